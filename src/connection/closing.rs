@@ -73,6 +73,9 @@ pub(super) fn close_gracefully<S, R: Ring>(
         entry.connection.lifecycle.enter(Phase::Draining);
         has_close = entry.discard_input();
     }
+    if reason == CloseReason::ProtocolViolation {
+        entry.arm_timer(now.after(entry.options.linger_timeout));
+    }
     if has_close {
         // The peer has closed already and reads no more responses.
         start_handshake(entry, CloseFrame::from_reason(reason), reason, now);

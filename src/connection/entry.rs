@@ -79,6 +79,12 @@ impl<'a, S> Entry<'a, S> {
         has_close
     }
 
+    /// Discards the output that is not submitted to the ring.
+    pub(super) fn discard_output(&mut self) {
+        self.pool.put(std::mem::take(&mut self.connection.outgoing));
+        self.account_memory();
+    }
+
     /// Returns the output buffer and schedules the flush, or `None` if the connection no longer
     /// accepts output.
     #[inline]

@@ -350,10 +350,20 @@ impl<S> Connections<S> {
         }
     }
 
-    /// Closes a connection immediately; unsent output is lost.
+    /// Closes a connection immediately and discards what it holds, except a send in flight, which
+    /// the ring returns.
     pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key, reason: CloseReason) {
-        if let Some(connection) = self.table.get_mut(key) {
-            connection.close(ring, reason);
+        if let Some(mut entry) = Entry::find(self, key) {
+            entry.connection.close(ring, reason);
+            entry.discard_output();
+            entry.discard_input();
+        }
+    }
+
+    /// Discards the output that is not submitted to the ring.
+    pub fn discard_output(&mut self, key: Key) {
+        if let Some(mut entry) = Entry::find(self, key) {
+            entry.discard_output();
         }
     }
 

@@ -21,8 +21,6 @@ pub struct ConnectionOptions {
     /// Bytes of unsent output; above it reading stops until half is sent. Cost: that many bytes per
     /// connection with a slow peer. Default 1 MiB.
     pub outgoing_bytes_max: usize,
-    /// Bytes of incomplete messages and unsent output of all connections together. Default 1 GiB.
-    pub held_bytes_max: usize,
     /// Bytes of idle buffers kept for reuse. Default 4 MiB.
     pub pool_bytes_max: usize,
     /// Bytes of the largest buffer kept for reuse. Default 256 KiB.
@@ -62,7 +60,6 @@ impl Default for ConnectionOptions {
             linger_timeout: Duration::from_secs(1),
             message_bytes_max: 16 << 20,
             outgoing_bytes_max: 1 << 20,
-            held_bytes_max: 1 << 30,
             pool_bytes_max: 4 << 20,
             pool_buffer_bytes_max: 256 << 10,
             websocket: WebSocketFrameOptions::default(),

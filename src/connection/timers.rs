@@ -21,10 +21,15 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
     let is_incomplete =
         !connection.lifecycle.has_received_message() || connection.input.is_inside_request();
     let work = connection.pending_work;
+    let reason = connection.lifecycle.close_reason();
     let (due, reason) = match connection.lifecycle.phase() {
         Phase::Closing | Phase::CloseFrameQueued => return,
         // A timer from before the linger phase may expire earlier.
         Phase::Lingering => (active.after(options.linger_timeout), CloseReason::PeerClosed),
+        // A peer that violated a limit has this time for the error.
+        Phase::Draining if reason == Some(CloseReason::ProtocolViolation) => {
+            (active.after(options.linger_timeout), CloseReason::ProtocolViolation)
+        }
         Phase::Open | Phase::Draining if is_incomplete => {
             (active.after(options.first_message_timeout), CloseReason::MessageTimeout)
         }

@@ -17,6 +17,7 @@ pub mod options;
 mod owner_id;
 mod reply_to;
 
+mod memory;
 mod subscriptions;
 mod websocket;
 

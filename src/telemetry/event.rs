@@ -72,6 +72,15 @@ pub enum Event<'a> {
         /// URL path, if the transport shares its address with others; empty otherwise.
         path: &'a str,
     },
+    /// A connection was closed, or lost its message, because the memory limit was reached.
+    MemoryFreed {
+        /// Shard of the connection.
+        shard: u16,
+        /// Transport of the connection.
+        transport: Transport,
+        /// Bytes that the connection held.
+        held_bytes: usize,
+    },
     /// A message exceeded the size limit.
     MessageRefused {
         /// Shard of the connection.
@@ -175,6 +184,10 @@ impl Event<'_> {
             Self::CountersSnapshot { counters } => tracing::debug!(%counters, "counters"),
             Self::InvalidUtf8Skipped { shard, transport, bytes } => {
                 warn!(shard, %transport, bytes, suppressed, "invalid UTF-8 skipped");
+            }
+            Self::MemoryFreed { shard, transport, held_bytes } => {
+                let limit = "memory_bytes_max";
+                warn!(shard, %transport, held_bytes, limit, suppressed, "memory freed");
             }
             Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, suppressed, "message refused: too large");

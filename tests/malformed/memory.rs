@@ -14,7 +14,7 @@ use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options}
 use serde_json::json;
 
 #[test]
-fn message_over_total_memory_limit_closes_its_connection() {
+fn largest_holder_is_closed_at_memory_limit() {
     over_each_ring(tcp_options(), |mut options| {
         options.limits.memory_bytes_max = 100_000;
         let server = TestServer::start(options);
@@ -22,16 +22,15 @@ fn message_over_total_memory_limit_closes_its_connection() {
         let text = format!("{}\n", echo(1, &"x".repeat(60_000)));
         let (first_half, second_half) = text.as_bytes().split_at(59_000);
         for _ in 0..3 {
-            let mut patient = server.connect_initialized(LEGACY);
-            patient.send_bytes(first_half);
+            let mut holder = server.connect_initialized(LEGACY);
+            holder.send_bytes(first_half);
             other.ping();
-            let mut greedy = server.connect_initialized(LEGACY);
-            greedy.send_bytes(first_half);
-            let response = greedy.receive();
-            expect_error(&response, -32603, None);
-            greedy.expect_end();
-            patient.send_bytes(second_half);
-            assert_eq!(result_text(&patient.receive()).len(), 60_000);
+            let mut client = server.connect_initialized(LEGACY);
+            client.send_bytes(first_half);
+            expect_error(&holder.receive(), -32603, None);
+            holder.expect_end();
+            client.send_bytes(second_half);
+            assert_eq!(result_text(&client.receive()).len(), 60_000);
             assert_eq!(result_text(&other.exchange(echo(2, "unaffected"))), "unaffected");
         }
         drop(other);

@@ -44,6 +44,8 @@ totals! {
     duplicate_ids_refused,
     /// Calls refused by the limit of requests in flight.
     in_flight_limit_errors,
+    /// Calls refused because the server was short of memory.
+    memory_limit_errors,
     /// Requests received from the server.
     client_requests,
     /// Requests that the server cancelled.

@@ -65,7 +65,7 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("Dialect", 27, 25, 1, "table of the differences between revisions, one field each"),
     exception("HttpOptions", 15, 25, 1, "mirrors the keys of the configuration file"),
     exception("LimitOptions", 17, 25, 1, "mirrors the keys of the configuration file"),
-    exception("ShardLimits", 14, 25, 1, "the limits that can be reloaded, one field each"),
+    exception("ShardLimits", 15, 25, 1, "the limits that can be reloaded, one field each"),
     exception("ShardBuilder", 13, 25, 1, "what a shard is built from, one field each"),
     exception("Catalog", 12, 30, 1, "one method for each query of the dispatcher"),
     exception("CatalogBuilder", 12, 29, 1, "one method for each setting of a catalog"),

@@ -150,8 +150,18 @@ impl<S> Connection<S> {
     }
 
     /// Returns the bytes held for this connection: incomplete message, pending input and output.
-    pub(super) const fn held_bytes(&self) -> usize {
+    pub const fn held_bytes(&self) -> usize {
         self.input.held_bytes() + self.queued_bytes()
+    }
+
+    /// Returns the bytes submitted to the ring and not yet sent.
+    pub const fn sending_bytes(&self) -> usize {
+        self.sending_bytes
+    }
+
+    /// Returns whether close was submitted to the ring.
+    pub fn is_closed(&self) -> bool {
+        self.lifecycle.phase() == Phase::Closing
     }
 
     /// Records a complete message and takes an output buffer for its response.

@@ -16,7 +16,7 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::executor::Task;
 use crate::engine::timer::TimerWheel;
-use crate::protocol::in_flight::CallId;
+use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::revision::Revision;
 use crate::service::Catalog;
@@ -32,6 +32,8 @@ pub(super) struct Call {
     /// The catalog version that the call started with, and completes with.
     pub(super) catalog: Arc<Catalog>,
     pub(super) progress_token: Option<IdBuf>,
+    /// Bytes of its arguments.
+    argument_bytes: usize,
     /// The last progress sent; MCP requires later values to be greater.
     pub(super) progress: f64,
     /// The open requests to its client.
@@ -77,6 +79,8 @@ pub(super) struct NewCall {
     pub(super) revision: Revision,
     pub(super) catalog: Arc<Catalog>,
     pub(super) progress_token: Option<IdBuf>,
+    /// Bytes of its arguments.
+    pub(super) argument_bytes: usize,
 }
 
 /// All calls of a shard that are answered later.
@@ -99,7 +103,7 @@ impl CallTable {
         work: HandlerWork,
         deadline: Instant,
     ) -> Option<CallId> {
-        let NewCall { reply_to, id, revision, catalog, progress_token } = caller;
+        let NewCall { reply_to, id, revision, catalog, progress_token, argument_bytes } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
             reply_to,
@@ -107,6 +111,7 @@ impl CallTable {
             revision,
             catalog,
             progress_token,
+            argument_bytes,
             progress,
             open_requests: None,
             deadline,
@@ -119,6 +124,12 @@ impl CallTable {
         self.timers.purge_stale(self.calls.len(), |call_id| self.calls.get(*call_id).is_some());
         self.timers.insert(deadline, call_id);
         Some(call_id)
+    }
+
+    /// Returns the bytes of the arguments of the calls in flight of a peer.
+    pub(super) fn argument_bytes(&self, in_flight: &RequestsInFlight) -> usize {
+        let calls = in_flight.calls().filter_map(|call_id| self.calls.get(call_id));
+        calls.map(|call| call.argument_bytes).sum()
     }
 
     /// Stores the task of a local handler.
@@ -254,6 +265,7 @@ mod tests {
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
             progress_token: None,
+            argument_bytes: 0,
         };
         let work = HandlerWork::Blocking { alive: Some(Arc::new(())) };
         let deadline = Instant::ORIGIN.after(Duration::from_millis(100));

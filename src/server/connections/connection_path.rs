@@ -7,8 +7,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::acceptor::count_close;
+use super::memory_relief::MemoryRelief;
 use super::peers::Peers;
-use super::request_path::{RequestPath, write_error};
+use super::request_path::RequestPath;
 use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -162,53 +163,24 @@ impl<R: Ring> ConnectionPath<'_, R> {
     /// limit closes once the error is sent.
     #[inline]
     pub(in crate::server) fn check_memory(&mut self, key: Key) {
-        // The replay buffers of sessions count as well.
+        // What is stored for sessions, calls, tasks and subscriptions counts as well.
         let Transports { connections, http, .. } = &mut *self.transports;
-        let held_bytes = connections.account_memory(key) + http.sessions.held_bytes();
-        if held_bytes > connections.options.held_bytes_max {
-            self.enforce_memory_limit(key);
+        let io_bytes = connections.account_memory(key) + http.sessions.held_bytes();
+        let Dispatcher { handlers, deferred, subscriptions, .. } = &*self.dispatcher;
+        let held_bytes = io_bytes
+            + handlers.arguments.held_bytes()
+            + deferred.tasks.table.usage().result_bytes
+            + subscriptions.held_bytes();
+        if handlers.arguments.limit.is_exceeded_by(held_bytes) {
+            let Self { ring, transports, parser, dispatcher, outbox, now } = self;
+            let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
+            MemoryRelief { ring: *ring, requests }.free(held_bytes);
         }
         let connection = self.transports.connections.table.get(key);
         if connection.is_some_and(|connection| connection.state.violated_limit) {
             self.peers().cancel_calls(key);
             self.close_gracefully(key, CloseReason::ProtocolViolation);
         }
-    }
-
-    /// Enforces the memory limit over all connections (partial messages and unsent responses): the
-    /// connection that exceeds it receives an error and closes, the others keep their memory.
-    #[cold]
-    fn enforce_memory_limit(&mut self, key: Key) {
-        let connections = &mut self.transports.connections;
-        let codec = connections.table.codec(key);
-        let Some(connection) = connections.table.get_mut(key) else { return };
-        if connection.is_discarding() || connection.state.violated_limit {
-            return;
-        }
-        // The only peer of a stdio process is not closed: it loses the current message.
-        let ends = connection.state.transport != Transport::Stdio;
-        connection.state.violated_limit = ends && codec != Codec::WebSocket;
-        if !ends && !connections.skip_line(key) {
-            return;
-        }
-        self.outbox.counters.input_errors.memory += 1;
-        let error = Error::internal("the server is short of memory; try again later");
-        match codec {
-            Codec::WebSocket => self.requests().close_for_memory(key, &error),
-            Codec::Http => {
-                self.outbox.count_error(&error);
-                self.requests().http().send_closing_error(key, &error);
-            }
-            // Reserves the output buffer, which a partial message has not done yet.
-            Codec::Ndjson => {
-                if connections.outgoing(key).is_some()
-                    && let Some(connection) = connections.table.get_mut(key)
-                {
-                    write_error(self.outbox, connection, &error);
-                }
-            }
-        }
-        self.transports.connections.account_memory(key);
     }
 
     /// Handles an event of the connection table.

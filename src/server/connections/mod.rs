@@ -9,6 +9,8 @@ mod peers;
 
 mod request_path;
 
+mod memory_relief;
+
 mod connection_path;
 
 mod effects;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use super::admission::Request;
 use super::task_creation::TaskCalls;
-use super::{Dispatcher, MessageContext, write_request_error};
+use super::{Dispatcher, MessageContext, NewHandler, write_request_error};
 use crate::base::slab::Key;
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::Error;
+use crate::protocol::in_flight::RequestsInFlight;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::{
@@ -108,7 +109,10 @@ impl Dispatcher {
     ) -> Result<(), Error> {
         let token = Rc::<CancellationToken>::default();
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token) };
-        let call_id = self.insert_call(ctx, peer, request, local)?;
+        let calls = &self.deferred.calls;
+        let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
+        let charge = self.handlers.charge_arguments(peer, request, held_bytes)?;
+        let call_id = self.insert_call(ctx, peer, request, (local, charge.bytes()))?;
         let carrier = if request.revision.is_modern() {
             // Without such a capability no state is issued, and the digest is not needed.
             let is_askable =
@@ -122,7 +126,7 @@ impl Dispatcher {
             RequestCarrier::ServerRequest
         };
         let task = self.handlers.start_local(
-            work,
+            NewHandler { work, charge },
             (request.client(), token),
             (Requester::Call(call_id), carrier),
             (transition, log_filter(&self.catalog, request)),
@@ -142,22 +146,28 @@ impl Dispatcher {
         let alive = Arc::new(());
         let watched = Arc::downgrade(&alive);
         let blocking = HandlerWork::Blocking { alive: Some(alive) };
-        let call_id = self.insert_call(ctx, peer, request, blocking)?;
+        let calls = &self.deferred.calls;
+        let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
+        let charge = self.handlers.charge_arguments(peer, request, held_bytes)?;
+        let call_id = self.insert_call(ctx, peer, request, (blocking, charge.bytes()))?;
         let client = (request.client(), log_filter(&self.catalog, request));
         let requester = (Requester::Call(call_id), watched);
-        let started = self.handlers.start_blocking(work, client, requester, peer.outbox);
+        let handler = NewHandler { work, charge };
+        let started = self.handlers.start_blocking(handler, client, requester, peer.outbox);
         started.inspect_err(|_| self.deferred.remove_call(call_id, request.id, peer))
     }
 
-    /// Inserts a call that is answered later, if its response can be delivered.
+    /// Inserts a call that is answered later, with the bytes of its arguments, if its response can
+    /// be delivered.
     pub(super) fn insert_call(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        work: HandlerWork,
+        (work, argument_bytes): (HandlerWork, usize),
     ) -> Result<Key, Error> {
         let call = NewCall {
+            argument_bytes,
             reply_to: ctx.reply_to,
             id: request.id.into(),
             revision: request.revision,

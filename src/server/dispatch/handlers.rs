@@ -3,23 +3,34 @@
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+use super::admission::Request;
 use super::task_context::TaskBlockingHandle;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::CallId;
+use crate::protocol::in_flight::{CallId, RequestsInFlight};
+use crate::protocol::json::Value;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
+use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
+use crate::server::memory::{ArgumentCharge, ArgumentMemory};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{
     self, BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
 use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
+
+/// A handler to start.
+pub(super) struct NewHandler<W> {
+    pub(super) work: W,
+    /// The charge for its arguments, released when it ends.
+    pub(super) charge: ArgumentCharge,
+}
 
 /// Starts the handlers of one shard.
 pub(in crate::server) struct Handlers {
@@ -32,16 +43,30 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) executor: Rc<dyn Executor>,
     /// The thread pool of blocking handlers.
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    /// The memory of their arguments.
+    pub(in crate::server) arguments: ArgumentMemory,
     /// The id of this shard, and the sender to it for blocking handlers.
     pub(in crate::server) shard: ShardId,
     pub(in crate::server) sender: Sender<ShardMessage>,
 }
 
 impl Handlers {
+    /// Charges the arguments of a request to its peer, whose other calls hold `held_bytes`.
+    pub(super) fn charge_arguments(
+        &self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
+    ) -> Result<ArgumentCharge, Error> {
+        let bytes = request.params.map_or(0, Value::owned_bytes);
+        let charge = self.arguments.charge(bytes, || held_bytes(&peer.state.in_flight));
+        charge.inspect_err(|_| peer.outbox.counters.requests.refused_memory += 1)
+    }
+
     /// Starts a local handler: a future on this shard.
     pub(super) fn start_local(
         &self,
-        work: LocalWork,
+        NewHandler { work, charge }: NewHandler<LocalWork>,
         client: (ClientInfo, Rc<CancellationToken>),
         carrier: (Requester, RequestCarrier),
         (transition, log_filter): (TaskTransition, LogFilter),
@@ -49,14 +74,17 @@ impl Handlers {
         let handler = Rc::new(HandlerState::new(&self.queue, client, carrier, transition));
         let context = LocalContext { handler: Rc::clone(&handler), log_filter };
         let work = work(RequestContext::new(Rc::new(context)));
-        self.executor.spawn(Box::pin(handler.run(work)))
+        self.executor.spawn(Box::pin(async move {
+            handler.run(work).await;
+            drop(charge);
+        }))
     }
 
     /// Starts a blocking handler: a closure on the thread pool. `alive` lives until it is
     /// cancelled.
     pub(super) fn start_blocking(
         &self,
-        work: BlockingWork,
+        NewHandler { work, charge }: NewHandler<BlockingWork>,
         (client, log_filter): (ClientInfo, LogFilter),
         (requester, alive): (Requester, Weak<()>),
         outbox: &mut Outbox,
@@ -79,6 +107,7 @@ impl Handlers {
                     ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task, event }))
                 }
             };
+            drop(charge);
             shard_message::send_blocking(&sender, shard, message);
         });
         if self.blocking_pool.spawn(job).is_ok() {

@@ -30,6 +30,7 @@ use std::sync::Arc;
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, validate};
 pub(super) use self::handlers::Handlers;
+use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
 use super::connection_state::PeerState;
 use super::deferred::DeferredWork;
@@ -84,6 +85,7 @@ impl Dispatcher {
     /// Applies new limits.
     pub(super) const fn set_limits(&mut self, limits: &ShardLimits) {
         self.deferred.set_limits(limits);
+        self.handlers.arguments.limit = limits.memory;
         self.subscriptions.limits = limits.subscriptions;
     }
 
@@ -109,7 +111,7 @@ impl Dispatcher {
         open.calls = self.deferred.calls.len();
         open.streams = self.subscriptions.len();
         open.client_requests = self.deferred.client_requests.len();
-        open.tasks = self.deferred.tasks.table.len();
+        open.tasks = self.deferred.tasks.table.usage().tasks;
     }
 
     pub(super) const fn add_counters(&self, counters: &mut Counters) {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::admission::Request;
 use super::handlers::Handlers;
-use super::{MessageContext, write_request_error};
+use super::{MessageContext, NewHandler, write_request_error};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::eras::{ClientCapabilities, Method};
@@ -156,9 +156,21 @@ impl TaskCalls<'_> {
                 (self.tasks.table.create(new_task, ctx.now), Some(end))
             }
             Dispatch::Failed(error) => (Err(error), None),
-            Dispatch::Local(work) => (self.begin_local(new_task, work, ctx.now), None),
+            Dispatch::Local(work) => {
+                // The task may outlive its peer: the others of that peer do not count.
+                let charge = self.handlers.charge_arguments(peer, request, |_| 0);
+                let begin =
+                    |charge| self.begin_local(new_task, NewHandler { work, charge }, ctx.now);
+                (charge.and_then(begin), None)
+            }
             Dispatch::Blocking(work) => {
-                (self.begin_blocking(new_task, work, ctx.now, peer.outbox), None)
+                // The task may outlive its peer: the others of that peer do not count.
+                let charge = self.handlers.charge_arguments(peer, request, |_| 0);
+                let begin = |charge| {
+                    let handler = NewHandler { work, charge };
+                    self.begin_blocking(new_task, handler, ctx.now, peer.outbox)
+                };
+                (charge.and_then(begin), None)
             }
         };
         let task = match created {
@@ -177,7 +189,7 @@ impl TaskCalls<'_> {
     fn begin_local(
         &mut self,
         new_task: NewTask,
-        work: LocalWork,
+        handler: NewHandler<LocalWork>,
         now: Instant,
     ) -> Result<Key, Error> {
         let client = new_task.client;
@@ -187,7 +199,7 @@ impl TaskCalls<'_> {
         let token = Rc::<CancellationToken>::default();
         let client = (client, Rc::clone(&token));
         let log = (TaskTransition::None, log_filter);
-        let running = self.handlers.start_local(work, client, carrier, log);
+        let running = self.handlers.start_local(handler, client, carrier, log);
         self.tasks.table.attach_handler(key, HandlerWork::Local { task: Some(running), token });
         Ok(key)
     }
@@ -196,7 +208,7 @@ impl TaskCalls<'_> {
     fn begin_blocking(
         &mut self,
         new_task: NewTask,
-        work: BlockingWork,
+        handler: NewHandler<BlockingWork>,
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<Key, Error> {
@@ -205,7 +217,7 @@ impl TaskCalls<'_> {
         let key = self.tasks.table.create(new_task, now)?;
         let alive = Arc::new(());
         let requester = (Requester::Task(key), Arc::downgrade(&alive));
-        let started = self.handlers.start_blocking(work, client, requester, outbox);
+        let started = self.handlers.start_blocking(handler, client, requester, outbox);
         if let Err(error) = started {
             self.tasks.table.remove(key);
             return Err(error);

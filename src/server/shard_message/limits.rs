@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::connection::ConnectionOptions;
+use crate::server::memory::MemoryLimit;
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
 use crate::transport::http::limits::RequestLimits;
@@ -11,6 +12,8 @@ use crate::transport::http::limits::RequestLimits;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct ShardLimits {
     pub(in crate::server) connections: ConnectionOptions,
+    /// What peers may make the shard hold.
+    pub(in crate::server) memory: MemoryLimit,
     pub(in crate::server) connections_max: usize,
     pub(in crate::server) http_connections_max: usize,
     /// Limits of one HTTP request.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
+use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, WebSocketOptions};
 use crate::server::shard_message::{
     EventLogLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits, TaskLimits,
@@ -39,12 +40,12 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         first_message_timeout: options.tcp.first_message_timeout,
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
-        held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
         websocket: websocket_frame_options(&options.websocket),
         ..ConnectionOptions::default()
     };
     ShardLimits {
         connections,
+        memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),
         connections_max: options.tcp.connections_max as usize,
         http_connections_max: options.http.connections_max as usize,
         http_request: options.request_limits(),

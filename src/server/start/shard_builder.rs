@@ -29,6 +29,7 @@ use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handlers::HandlerQueue;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
+use crate::server::memory::ArgumentMemory;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
@@ -172,6 +173,7 @@ impl ShardBuilder {
                 catalog_writer,
                 executor,
                 blocking_pool: blocking,
+                arguments: ArgumentMemory::new(limits.memory),
                 shard,
                 sender,
             },

@@ -49,6 +49,15 @@ pub(in crate::server) struct RejectedTasks {
     pub(in crate::server) by_connection: u64,
 }
 
+/// What a table holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct TaskUsage {
+    /// Tasks, running or completed.
+    pub(in crate::server) tasks: usize,
+    /// Bytes of their results.
+    pub(in crate::server) result_bytes: usize,
+}
+
 impl<W> TaskTable<W> {
     pub(in crate::server) fn new(limits: TaskLimits, ids: OwnerIds) -> Self {
         Self {
@@ -307,9 +316,10 @@ impl<W> TaskTable<W> {
         self.expiry_timers.len()
     }
 
-    /// Returns the number of tasks, running or completed.
-    pub(in crate::server) const fn len(&self) -> usize {
-        self.slab.len()
+    /// Returns what the table holds.
+    #[inline]
+    pub(in crate::server) const fn usage(&self) -> TaskUsage {
+        TaskUsage { tasks: self.slab.len(), result_bytes: self.result_bytes }
     }
 
     /// Returns the number of tasks that have not ended.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 
+use crate::line_simulation::expectation::Expectation;
 use crate::line_simulation::message_generator::{GeneratedMessage, MessageGenerator, ServerFacts};
-use crate::line_simulation::response_checker::Expectation;
 
 /// One action of a client.
 #[derive(Clone, Debug)]

@@ -10,17 +10,18 @@ use serde_json::{Value, json};
 
 use crate::harness::commands::{CommandQueue, ServerCommand};
 use crate::line_simulation::action::LineAction;
-use crate::line_simulation::expected_response::ExpectedResponse;
-use crate::line_simulation::response_checker::{
-    CallEnd, DeferredResponse, Expectation, ImmediateResponse, ResponseChecker,
+use crate::line_simulation::expectation::{
+    CallEnd, DeferredResponse, Expectation, ImmediateResponse,
 };
+use crate::line_simulation::expected_response::ExpectedResponse;
+use crate::line_simulation::response_checker::ResponseChecker;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
 use crate::line_simulation::simulation;
 use crate::mesh_simulation::delivery_checker::DeliveryChecker;
 
 /// A checker that expects these messages.
 fn checker(notes: Vec<Expectation>) -> ResponseChecker {
-    let mut conversation = ResponseChecker::new(false, usize::MAX);
+    let mut conversation = ResponseChecker::new(false, usize::MAX, false);
     conversation.record_sent(notes.into_iter().map(|note| vec![note]).collect());
     conversation
 }
@@ -149,7 +150,7 @@ fn in_flight_limit_error_below_limit_is_rejected() {
         json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": text}})
     };
     let calls = |cancelled: Option<u64>| {
-        let mut conversation = ResponseChecker::new(false, 2);
+        let mut conversation = ResponseChecker::new(false, 2, false);
         let mut notes: Vec<Expectation> =
             (1..=2).map(|id| expect_slow(id, CallEnd::Result)).collect();
         notes.extend(cancelled.map(|id| Expectation::Cancellation(json!(id))));
@@ -194,7 +195,7 @@ fn message_after_final_error_is_rejected() {
 fn timeout_before_older_call_is_rejected() {
     let notes = |id, ending| vec![vec![expect_slow(id, ending)]];
     let time_out = |first: u64, apart: Duration| {
-        let mut conversation = ResponseChecker::new(false, usize::MAX);
+        let mut conversation = ResponseChecker::new(false, usize::MAX, false);
         conversation.record_sent(notes(1, CallEnd::Timeout));
         conversation.record_sent(vec![vec![expect_echo(2)]]);
         assert_eq!(conversation.check_line(echo_response(2).to_string().as_bytes()), Ok(()));

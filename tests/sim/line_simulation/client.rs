@@ -42,6 +42,8 @@ pub(crate) struct ClientTraits {
     pub(crate) may_miss_progress: bool,
     /// Limit of requests in flight.
     pub(crate) calls_in_flight_max: usize,
+    /// The memory limit may be reached.
+    pub(crate) may_exhaust_memory: bool,
 }
 
 /// One client on one connection.
@@ -86,7 +88,11 @@ impl LineClient {
             socket: wire,
             actions: acts.into(),
             random,
-            checker: ResponseChecker::new(habits.may_miss_progress, habits.calls_in_flight_max),
+            checker: ResponseChecker::new(
+                habits.may_miss_progress,
+                habits.calls_in_flight_max,
+                habits.may_exhaust_memory,
+            ),
             unsent: VecDeque::new(),
             partial: Vec::new(),
             next_action: now,
@@ -171,6 +177,7 @@ impl LineClient {
             let is_explained = conditions.may_reset
                 || standing != ConnectionStatus::Open
                 || conditions.drain.is_some()
+                || conditions.may_exhaust_memory
                 || self.may_miss_final_error(conditions)
                 || self.may_have_timed_out(conditions);
             self.close(now);
@@ -228,6 +235,11 @@ impl LineClient {
             } else {
                 Err(self.describe_failure("was drained early"))
             };
+        }
+        if conditions.may_exhaust_memory && !is_complete {
+            // It held much that it had not read.
+            self.checker.totals.memory_limit_closes += 1;
+            return Ok(());
         }
         if conditions.may_reset && conditions.is_piped {
             // The other pipe broke, and the server closed both.

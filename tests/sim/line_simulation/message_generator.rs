@@ -9,11 +9,11 @@ use corelane::base::random::Random;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
-use crate::line_simulation::expected_response::{self, ExpectedResponse};
-use crate::line_simulation::message;
-use crate::line_simulation::response_checker::{
+use crate::line_simulation::expectation::{
     CallEnd, DeferredResponse, Expectation, ImmediateResponse,
 };
+use crate::line_simulation::expected_response::{self, ExpectedResponse};
+use crate::line_simulation::message;
 
 /// What a client has to know of the server.
 #[derive(Clone, Copy, Debug)]

@@ -10,6 +10,8 @@ pub(crate) mod expected_response;
 
 pub(crate) mod message;
 
+pub(crate) mod expectation;
+
 pub(crate) mod response_checker;
 
 pub(crate) mod message_generator;

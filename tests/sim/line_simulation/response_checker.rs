@@ -20,63 +20,16 @@ use std::time::Duration;
 use corelane::base::time::Instant;
 use serde_json::Value;
 
+use crate::line_simulation::expectation::{
+    CallEnd, DeferredResponse, Expectation, ImmediateResponse,
+};
 use crate::line_simulation::expected_response::{
-    CONNECTION_LIMIT, ExpectedResponse, INTERNAL, INVALID_REQUEST, TOO_LARGE,
+    CONNECTION_LIMIT, ExpectedResponse, INTERNAL, TOO_LARGE,
 };
 use crate::totals::Totals;
 
 /// Resolution of the timer wheel.
 const TIMER_TICK: Duration = Duration::from_millis(1);
-
-/// What follows from one message, known before it is sent.
-#[derive(Clone, Debug)]
-pub(crate) enum Expectation {
-    /// One immediate response.
-    Immediate(ImmediateResponse),
-    /// Several immediate responses, in one batch.
-    Batch(Vec<ImmediateResponse>),
-    /// A response that comes later.
-    Deferred(DeferredResponse),
-    /// The request with this id is cancelled.
-    Cancellation(Value),
-    /// The server sends a request of its own, and may cancel it.
-    ClientRequest,
-    /// No response: a notification.
-    Nothing,
-}
-
-/// A response that is due at once.
-#[derive(Clone, Debug)]
-pub(crate) struct ImmediateResponse {
-    /// Required id; `None` if the member must be absent.
-    pub(crate) id: Option<Value>,
-    pub(crate) expected: ExpectedResponse,
-    /// A call with the same id may still be in flight: while it is, this request is refused.
-    pub(crate) is_duplicate_id: bool,
-    /// The server closes the connection after it.
-    pub(crate) closes_connection: bool,
-}
-
-/// A call that is answered when its handler has ended.
-#[derive(Clone, Debug)]
-pub(crate) struct DeferredResponse {
-    pub(crate) id: Value,
-    pub(crate) expected: ExpectedResponse,
-    /// Progress token; `None` if the caller requests no progress.
-    pub(crate) token: Option<Value>,
-    pub(crate) steps: u32,
-    pub(crate) end: CallEnd,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum CallEnd {
-    /// With its result.
-    Result,
-    /// With a timeout error.
-    Timeout,
-    /// With either: it takes about as long as the request timeout.
-    Either,
-}
 
 /// State of a connection, as its client sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -108,6 +61,8 @@ pub(crate) struct ResponseChecker {
     /// Progress may be skipped because the outgoing buffer may fill up.
     may_miss_progress: bool,
     calls_in_flight_max: usize,
+    /// Calls may be refused because the server is short of memory.
+    may_exhaust_memory: bool,
     /// Requests of the server that are still to come.
     client_requests_due: usize,
     /// Ids of those that have arrived.
@@ -136,10 +91,15 @@ struct CallInFlight {
 
 impl ResponseChecker {
     /// A connection on which nothing was sent yet.
-    pub(crate) fn new(may_miss_progress: bool, calls_in_flight_max: usize) -> Self {
+    pub(crate) fn new(
+        may_miss_progress: bool,
+        calls_in_flight_max: usize,
+        may_exhaust_memory: bool,
+    ) -> Self {
         Self {
             may_miss_progress,
             calls_in_flight_max,
+            may_exhaust_memory,
             client_requests_due: 0,
             client_requests_open: Vec::new(),
             immediate: VecDeque::new(),
@@ -294,16 +254,22 @@ impl ResponseChecker {
         self.mark_read(number)
     }
 
-    /// Handles the refusal of a call by the limit of requests in flight; returns the number of its
-    /// message. All earlier immediate responses have been received by now.
+    /// Handles the refusal of a call by the limit of requests in flight or of memory; returns the
+    /// number of its message. All earlier immediate responses have been received by now.
     fn take_limit_error(&mut self, message: &Value) -> Result<Option<u64>, String> {
         let text = message["error"]["message"].as_str().unwrap_or_default();
-        if !text.contains("requests are in flight") {
+        let is_memory = text.contains("short of memory") && self.may_exhaust_memory;
+        if !is_memory && !text.contains("requests are in flight") {
             return Ok(None);
         }
         let found = self.deferred.iter().position(|it| Some(&it.response.id) == message.get("id"));
         let Some(found) = found else { return Err(format!("unexpected message {message}")) };
         let refused = self.deferred.remove(found);
+        if is_memory {
+            self.totals.responses += 1;
+            self.totals.memory_limit_errors += 1;
+            return Ok(Some(refused.number));
+        }
         let before = self.deferred[..found].iter();
         let in_flight =
             before.filter(|it| it.cancelled.is_none_or(|cancelled| cancelled > refused.number));
@@ -474,26 +440,5 @@ impl CallInFlight {
     fn times_out_before(&self, sent_at: Instant) -> bool {
         self.cancelled.is_none()
             && self.read_by.is_some_and(|read| read.after(2 * TIMER_TICK) <= sent_at)
-    }
-}
-
-impl ImmediateResponse {
-    pub(crate) const fn new(id: Value, expected: ExpectedResponse) -> Self {
-        Self { id: Some(id), expected, is_duplicate_id: false, closes_connection: false }
-    }
-
-    fn matches(&self, message: &Value) -> bool {
-        let is_refused =
-            self.is_duplicate_id && ExpectedResponse::Error(INVALID_REQUEST).matches(message);
-        message.get("id") == self.id.as_ref() && (is_refused || self.expected.matches(message))
-    }
-}
-
-impl DeferredResponse {
-    fn matches(&self, message: &Value) -> bool {
-        message.get("id") == Some(&self.id)
-            && ((self.end != CallEnd::Timeout && self.expected.matches(message))
-                || (self.end != CallEnd::Result
-                    && ExpectedResponse::Error(INTERNAL).matches(message)))
     }
 }

@@ -48,6 +48,7 @@ impl ScenarioKind {
                 "idle_closes",
                 "connections_refused",
                 "memory_limit_closes",
+                "memory_limit_errors",
                 "drain_closes",
                 "connection_resets",
             ],
@@ -190,6 +191,11 @@ impl Scenario {
         has_new_limits || self.options.limits.outgoing_bytes_max < 256 << 10
     }
 
+    /// Returns whether the memory limit may be reached.
+    pub(crate) const fn may_exhaust_memory(&self) -> bool {
+        self.options.limits.memory_bytes_max < UNLIMITED_MEMORY_BYTES
+    }
+
     /// Returns whether more clients come than the connection limit allows.
     pub(crate) fn exceeds_connection_limit(&self) -> bool {
         self.clients.len() > self.options.tcp.connections_max as usize
@@ -261,3 +267,6 @@ fn small_limits(random: &mut Random) -> Options {
 fn from_one_to(random: &mut Random, most: usize) -> u32 {
     1 + u32::try_from(random.below(most)).unwrap_or(0)
 }
+
+/// A limit that no scenario reaches.
+const UNLIMITED_MEMORY_BYTES: usize = 1 << 20;

@@ -10,11 +10,11 @@ use corelane::server::Options;
 use serde_json::json;
 
 use crate::line_simulation::action::LineAction;
-use crate::line_simulation::expected_response::{self, ExpectedResponse};
-use crate::line_simulation::message;
-use crate::line_simulation::response_checker::{
+use crate::line_simulation::expectation::{
     CallEnd, DeferredResponse, Expectation, ImmediateResponse,
 };
+use crate::line_simulation::expected_response::{self, ExpectedResponse};
+use crate::line_simulation::message;
 use crate::line_simulation::scenario::Scenario;
 use crate::line_simulation::simulation::{self, Report};
 

@@ -123,7 +123,7 @@ impl<'a> LineSimulation<'a> {
             may_reset: has_resets,
             is_piped: scenario.is_piped,
             may_refuse: scenario.exceeds_connection_limit(),
-            may_exhaust_memory: scenario.options.limits.memory_bytes_max < UNLIMITED_MEMORY_BYTES,
+            may_exhaust_memory: scenario.may_exhaust_memory(),
             first_message_timeout: tcp.first_message_timeout,
             idle_timeout: tcp.idle_timeout,
             drain: None,
@@ -166,6 +166,7 @@ impl<'a> LineSimulation<'a> {
                 is_slow: self.scenario.faults.has(Fault::SlowReader) && self.random.chance(1, 2),
                 may_miss_progress: self.scenario.may_skip_progress(),
                 calls_in_flight_max: self.scenario.options.limits.requests_in_flight_max as usize,
+                may_exhaust_memory: self.scenario.may_exhaust_memory(),
             };
             let connect = || ClientSocket::stream(self.server.world.connect(listen_address()));
             let wire = self.pipes.take().unwrap_or_else(connect);
@@ -356,5 +357,3 @@ const TIME_MAX: Duration = Duration::from_hours(1);
 const CLOSE_MAX: Duration = Duration::from_millis(1_600);
 /// How late an event may be: timer ticks, stalls, delays.
 const LATE_MAX: Duration = Duration::from_millis(50);
-/// A memory limit that is never reached.
-const UNLIMITED_MEMORY_BYTES: usize = 1 << 20;

@@ -1,0 +1,117 @@
+//! The memory limit of a shard: the connections that hold most are closed.
+//!
+//! Invariants: a connection that holds less than another one is closed after it; what a closed one
+//! holds is freed at once, except a send that the ring still owns.
+
+use super::peers::Peers;
+use super::request_path::{RequestPath, write_error};
+use crate::base::slab::Key;
+use crate::connection::{CloseReason, Codec, Connection};
+use crate::engine::ring::Ring;
+use crate::server::connection_state::ConnectionState;
+use crate::server::memory::short_of_memory;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+
+/// Closes connections until the memory limit is kept.
+pub(super) struct MemoryRelief<'a, R> {
+    pub(super) ring: &'a mut R,
+    pub(super) requests: RequestPath<'a>,
+}
+
+impl<R: Ring> MemoryRelief<'_, R> {
+    /// Closes the connections that hold most of `held_bytes`, the memory of the shard. Cost: one
+    /// pass over all connections.
+    #[cold]
+    pub(super) fn free(&mut self, held_bytes: usize) {
+        let table = &self.requests.transports.connections.table;
+        let is_freed = |connection: &Connection<ConnectionState>| {
+            connection.is_closed() || connection.state.violated_limit
+        };
+        let (mut freed_bytes, mut holders) = (0, Vec::new());
+        for (key, connection) in table.iter() {
+            let bytes = self.bytes_of(connection);
+            if is_freed(connection) { freed_bytes += bytes } else { holders.push((key, bytes)) }
+        }
+        let limit = self.requests.dispatcher.handlers.arguments.limit;
+        let held_bytes = held_bytes.saturating_sub(freed_bytes);
+        if !limit.is_exceeded_by(held_bytes) {
+            return;
+        }
+        for key in limit.largest_holders(held_bytes, holders.into_iter()) {
+            self.close(key);
+        }
+    }
+
+    /// Returns what a connection holds: its input and output, and the arguments of its calls.
+    fn bytes_of(&self, connection: &Connection<ConnectionState>) -> usize {
+        let calls = &self.requests.dispatcher.deferred.calls;
+        connection.held_bytes() + calls.argument_bytes(&connection.state.in_flight)
+    }
+
+    /// Closes a connection. It receives an error first if that does not keep what it holds.
+    fn close(&mut self, key: Key) {
+        let transports = &mut *self.requests.transports;
+        let connections = &mut transports.connections;
+        let codec = connections.table.codec(key);
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        let transport = connection.state.transport;
+        let held_bytes = connection.held_bytes();
+        // The only peer of a stdio process is not closed: it loses the current message.
+        if transport == Transport::Stdio {
+            if connections.skip_line(key) {
+                self.record(transport, held_bytes);
+                self.send_error(key, codec);
+            }
+            return;
+        }
+        let holds_output = connection.queued_bytes() > held_bytes / 2;
+        // The rest of an HTTP response cannot be replaced by an error.
+        let is_begun = connection.sending_bytes() > 0 || codec == Codec::Http;
+        let is_cut = connection.is_discarding() || holds_output && is_begun;
+        connection.state.violated_limit = true;
+        self.record(transport, held_bytes);
+        let RequestPath { transports, dispatcher, outbox, now, .. } = &mut self.requests;
+        Peers { transports, dispatcher, outbox, now: *now }.cancel_calls(key);
+        let connections = &mut self.requests.transports.connections;
+        if is_cut {
+            connections.close(self.ring, key, CloseReason::ProtocolViolation);
+            return;
+        }
+        if holds_output {
+            connections.discard_output(key);
+        }
+        self.send_error(key, codec);
+        let RequestPath { transports, now, .. } = &mut self.requests;
+        let reason = CloseReason::ProtocolViolation;
+        transports.connections.close_gracefully(self.ring, key, reason, *now);
+    }
+
+    fn send_error(&mut self, key: Key, codec: Codec) {
+        let error = short_of_memory();
+        match codec {
+            Codec::WebSocket => self.requests.close_for_memory(key, &error),
+            Codec::Http => {
+                self.requests.outbox.count_error(&error);
+                self.requests.http().send_closing_error(key, &error);
+            }
+            // Reserves the output buffer, which a partial message has not done yet.
+            Codec::Ndjson => {
+                let connections = &mut self.requests.transports.connections;
+                if connections.outgoing(key).is_some()
+                    && let Some(connection) = connections.table.get_mut(key)
+                {
+                    write_error(self.requests.outbox, connection, &error);
+                }
+            }
+        }
+        self.requests.transports.connections.account_memory(key);
+    }
+
+    fn record(&mut self, transport: Transport, held_bytes: usize) {
+        self.requests.outbox.counters.input_errors.memory += 1;
+        let acceptor = &mut self.requests.transports.acceptor;
+        let shard = acceptor.shard().0;
+        acceptor.log(&Event::MemoryFreed { shard, transport, held_bytes }, self.requests.now);
+    }
+}

@@ -1,0 +1,58 @@
+//! Honest clients of one server, one for each transport.
+
+use corelane::server::Options;
+use corelane_test_support::messages::{LEGACY, echo, modern, result_text};
+use corelane_test_support::{
+    LineClient, Request, TestServer, WebSocketClient, http_options, tcp_options,
+};
+
+pub(crate) struct HonestClients<'a> {
+    server: &'a TestServer,
+    legacy: LineClient,
+    modern: LineClient,
+    http: corelane_test_support::HttpClient,
+    websocket: WebSocketClient,
+    sent: i64,
+}
+
+/// Returns options of a small server that listens for TCP and HTTP.
+pub(crate) fn all_transports() -> Options {
+    let mut options = tcp_options();
+    options.http.address = http_options().http.address;
+    options
+}
+
+impl<'a> HonestClients<'a> {
+    pub(crate) fn connect(server: &'a TestServer) -> Self {
+        Self {
+            server,
+            legacy: server.connect_initialized(LEGACY),
+            modern: server.connect_tcp(),
+            http: server.connect_http(),
+            websocket: WebSocketClient::initialize(server.http(), LEGACY),
+            sent: 0,
+        }
+    }
+
+    /// Calls `echo` once on each connection and once on a new one.
+    ///
+    /// # Panics
+    ///
+    /// A call fails.
+    pub(crate) fn call_all(&mut self) {
+        self.sent += 1;
+        let call = echo(self.sent, "honest");
+        let modern = modern(call.clone());
+        let mut new = self.server.connect_initialized(LEGACY);
+        let responses = [
+            self.legacy.exchange(call.clone()),
+            self.modern.exchange(modern.clone()),
+            self.http.exchange(&Request::modern(&modern)).message(),
+            self.websocket.exchange(&call),
+            new.exchange(call),
+        ];
+        for response in &responses {
+            assert_eq!(result_text(response), "honest", "{response}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Hostile peers: what they hold and do costs other peers nothing.
+//!
+//! Each test starts a server with small limits, lets scripted clients misuse it, and checks that
+//! every request of honest clients is answered meanwhile, on every transport and on new
+//! connections.
+
+mod honest_clients;
+mod memory;

@@ -1,0 +1,104 @@
+//! `memory_bytes_max` under attack.
+
+use corelane::Catalog;
+use corelane::protocol::model::Implementation;
+use corelane::service::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool, demo};
+use corelane_test_support::messages::{LEGACY, call, echo, expect_error, result_text};
+use corelane_test_support::server::Gate;
+use corelane_test_support::{LineClient, TestServer, over_each_ring};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::honest_clients::{HonestClients, all_transports};
+
+const LIMIT_BYTES: usize = 16 << 20;
+
+#[derive(Deserialize, JsonSchema)]
+struct Held {
+    text: String,
+}
+
+/// The demo tools, `large`, which returns 1 MiB from a thread, and `hold`, which keeps its argument
+/// until the gate opens.
+fn catalog(gate: &Gate) -> Catalog {
+    let gate = gate.clone();
+    let large = Tool::new("large").blocking(|_: NoArguments, _| {
+        Ok::<_, HandlerError>(CallToolResult::text("x".repeat(1 << 20)))
+    });
+    let builder = demo::add_services(Catalog::builder(Implementation::new("abuse", "1.0.0")));
+    let hold = Tool::new("hold").local(move |held: Held, ctx: RequestContext| {
+        let gate = gate.clone();
+        async move {
+            gate.wait(&ctx).await?;
+            Ok(CallToolResult::text(held.text.len().to_string()))
+        }
+    });
+    builder.tools([large, hold]).build().expect("valid catalog")
+}
+
+#[test]
+fn unread_results_do_not_harm_other_clients() {
+    over_each_ring(all_transports(), |mut options| {
+        options.limits.memory_bytes_max = LIMIT_BYTES;
+        let server = TestServer::with_gate(options, catalog);
+        let mut honest = HonestClients::connect(&server);
+        let connect = || LineClient::connect_with_buffers(server.tcp(), 16 << 10);
+        let mut hoarders: Vec<LineClient> = (0..8).map(|_| connect()).collect();
+        for hoarder in &mut hoarders {
+            hoarder.handshake(LEGACY);
+            for id in 1..=40 {
+                hoarder.send(call(id, "large", json!({})));
+            }
+            honest.call_all();
+        }
+        for _ in 0..100 {
+            honest.call_all();
+        }
+        // The hoarders leave; what they held is free.
+        drop(hoarders);
+        honest.call_all();
+        drop(honest);
+        let counters = server.close();
+        assert!(counters.input_errors.memory >= 1, "{counters}");
+    });
+}
+
+#[test]
+fn arguments_of_running_calls_are_limited() {
+    over_each_ring(all_transports(), |mut options| {
+        options.limits.memory_bytes_max = LIMIT_BYTES;
+        let server = TestServer::with_gate(options, catalog);
+        let mut honest = HonestClients::connect(&server);
+        let mut client = server.connect_initialized(LEGACY);
+        let text = "x".repeat(512 << 10);
+        let mut accepted = 0;
+        for id in 1..=20 {
+            client.send(call(id, "hold", json!({ "text": text })));
+            client.send(echo(100, "read"));
+            let response = client.receive();
+            if response["id"] == 100 {
+                accepted += 1;
+            } else {
+                expect_error(&response, -32603, Some(id.into()));
+                assert_eq!(result_text(&client.receive()), "read");
+            }
+            honest.call_all();
+        }
+        // A quarter of the limit.
+        assert_eq!(accepted, 7);
+        let mut other = server.connect_initialized(LEGACY);
+        other.send(call(1, "hold", json!({"text": "below its share"})));
+        honest.call_all();
+        server.open_gate();
+        assert_eq!(result_text(&other.receive()), "15");
+        for _ in 0..accepted {
+            assert_eq!(result_text(&client.receive()), "524288");
+        }
+        let again = client.exchange(call(1, "hold", json!({ "text": text })));
+        assert_eq!(result_text(&again), "524288");
+        drop((honest, client, other));
+        let counters = server.close();
+        assert_eq!(counters.requests.refused_memory, 13, "{counters}");
+    });
+}
