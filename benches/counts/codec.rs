@@ -5,8 +5,7 @@ use corelane::transport::ndjson::{self, LineEvent, LineReader};
 use corelane::transport::websocket::limits::FrameLimits;
 use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane::transport::websocket::writer;
-
-use crate::frames;
+use corelane_bench_support::frames;
 
 /// A codec.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -16,31 +16,21 @@
 //! the response, and in a real shard with sixteen messages a turn.
 
 mod codec;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/frames.rs"]
-mod frames;
 mod memory;
 mod memory_shard;
 mod post;
 mod request_kind;
 mod request_path;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/requests.rs"]
-mod requests;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/responses.rs"]
-mod responses;
-#[path = "../fixtures/text_template.rs"]
-mod text_template;
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 
+use corelane_bench_support::requests::Era;
+
 use self::codec::Codec;
 use self::request_kind::RequestKind;
 use self::request_path::Phase;
-use self::requests::Era;
 
 const CHILD: &str = "--child";
 /// Stands for HTTP POST requests in place of a codec on the command line of the child.

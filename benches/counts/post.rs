@@ -9,12 +9,12 @@ use corelane::transport::http::checks::{CheckProfile, check_head};
 use corelane::transport::http::head::Field;
 use corelane::transport::http::limits::RequestLimits;
 use corelane::transport::http::reader::{RequestEvent, RequestReader};
-
-use crate::memory_shard::MemoryShard;
-use crate::requests::{
+use corelane_bench_support::requests::{
     Era, INITIALIZE, INITIALIZED, MESSAGE_BYTES, RequestTemplate, SESSION_BYTES, legacy_fields,
     post,
 };
+
+use crate::memory_shard::MemoryShard;
 
 type Failure = Box<dyn Error>;
 

@@ -5,8 +5,9 @@
 use corelane::protocol::eras::Method;
 use corelane::protocol::model::{Implementation, Role};
 use corelane::service::{Catalog, CatalogError, Prompt, Resource, demo};
-
-use crate::requests::{Era, FIRST_ID, INITIALIZE, MESSAGE_BYTES, META, RequestTemplate};
+use corelane_bench_support::requests::{
+    Era, FIRST_ID, INITIALIZE, MESSAGE_BYTES, META, RequestTemplate,
+};
 
 /// A request method in an era.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -15,12 +15,12 @@ use corelane::protocol::params::{PaginatedRequestParams, RequestParams};
 use corelane::protocol::revision::Revision;
 use corelane::service::{CallToolRequest, Catalog, Dispatch};
 use corelane::telemetry::label::Transport;
+use corelane_bench_support::frames;
+use corelane_bench_support::requests::{INITIALIZE, INITIALIZED};
 
 use crate::codec::{Codec, CodecState};
-use crate::frames;
 use crate::memory_shard::MemoryShard;
 use crate::request_kind::{self, RequestKind};
-use crate::requests::{INITIALIZE, INITIALIZED};
 
 pub(crate) type Failure = Box<dyn Error>;
 

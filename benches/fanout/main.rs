@@ -11,20 +11,15 @@
 //! notification. The time runs from the request to change to the last frame, and includes the new
 //! catalog version with its encoded tool list. Everything runs on loopback.
 
-#[path = "../fixtures/catalog_server.rs"]
-mod catalog_server;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/process.rs"]
-mod process;
 mod subscribers;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use corelane::server::Options;
+use corelane_bench_support::catalog_server::{self, CatalogServer};
+use corelane_bench_support::process::{self, CHILD};
 
-use self::catalog_server::CatalogServer;
-use self::process::CHILD;
 use self::subscribers::Subscribers;
 
 /// Target for the memory of a listening stream.

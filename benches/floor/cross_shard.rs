@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::requests::SESSION_BYTES;
+use corelane_bench_support::requests::SESSION_BYTES;
 
 type Session = [u8; SESSION_BYTES];
 

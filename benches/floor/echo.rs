@@ -10,11 +10,11 @@ use corelane::engine::clock::Clock;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::poll::PollRing;
 use corelane::engine::ring::uring::UringRing;
+use corelane_bench_support::ring_server::{self, listen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::floor_kind::FloorKind;
-use crate::ring_server::{self, listen};
 
 const TOKIO_BUFFER_BYTES: usize = 4096;
 

@@ -6,9 +6,8 @@
 
 use std::io;
 
+use corelane_bench_support::requests::{Era, FIRST_ID, message};
 use memchr::memmem::Finder;
-
-use crate::requests::{Era, FIRST_ID, message};
 
 /// Server info in the response of the modern era.
 const SERVER: &str = concat!(

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use corelane_bench_support::ring_server::split_messages;
+
 use crate::fixed_response::{self, FixedResponse};
 use crate::frame_echo;
-use crate::ring_server::split_messages;
 
 /// The behavior of a floor.
 #[derive(Debug)]

@@ -4,9 +4,8 @@
 //! ignores the fields of the upgrade, and has a constant accept value, because this bench uses one
 //! key.
 
+use corelane_bench_support::frames::{self, ACCEPT, MASKED, TEXT};
 use memchr::memmem;
-
-use crate::frames::{self, ACCEPT, MASKED, TEXT};
 
 /// Appends the response to the frame or upgrade request at the start of `bytes` and returns its
 /// length, or `None` if it is incomplete.

@@ -6,10 +6,13 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::frames::{self, Frame};
+use corelane_bench_support::frames::{self, Frame};
+use corelane_bench_support::requests::{
+    self, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES,
+};
+use corelane_bench_support::responses::Response;
+
 use crate::request_log::ResponseFormat;
-use crate::requests::{self, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES};
-use crate::responses::Response;
 
 /// Handshake of the connections to one server.
 #[derive(Clone, Copy, Debug)]

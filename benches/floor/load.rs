@@ -14,19 +14,21 @@ use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Ring, RingOptions, Socket,
 };
+use corelane_bench_support::process::Server;
+use corelane_bench_support::requests::{Era, FIRST_ID, RequestTemplate, SESSION_BYTES};
 use hdrhistogram::Histogram;
 
 use crate::cross_shard;
 use crate::handshake::{Handshake, HandshakeState, NextStep};
-use crate::process::Server;
 use crate::request_log::{RequestLog, Totals};
-use crate::requests::{Era, FIRST_ID, LAST_ID, RequestTemplate, SESSION_BYTES};
 use crate::transport::Transport;
 
 /// Connections that are opened at a time.
 const OPENING_MAX: usize = 128;
 /// Timeout for opening all connections and for the last responses.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The last id of a run.
+const LAST_ID: u64 = 999_999_999;
 /// Receive buffers of the client, enough for the largest number of connections.
 const RECEIVE_BUFFERS: u16 = 4096;
 

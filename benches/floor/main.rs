@@ -23,37 +23,24 @@ mod echo;
 mod fixed_response;
 mod floor_kind;
 mod frame_echo;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/frames.rs"]
-mod frames;
 mod handshake;
 mod load;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/process.rs"]
-mod process;
 mod request_log;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/requests.rs"]
-mod requests;
-#[path = "../fixtures/responses.rs"]
-mod responses;
-#[path = "../fixtures/ring_server.rs"]
-mod ring_server;
 mod run_config;
 mod servers;
 mod stdio;
 mod table;
 mod targets;
-#[path = "../fixtures/text_template.rs"]
-mod text_template;
 mod transport;
 mod tungstenite;
 
 use std::io;
 use std::time::Duration;
 
+use corelane_bench_support::process;
+use corelane_bench_support::requests::Era;
+
 use self::load::Load;
-use self::requests::Era;
 use self::run_config::RunConfig;
 use self::servers::ServerUnderTest;
 use self::table::Row;

@@ -8,13 +8,12 @@
 use std::io;
 
 use corelane::base::time::Instant;
+use corelane_bench_support::frames::Frame;
+use corelane_bench_support::requests::{FIRST_ID, RequestTemplate};
+use corelane_bench_support::responses::{self, Response};
+use corelane_bench_support::text_template::TextTemplate;
 use hdrhistogram::Histogram;
 use memchr::{memchr, memchr_iter};
-
-use crate::frames::Frame;
-use crate::requests::{FIRST_ID, RequestTemplate};
-use crate::responses::{self, Response};
-use crate::text_template::TextTemplate;
 
 /// Format of responses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

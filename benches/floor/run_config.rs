@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::requests::{Era, MESSAGE_BYTES};
+use corelane_bench_support::requests::{Era, MESSAGE_BYTES};
+
 use crate::transport::Transport;
 
 /// Run configuration.

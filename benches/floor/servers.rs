@@ -2,11 +2,12 @@
 
 use std::io;
 
+use corelane_bench_support::process::{self, Server};
+use corelane_bench_support::requests::Era;
+
 use crate::echo;
 use crate::floor_kind::FloorKind;
 use crate::load::{self, Load, Outcome};
-use crate::process::{self, Server};
-use crate::requests::Era;
 use crate::stdio;
 use crate::transport::Transport;
 use crate::tungstenite;

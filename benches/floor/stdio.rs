@@ -5,11 +5,11 @@ use std::process::{ChildStdin, ChildStdout};
 
 use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
+use corelane_bench_support::process::Server;
+use corelane_bench_support::requests::{Era, INITIALIZE, INITIALIZED, RequestTemplate};
 
 use crate::load::{Load, Outcome, Snapshot};
-use crate::process::Server;
 use crate::request_log::{RequestLog, ResponseFormat, Totals};
-use crate::requests::{Era, INITIALIZE, INITIALIZED, RequestTemplate};
 
 /// Size of one read: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;

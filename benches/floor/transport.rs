@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use crate::frames;
+use corelane_bench_support::frames;
+use corelane_bench_support::requests::{Era, RequestTemplate};
+
 use crate::request_log::ResponseFormat;
-use crate::requests::{Era, RequestTemplate};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Transport {

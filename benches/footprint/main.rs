@@ -17,26 +17,11 @@
 //! ring and not to the process; they are spread over loopback addresses, each of which has about
 //! 28,000 client ports. Kernel memory (about 4 KiB per socket) is not included.
 
-#[path = "../fixtures/catalog_server.rs"]
-mod catalog_server;
 mod client_group;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/frames.rs"]
-mod frames;
 mod open_loop;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/process.rs"]
-mod process;
-#[expect(dead_code, reason = "other benches use more of it")]
-#[path = "../fixtures/requests.rs"]
-mod requests;
-#[path = "../fixtures/responses.rs"]
-mod responses;
 mod sessions;
 mod stream_load;
 mod streams;
-#[path = "../fixtures/text_template.rs"]
-mod text_template;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -44,9 +29,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use corelane::engine::clock::Clock;
+use corelane_bench_support::process::{self, Server};
 
 use self::client_group::ClientGroup;
-use self::process::Server;
 use self::sessions::{Session, Transport};
 
 /// Interval of the sampled sessions: a prime, so that all shards are sampled.
@@ -129,7 +114,7 @@ fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io:
         let threads: Vec<_> = groups.iter().enumerate().map(hold).collect();
         opened.wait();
         let after = server.resident_bytes();
-        let descriptors = server.descriptors();
+        let descriptors = descriptors(&server);
         read.wait();
         let called = threads.into_iter().map(|thread| match thread.join() {
             Ok(called) => called,
@@ -147,6 +132,11 @@ fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io:
     writeln!(out, "{sessions} sessions{name} on {shards} shards, {descriptors} descriptors open")?;
     print_memory(&mut out, before, after, sessions, "session", target)?;
     writeln!(out, "{called} of them, every {SAMPLE_EVERY}th, called a tool with the correct result")
+}
+
+/// Returns the number of open descriptors of the server.
+fn descriptors(server: &Server) -> io::Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{}/fd", server.id()))?.count())
 }
 
 /// Prints the memory of each of `count` items and whether it is within the target.

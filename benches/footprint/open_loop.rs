@@ -13,11 +13,10 @@ use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
 use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
+use corelane_bench_support::requests::{FIRST_ID, META, RequestTemplate, modern_fields, post};
+use corelane_bench_support::responses::{Response, ResponseTemplate};
 use hdrhistogram::Histogram;
 use serde_json::Value;
-
-use crate::requests::{FIRST_ID, RequestTemplate};
-use crate::responses::{Response, ResponseTemplate};
 
 /// Number of connections.
 pub(crate) const CONNECTIONS: u32 = 64;
@@ -97,7 +96,7 @@ impl Client {
         let mut client = Self {
             ring: UringRing::new(&options, clock)?,
             clock,
-            template: RequestTemplate::list_post(host),
+            template: list_request(host),
             connections: Vec::new(),
             connection_by_socket: Vec::new(),
             idle: VecDeque::new(),
@@ -205,6 +204,14 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// Returns a modern `tools/list` as a POST request to `host`.
+fn list_request(host: SocketAddr) -> RequestTemplate {
+    let meta = META.trim_start_matches(',');
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"tools/list","params":{{{meta}}}}}"#);
+    RequestTemplate::new(post(host, &modern_fields("tools/list", None), &body))
 }
 
 /// Checks that the response has this id and a list of tools.

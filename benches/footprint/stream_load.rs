@@ -16,12 +16,12 @@ use std::time::Duration;
 use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
 use corelane::server::Options;
+use corelane_bench_support::catalog_server::{self, CatalogServer};
+use corelane_bench_support::process;
 use hdrhistogram::Histogram;
 
-use crate::catalog_server::{self, CatalogServer};
 use crate::client_group::ClientGroup;
 use crate::open_loop::{self, OpenLoop};
-use crate::process;
 use crate::streams::Stream;
 
 /// First argument of the child that runs the server.

@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use corelane::base::time::Instant;
+use corelane_bench_support::requests::{self, META};
+use corelane_bench_support::responses;
 use memchr::memmem;
 
 use crate::client_group::{BenchClient, Received};
-use crate::requests::{self, META};
-use crate::responses;
 
 /// A stream and the time of its last change notification.
 #[derive(Debug)]

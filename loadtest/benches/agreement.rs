@@ -21,10 +21,6 @@
 
 #![expect(clippy::print_stdout, reason = "the output of a benchmark")]
 
-#[expect(dead_code, reason = "shared with other benches")]
-#[path = "../../benches/fixtures/process.rs"]
-mod process;
-
 use std::error::Error;
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -36,14 +32,13 @@ use clap::Parser;
 use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, Tool, demo};
+use corelane_bench_support::process::{self, CHILD};
 use corelane_load::generator;
 use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
 use corelane_load::plan::{CallPlan, HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
 use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkSettings};
-
-use self::process::CHILD;
 
 /// Cores of the server and of the clients.
 const CORES: (usize, usize) = (0, 1);

@@ -34,8 +34,8 @@ fn is_root(path: &str) -> bool {
     match parts.as_slice() {
         // A package of its own that a test runs.
         ["tests", _, _, "src", "main.rs"]
-        // The member of the workspace that the tests share.
-        | ["tests", "support", "src", "lib.rs"]
+        // The members of the workspace that the tests and the benches share.
+        | ["benches" | "tests", "support", "src", "lib.rs"]
         | ["build.rs"]
         | ["fuzz", "fuzz_targets", _] => true,
         ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
@@ -188,6 +188,8 @@ mod tests {
             ("tests/support/src/lib.rs", "mod damage;"),
             ("tests/support/src/damage.rs", ""),
             ("benches/floor/main.rs", ""),
+            ("benches/support/src/lib.rs", "mod frames;"),
+            ("benches/support/src/frames.rs", ""),
             ("loadtest/src/main.rs", ""),
             ("loadtest/benches/generator/main.rs", ""),
             ("loadtest/tests/drive.rs", ""),

@@ -8,11 +8,10 @@ use std::io;
 use corelane::engine::clock::Clock;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::uring::UringRing;
+use corelane_bench_support::ring_server::{listen, serve, split_messages};
 use corelane_load::mcp::request_template::ID_DIGITS;
 use memchr::memchr;
 use memchr::memmem::Finder;
-
-use crate::ring_server::{listen, serve, split_messages};
 
 /// Position of the id in a request and in a response: both begin with the same members.
 const ID_AT: usize = r#"{"jsonrpc":"2.0","id":"#.len();

@@ -18,22 +18,16 @@
 #![expect(clippy::print_stdout, reason = "the output of a benchmark")]
 
 mod floor;
-#[expect(dead_code, reason = "shared with other benches")]
-#[path = "../../../benches/fixtures/process.rs"]
-mod process;
-#[path = "../../../benches/fixtures/ring_server.rs"]
-mod ring_server;
 
 use std::error::Error;
 use std::time::Duration;
 
 use clap::Parser;
+use corelane_bench_support::process::{self, CHILD, Server};
 use corelane_load::generator::{self, Measurements};
 use corelane_load::metrics::process::Process;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
-
-use self::process::{CHILD, Server};
 
 /// Bytes of the echoed message.
 const MESSAGE_BYTES: usize = 32;
