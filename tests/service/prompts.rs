@@ -5,9 +5,9 @@ use corelane::protocol::model::{Content, ContentBlock, Implementation, ResourceC
 use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, Catalog, CatalogError, GetPromptResult, HandlerError, Prompt, PromptArgument,
-    RequestContext,
+    PromptBuilder, RequestContext,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::harness::{get_prompt, parse_page};
 
@@ -91,6 +91,29 @@ fn missing_prompt_or_argument_is_invalid_params() {
     }
     let error = get_prompt(&catalog, Revision::LATEST, r#"{"name":"review"}"#).unwrap_err();
     assert!(error.message.contains("`code`"), "{error}");
+}
+
+/// A lookup of every required argument among all others would take more than ten minutes.
+#[test]
+fn required_arguments_are_searched_in_one_pass() {
+    const COUNT: usize = 100_000;
+    let arguments = (0..COUNT).map(|index| PromptArgument::new(format!("a{index}")).required());
+    let prompt = arguments.fold(Prompt::new("p"), PromptBuilder::argument);
+    let catalog = catalog_of(prompt.inline(|arguments, out| {
+        out.text(Role::User, arguments.text("a0"));
+        Ok(())
+    }));
+    let mut arguments: Map<String, Value> =
+        (0..2 * COUNT).rev().map(|index| (format!("a{index}"), json!("v"))).collect();
+    let get = |arguments: &Map<String, Value>| {
+        let params = json!({ "name": "p", "arguments": arguments }).to_string();
+        get_prompt(&catalog, Revision::LATEST, &params)
+    };
+    assert_eq!(get(&arguments).unwrap()["messages"][0]["content"]["text"], "v");
+    arguments.swap_remove("a80000");
+    arguments.swap_remove("a60000");
+    let error = get(&arguments).unwrap_err();
+    assert_eq!((error.code, error.message.contains("`a60000`")), (-32602, true), "{error}");
 }
 
 /// A prompt of each handler kind that ends with `end`.

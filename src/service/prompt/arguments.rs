@@ -23,6 +23,7 @@ impl<'a> PromptArguments<'a> {
     }
 
     /// The value of the argument `name`, or `None`; the last one if it was sent more than once.
+    /// Cost: one comparison per argument of the request.
     pub fn get(&self, name: &str) -> Option<&str> {
         match &self.values {
             ArgumentValues::Borrowed(texts) => texts.find(name),
@@ -30,6 +31,23 @@ impl<'a> PromptArguments<'a> {
                 values.iter().rfind(|(known, _)| **known == *name).map(|(_, text)| &**text)
             }
         }
+    }
+
+    /// The number of arguments, duplicates counted.
+    pub(super) const fn len(&self) -> usize {
+        match &self.values {
+            ArgumentValues::Borrowed(texts) => texts.len(),
+            ArgumentValues::Owned(values) => values.len(),
+        }
+    }
+
+    /// Names and values in the order of the request, duplicates included.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (borrowed, owned) = match &self.values {
+            ArgumentValues::Borrowed(texts) => (*texts, &[][..]),
+            ArgumentValues::Owned(values) => (StringMap::default(), &**values),
+        };
+        borrowed.iter().chain(owned.iter().map(|(name, text)| (&**name, &**text)))
     }
 
     /// The value of the argument `name`, or an empty string.
