@@ -4,7 +4,7 @@ use corelane::Catalog;
 use corelane::files::{Files, Prompts};
 use corelane::protocol::model::{Implementation, Role};
 use corelane::service::Prompt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixtures::{empty_catalog, prompt, write};
 
@@ -42,6 +42,44 @@ fn prompt_with_too_long_arguments_is_rejected() {
     let filled = |length| prompt(&catalog, "say", &json!({ "x": "x".repeat(length) }));
     assert_eq!(filled(3).unwrap().len(), 3000);
     assert_eq!(filled(1 << 20).unwrap_err().code, -32602);
+}
+
+/// A lookup of every placeholder among the arguments would take more than ten minutes.
+#[test]
+fn placeholders_and_arguments_are_visited_once() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "say.md", "{{x}}".repeat(100_000));
+    let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
+    let catalog = files.add_to_catalog(&empty_catalog()).unwrap();
+    let others = (0..200_000).map(|index| (format!("x{index}"), json!("")));
+    let arguments = others.chain([("x".to_owned(), json!("ab"))]).collect();
+    let text = prompt(&catalog, "say", &Value::Object(arguments)).unwrap();
+    assert_eq!(text, "ab".repeat(100_000));
+}
+
+#[test]
+fn prompt_file_with_many_arguments_is_rejected() {
+    let root = tempfile::tempdir().unwrap();
+    let body = |count: usize| {
+        let placeholders: Vec<_> = (0..count).map(|name| format!("{{{{{name}}}}}\n")).collect();
+        placeholders.concat()
+    };
+    let listed = |count: usize| {
+        let arguments = (0..count).map(|name| format!("[[arguments]]\nname = \"{name}\"\n"));
+        format!("+++\n{}+++\n", arguments.collect::<Vec<_>>().concat())
+    };
+    write(root.path(), "a.md", body(1024));
+    write(root.path(), "b.md", listed(1024) + &body(1024));
+    write(root.path(), "c.md", body(100_000));
+    write(root.path(), "d.md", listed(20_000) + &body(20_000));
+    let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
+    let catalog = files.add_to_catalog(&empty_catalog()).unwrap();
+    let counts: Vec<_> = catalog.prompts().map(|prompt| prompt.arguments().len()).collect();
+    assert_eq!(counts, [1024, 1024]);
+    let faults: Vec<_> = files.faults().collect();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults[0].contains("c.md:1025: the body has more than 1024 arguments; remove"));
+    assert!(faults[1].contains("d.md:41027: the body has more than 1024 arguments; remove"));
 }
 
 #[test]

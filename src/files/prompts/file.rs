@@ -9,7 +9,9 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::template::{Template, is_argument_name};
+use super::template::{
+    ARGUMENTS_MAX, Template, TemplateError, TemplateErrorKind, is_argument_name,
+};
 use crate::files::fault::FileFault;
 
 /// A parsed prompt file.
@@ -61,10 +63,8 @@ impl PromptFile {
             let what = error.message().trim().replace('\n', " ");
             file.fault_at(front.start + at, what, ALLOWED_KEYS_HINT)
         })?;
-        let template = Template::parse(&text[body.clone()]).map_err(|fault| {
-            let hint = "write {{name}} for an argument, {{{{ for two braces";
-            file.fault_at(body.start + fault.offset, fault.message, hint)
-        })?;
+        let template = Template::parse(&text[body.clone()])
+            .map_err(|error| file.template_fault(body.start, error))?;
         let name = match &matter.name {
             Some(name) if name.get_ref().trim().is_empty() => {
                 let at = front.start + name.span().start;
@@ -119,8 +119,25 @@ impl PromptFileParser<'_> {
         Err(self.fault_at(start, "the front matter has no closing +++", "close it with a line +++"))
     }
 
+    /// Returns the fault for an error in the body, which begins at byte `start`.
+    fn template_fault(&self, start: usize, error: TemplateError) -> FileFault {
+        let syntax = "write {{name}} for an argument, {{{{ for two braces".to_owned();
+        let (what, hint) = match error.kind {
+            TemplateErrorKind::Unclosed => ("the {{ has no closing }}".to_owned(), syntax),
+            TemplateErrorKind::InvalidName => {
+                ("no argument name between {{ and }}".to_owned(), syntax)
+            }
+            TemplateErrorKind::TooManyArguments => (
+                format!("the body has more than {ARGUMENTS_MAX} arguments"),
+                "remove placeholders, or divide the prompt into several files".to_owned(),
+            ),
+        };
+        self.fault_at(start + error.offset, what, hint)
+    }
+
     /// Returns the arguments of the front matter, checked against the placeholders of the body;
-    /// those of the body if the front matter has none.
+    /// those of the body if the front matter has none. Cost: one search among the placeholders for
+    /// each argument.
     fn check_arguments(
         &self,
         named: Option<Vec<FrontArgument>>,
@@ -129,14 +146,15 @@ impl PromptFileParser<'_> {
     ) -> Result<Vec<ArgumentFile>, FileFault> {
         let places = template.names();
         let Some(named) = named else {
-            let required = |name: &str| ArgumentFile {
-                name: name.to_owned(),
+            let required = |name: &String| ArgumentFile {
+                name: name.clone(),
                 title: None,
                 description: None,
                 required: true,
             };
-            return Ok(places.into_iter().map(required).collect());
+            return Ok(places.iter().map(required).collect());
         };
+        let mut is_listed = vec![false; places.len()];
         let mut arguments: Vec<ArgumentFile> = Vec::new();
         for argument in named {
             let at = start + argument.name.span().start;
@@ -149,7 +167,15 @@ impl PromptFileParser<'_> {
                     hint,
                 ));
             }
-            if arguments.iter().any(|other| other.name == name) {
+            let Some(index) = template.index_of(&name) else {
+                let hint = format!("write {{{{{name}}}}} in the body, or remove the argument");
+                return Err(self.fault_at(
+                    at,
+                    format!("{name} has no placeholder in the body"),
+                    hint,
+                ));
+            };
+            if std::mem::replace(&mut is_listed[index], true) {
                 let hint = "remove one of them";
                 return Err(self.fault_at(
                     at,
@@ -157,19 +183,10 @@ impl PromptFileParser<'_> {
                     hint,
                 ));
             }
-            if !places.contains(&name.as_str()) {
-                let hint = format!("write {{{{{name}}}}} in the body, or remove the argument");
-                return Err(self.fault_at(
-                    at,
-                    format!("{name} has no placeholder in the body"),
-                    hint,
-                ));
-            }
             let FrontArgument { title, description, required, .. } = argument;
             arguments.push(ArgumentFile { name, title, description, required });
         }
-        let is_named = |place: &&&str| arguments.iter().any(|argument| argument.name == **place);
-        if let Some(place) = places.iter().find(|place| !is_named(place)) {
+        if let Some((place, _)) = places.iter().zip(is_listed).find(|(_, is_listed)| !is_listed) {
             let at = self.text.find(&format!("{{{{{place}")).unwrap_or(0);
             let hint = "add it under [[arguments]], or remove all arguments there";
             return Err(self.fault_at(
@@ -233,13 +250,13 @@ mod tests {
         assert_eq!((prompt.title, prompt.description), (None, None));
         let [argument] = prompt.arguments.as_slice() else { panic!("not one argument") };
         assert!(argument.name == "name" && argument.required);
-        assert_eq!(prompt.body.fill(|_| Some("Ada")).to_string(), "Greet Ada.\n");
+        assert_eq!(prompt.body.fill([("name", "Ada")]).to_string(), "Greet Ada.\n");
     }
 
     #[test]
     fn rule_above_prose_belongs_to_body() {
         let text = "---\nBe brief. Note: {{x}}\n---\n";
-        assert_eq!(read(text).unwrap().body.fill(|_| Some("X")).length(), text.len() - 4);
+        assert_eq!(read(text).unwrap().body.fill([("x", "X")]).length(), text.len() - 4);
     }
 
     #[test]
@@ -259,7 +276,7 @@ mod tests {
             .map(|it| (it.name.as_str(), it.description.as_deref(), it.required))
             .collect();
         assert_eq!(arguments, [("who", Some("W"), false), ("how", None, true)]);
-        assert_eq!(prompt.body.fill(|name| (name == "how").then_some("Hi")).to_string(), "Hi ");
+        assert_eq!(prompt.body.fill([("how", "Hi")]).to_string(), "Hi ");
     }
 
     #[test]

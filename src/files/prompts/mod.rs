@@ -37,8 +37,8 @@ use crate::service::{CatalogUpdate, HandlerError, Prompt, PromptArgument, Prompt
 ///
 /// The front matter between the lines of `+++` is TOML; each key is optional, and so is all of it.
 /// Without `name` the prompt has the file's name without its extension; without `arguments` every
-/// placeholder in the body is a required argument. Values are inserted verbatim, up to 8 MiB in
-/// total; `{{{{` is an escape of two braces.
+/// placeholder in the body is a required argument; a prompt has at most 1,024. Values are inserted
+/// verbatim, up to 8 MiB in total; `{{{{` is an escape of two braces.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     root: Root,
@@ -265,7 +265,7 @@ fn to_prompt(file: PromptFile) -> Prompt {
     }
     let prompt = arguments.into_iter().map(to_argument).fold(prompt, PromptBuilder::argument);
     prompt.inline(move |arguments, messages| {
-        let text = body.fill(|name| arguments.get(name));
+        let text = body.fill(arguments.iter());
         if text.length() > FILLED_BYTES_MAX {
             let limit = FILLED_BYTES_MAX >> 20;
             let what = format!("the arguments are too long: the prompt exceeds {limit} MiB");

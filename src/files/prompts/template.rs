@@ -7,33 +7,50 @@
 //! Invariants: values are inserted verbatim and not parsed, so that braces in user input are
 //! literal. A template is parsed once, when its file is read.
 
+use std::collections::HashMap;
 use std::fmt;
 
 /// A text with placeholders for arguments.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Template {
     pieces: Vec<Piece>,
+    /// Names of the arguments, in the order of their first placeholders.
+    names: Vec<String>,
+    /// Indexes into `names`, sorted by name.
+    by_name: Vec<usize>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Piece {
     Text(String),
-    Argument(String),
+    /// The index of an argument.
+    Argument(usize),
 }
 
 /// A syntax error in a template.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TemplateError {
     /// Offset of the byte at which it begins.
     pub(super) offset: usize,
-    /// What is wrong.
-    pub(super) message: String,
+    pub(super) kind: TemplateErrorKind,
+}
+
+/// What is wrong in a template.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum TemplateErrorKind {
+    /// A placeholder has no end.
+    Unclosed,
+    /// A placeholder has no valid name.
+    InvalidName,
+    /// A placeholder has a name that exceeds [`ARGUMENTS_MAX`].
+    TooManyArguments,
 }
 
 impl Template {
-    /// Parses a body.
+    /// Parses a body. Cost: linear in its length.
     pub(super) fn parse(body: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
+        let mut indexes: HashMap<&str, usize> = HashMap::new();
         let mut text = String::new();
         let mut at = 0;
         while let Some(found) = body[at..].find(OPEN) {
@@ -45,72 +62,123 @@ impl Template {
                 at = inner + OPEN.len();
                 continue;
             }
+            let fault = |kind| TemplateError { offset: open, kind };
             let Some(length) = body[inner..].find(CLOSE) else {
-                return Err(template_error(open, "the {{ has no closing }}"));
+                return Err(fault(TemplateErrorKind::Unclosed));
             };
             let name = body[inner..inner + length].trim();
             if !is_argument_name(name) {
-                return Err(template_error(open, "no argument name between {{ and }}"));
+                return Err(fault(TemplateErrorKind::InvalidName));
             }
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
             }
-            pieces.push(Piece::Argument(name.to_owned()));
+            let next = indexes.len();
+            let index = *indexes.entry(name).or_insert(next);
+            if index == ARGUMENTS_MAX {
+                return Err(fault(TemplateErrorKind::TooManyArguments));
+            }
+            pieces.push(Piece::Argument(index));
             at = inner + length + CLOSE.len();
         }
         text.push_str(&body[at..]);
         if !text.is_empty() {
             pieces.push(Piece::Text(text));
         }
-        Ok(Self { pieces })
+        let mut sorted: Vec<(&str, usize)> = indexes.into_iter().collect();
+        sorted.sort_unstable();
+        let by_name = sorted.iter().map(|(_, index)| *index).collect();
+        sorted.sort_unstable_by_key(|(_, index)| *index);
+        let names = sorted.into_iter().map(|(name, _)| name.to_owned()).collect();
+        Ok(Self { pieces, names, by_name })
     }
 
     /// Returns the names of its arguments in the order of their first placeholders.
-    pub(super) fn names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for piece in &self.pieces {
-            if let Piece::Argument(name) = piece
-                && !names.contains(&name.as_str())
-            {
-                names.push(name.as_str());
-            }
-        }
-        names
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
     }
 
-    /// Returns the text with placeholders replaced by `value`, or by nothing if that is `None`. It
-    /// is only copied when it is written.
-    pub(super) fn fill<'a, F>(&'a self, value: F) -> FilledTemplate<'a, F>
-    where
-        F: Fn(&str) -> Option<&'a str>,
-    {
-        FilledTemplate { template: self, value }
+    /// Returns the index of `name` in [`Template::names`]. Cost: a binary search.
+    pub(super) fn index_of(&self, name: &str) -> Option<usize> {
+        let compare = |index: &usize| self.names[*index].as_str().cmp(name);
+        self.by_name.binary_search_by(compare).ok().map(|place| self.by_name[place])
+    }
+
+    /// Returns the text with placeholders replaced by `arguments`, pairs of name and value, or by
+    /// nothing. Of duplicate names the last counts; names without a placeholder are ignored. The
+    /// text is only copied when it is written.
+    ///
+    /// Cost: one search among the names for each argument, then one step for each placeholder.
+    pub(super) fn fill<'a>(
+        &'a self,
+        arguments: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> FilledTemplate<'a> {
+        let mut values = ArgumentValues::new(self.names.len());
+        let slots = values.as_mut_slice();
+        for (name, value) in arguments {
+            if let Some(index) = self.index_of(name) {
+                slots[index] = value;
+            }
+        }
+        FilledTemplate { template: self, values }
     }
 }
 
 /// A template with its values, which implements `Display`.
-pub(super) struct FilledTemplate<'a, F> {
+pub(super) struct FilledTemplate<'a> {
     template: &'a Template,
-    value: F,
+    values: ArgumentValues<'a>,
 }
 
-impl<'a, F: Fn(&str) -> Option<&'a str>> FilledTemplate<'a, F> {
+impl FilledTemplate<'_> {
     /// Returns its length in bytes; a value counts for each of its placeholders.
     pub(super) fn length(&self) -> usize {
         self.texts().map(str::len).fold(0, usize::saturating_add)
     }
 
     fn texts(&self) -> impl Iterator<Item = &str> {
+        let values = self.values.as_slice();
         self.template.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => text.as_str(),
-            Piece::Argument(name) => (self.value)(name).unwrap_or(""),
+            Piece::Argument(index) => values[*index],
         })
     }
 }
 
-impl<'a, F: Fn(&str) -> Option<&'a str>> fmt::Display for FilledTemplate<'a, F> {
+impl fmt::Display for FilledTemplate<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.texts().try_for_each(|text| formatter.write_str(text))
+    }
+}
+
+/// Values of the arguments of a template, by their index. Allocates nothing for a few.
+enum ArgumentValues<'a> {
+    Few([&'a str; FEW_ARGUMENTS]),
+    Many(Vec<&'a str>),
+}
+
+impl<'a> ArgumentValues<'a> {
+    /// Returns at least `count` empty values.
+    fn new(count: usize) -> Self {
+        if count <= FEW_ARGUMENTS {
+            Self::Few([""; FEW_ARGUMENTS])
+        } else {
+            Self::Many(vec![""; count])
+        }
+    }
+
+    fn as_slice(&self) -> &[&'a str] {
+        match self {
+            Self::Few(values) => values,
+            Self::Many(values) => values,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [&'a str] {
+        match self {
+            Self::Few(values) => values,
+            Self::Many(values) => values,
+        }
     }
 }
 
@@ -120,9 +188,11 @@ pub(super) fn is_argument_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_part)
 }
 
-fn template_error(at: usize, what: &str) -> TemplateError {
-    TemplateError { offset: at, message: what.to_owned() }
-}
+/// Maximum number of arguments of a template, far above what a person fills in.
+pub(super) const ARGUMENTS_MAX: usize = 1024;
+
+/// Number of arguments whose values are kept without an allocation.
+const FEW_ARGUMENTS: usize = 8;
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
@@ -135,7 +205,7 @@ mod tests {
 
     /// Returns `body` filled with `X` for `x` and nothing for other arguments.
     fn filled(body: &str) -> String {
-        Template::parse(body).unwrap().fill(|name| (name == "x").then_some("X")).to_string()
+        Template::parse(body).unwrap().fill([("x", "X")]).to_string()
     }
 
     #[test]
@@ -154,22 +224,34 @@ mod tests {
         ] {
             assert_eq!(filled(body), expected, "{body}");
             let template = Template::parse(body).unwrap();
-            let filled = template.fill(|name| (name == "x").then_some("X"));
-            assert_eq!(filled.length(), expected.len(), "{body}");
+            assert_eq!(template.fill([("x", "X")]).length(), expected.len(), "{body}");
         }
     }
 
     #[test]
     fn argument_value_is_inserted_verbatim() {
         let template = Template::parse("{{x}}{{y}}").unwrap();
-        let value = |name: &str| Some(if name == "x" { "{{y}} {{{{" } else { "Y" });
-        assert_eq!(template.fill(value).to_string(), "{{y}} {{{{Y");
+        let arguments = [("x", "{{y}} {{{{"), ("y", "Y")];
+        assert_eq!(template.fill(arguments).to_string(), "{{y}} {{{{Y");
+    }
+
+    #[test]
+    fn last_of_duplicate_arguments_is_inserted() {
+        for count in [1, FEW_ARGUMENTS, FEW_ARGUMENTS + 1, ARGUMENTS_MAX] {
+            let template = Template::parse(&distinct_placeholders(count)).unwrap();
+            let last = format!("x{}", count - 1);
+            let arguments = [(&*last, "a"), ("other", "b"), (&*last, "c")];
+            let filled = template.fill(arguments);
+            assert_eq!((filled.to_string(), filled.length()), ("c".into(), 1), "{count}");
+        }
     }
 
     #[test]
     fn argument_names_are_unique_in_placeholder_order() {
         let template = Template::parse("{{b}} {{a}} {{b}} {{first-name.2}}").unwrap();
         assert_eq!(template.names(), ["b", "a", "first-name.2"]);
+        let indexes = ["b", "a", "first-name.2", "c"].map(|name| template.index_of(name));
+        assert_eq!(indexes, [Some(0), Some(1), Some(2), None]);
     }
 
     #[test]
@@ -177,6 +259,25 @@ mod tests {
         for (body, at) in [("a {{x", 2), ("{{}}", 0), ("{{x}} {{ }}", 6), ("{{a b}}", 0)] {
             assert_eq!(Template::parse(body).unwrap_err().offset, at, "{body}");
         }
+    }
+
+    #[test]
+    fn template_arguments_are_limited() {
+        let full = distinct_placeholders(ARGUMENTS_MAX);
+        assert!(Template::parse(&full.repeat(2)).is_ok());
+        // The first name beyond the limit ends the parse.
+        for others in [1, 1_000_000] {
+            let body = full.clone() + &distinct_placeholders(others).replace('x', "y");
+            let error = Template::parse(&body).unwrap_err();
+            assert_eq!(error.kind, TemplateErrorKind::TooManyArguments);
+            assert_eq!(error.offset, full.len());
+        }
+    }
+
+    /// Returns placeholders of `count` arguments, `x0` and so on.
+    fn distinct_placeholders(count: usize) -> String {
+        let placeholders: Vec<_> = (0..count).map(|index| format!("{{{{x{index}}}}}")).collect();
+        placeholders.concat()
     }
 
     proptest! {
