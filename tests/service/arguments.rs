@@ -4,7 +4,7 @@ use corelane::protocol::eras::ClientCapabilities;
 use corelane::protocol::model::{CallToolResultWriter, Implementation};
 use corelane::protocol::revision::Revision;
 use corelane::service::{Catalog, CatalogError, NoArguments, TaskSupport, Tool};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::harness::{
     TestBlockingHost, TestRequestHost, call_tool, call_tool_with_hosts, parse_page,
@@ -102,6 +102,23 @@ fn complex_schema_is_enforced() {
     }
     let result = call_tool(&catalog, Revision::LATEST, r#"{"name":"t"}"#).unwrap();
     assert_eq!(result["isError"], true, "absent arguments are an empty object");
+}
+
+/// A scan of the arguments for each required one would take more than ten minutes.
+#[test]
+fn many_required_arguments_are_looked_up() {
+    let names: Vec<_> = (0..100_000).map(|index| format!("a{index}")).collect();
+    // Without `minProperties`, another validator would be used.
+    let catalog = catalog_with_schema(
+        &json!({ "type": "object", "minProperties": 1, "required": names.clone() }),
+    );
+    let mut arguments: Map<String, Value> =
+        names.into_iter().rev().map(|name| (name, json!(1))).collect();
+    assert_eq!(validation_error(&catalog, &arguments.clone().into()), None);
+    arguments.swap_remove("a50000");
+    arguments.insert("other".to_owned(), json!(1));
+    let text = validation_error(&catalog, &arguments.into()).unwrap();
+    assert!(text.contains("a50000"), "{}", text.len());
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod types;
 use serde_json::{Map, Value as Json};
 
 use self::bounds::{LengthRange, NumberRange};
-use self::types::{Scalar, TypeSet, compile_allowed_values};
+use self::types::{AllowedValues, TypeSet};
 use crate::protocol::json::{Object, Value, ValueKind};
 use crate::service::schema::violation::{Violation, within};
 
@@ -30,7 +30,7 @@ pub(super) struct SimpleSchema {
     range: Option<NumberRange>,
     length: Option<LengthRange>,
     /// Allowed values (`enum`, `const`); `None` allows all.
-    allowed_values: Option<Box<[Scalar]>>,
+    allowed_values: Option<AllowedValues>,
     object: Option<ObjectConstraints>,
     array: Option<ArrayConstraints>,
 }
@@ -40,6 +40,8 @@ pub(super) struct SimpleSchema {
 struct ObjectConstraints {
     /// Properties in the order of the schema.
     properties: Box<[(Box<str>, SimpleSchema)]>,
+    /// Indexes into `properties`, sorted by name; empty if there are few, which are scanned.
+    by_name: Box<[usize]>,
     /// Required properties, as bits of their indices in `properties`.
     required: u64,
     /// Whether additional properties are allowed.
@@ -70,7 +72,7 @@ impl SimpleSchema {
         let types = schema.get("type").map(TypeSet::parse).transpose()?;
         let range = NumberRange::compile(schema)?;
         let length = LengthRange::compile(schema, "minLength", "maxLength")?;
-        let allowed_values = compile_allowed_values(schema)?;
+        let allowed_values = AllowedValues::compile(schema)?;
         let object = ObjectConstraints::compile(schema)?;
         let array = ArrayConstraints::compile(schema)?;
         let is_type_only = range.is_none()
@@ -114,8 +116,8 @@ impl SimpleSchema {
             ValueKind::Boolean | ValueKind::Null => {}
         }
         match &self.allowed_values {
-            Some(allowed) if !allowed.iter().any(|scalar| scalar.equals(value)) => {
-                Err(Violation::not_allowed_value(allowed.iter().map(Scalar::to_json)))
+            Some(allowed) if !allowed.contains(value) => {
+                Err(Violation::not_allowed_value(allowed.to_json()))
             }
             _ => Ok(()),
         }
@@ -169,7 +171,17 @@ impl ObjectConstraints {
             let bit = u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index));
             required |= bit.ok_or(Unsupported)?;
         }
-        Ok(Some(Self { properties: properties.into(), required, allows_additional }))
+        let by_name = Self::sort_by_name(&properties);
+        Ok(Some(Self { properties: properties.into(), by_name, required, allows_additional }))
+    }
+
+    fn sort_by_name(properties: &[(Box<str>, SimpleSchema)]) -> Box<[usize]> {
+        if properties.len() <= SCANNED_MAX {
+            return Box::default();
+        }
+        let mut by_name: Box<[usize]> = (0..properties.len()).collect();
+        by_name.sort_unstable_by_key(|index| &properties[*index].0);
+        by_name
     }
 
     fn required(schema: &Map<String, Json>) -> Result<&[Json], Unsupported> {
@@ -182,13 +194,34 @@ impl ObjectConstraints {
 
     #[inline]
     fn validate(&self, object: Option<Object<'_>>) -> Result<(), Violation> {
+        if self.by_name.is_empty() {
+            return self.validate_members(object, |name| {
+                let mut properties = self.properties.iter().enumerate();
+                let (index, (_, schema)) = properties.find(|(_, (known, _))| **known == *name)?;
+                Some((index, schema))
+            });
+        }
+        self.validate_members(object, |name| {
+            let compare = |index: &usize| (*self.properties[*index].0).cmp(name);
+            let place = self.by_name.binary_search_by(compare).ok()?;
+            let index = self.by_name[place];
+            Some((index, &self.properties[index].1))
+        })
+    }
+
+    /// Validates each member with the property that `find` returns for its name, with its index.
+    #[inline]
+    fn validate_members<'s>(
+        &'s self,
+        object: Option<Object<'_>>,
+        find: impl Fn(&str) -> Option<(usize, &'s SimpleSchema)>,
+    ) -> Result<(), Violation> {
         let mut missing = self.required;
         // The `Option` is not flattened into the iterator: that is as slow as the loop itself.
         if let Some(object) = object {
             for (name, value) in object {
-                let mut properties = self.properties.iter().enumerate();
-                match properties.find(|(_, (known, _))| **known == *name) {
-                    Some((index, (_, schema))) => {
+                match find(name) {
+                    Some((index, schema)) => {
                         schema.validate(value).map_err(|inner| within(name, inner))?;
                         if index < 64 {
                             missing &= !(1 << index);
@@ -228,6 +261,9 @@ impl ArrayConstraints {
         Ok(())
     }
 }
+
+/// Number of properties or allowed values that are scanned for a value; more are searched.
+const SCANNED_MAX: usize = 16;
 
 /// Whether the keyword is supported, or is an annotation.
 fn is_supported_keyword(key: &str) -> bool {
@@ -307,7 +343,29 @@ mod tests {
                 "required": ["a"],
                 "additionalProperties": false,
             }),
+            json!({ "enum": many_values() }),
+            json!({
+                "properties": many_properties(2 * SCANNED_MAX),
+                "required": ["c", "p1"],
+                "additionalProperties": true,
+            }),
+            json!({
+                "properties": many_properties(2 * SCANNED_MAX),
+                "additionalProperties": false,
+            }),
         ]
+    }
+
+    /// Returns allowed values of each type, more than are scanned.
+    fn many_values() -> Vec<Json> {
+        let texts = (0..SCANNED_MAX).map(|index| json!(format!("{index}")));
+        texts.chain([json!("a"), json!(1), json!(-0.0), json!(null), json!(true)]).collect()
+    }
+
+    /// Returns `count` properties `p0` and so on, after the property `a`.
+    fn many_properties(count: usize) -> Json {
+        let others = (0..count).map(|index| (format!("p{index}"), json!({ "type": "integer" })));
+        [("a".to_owned(), json!({ "type": "integer" }))].into_iter().chain(others).collect()
     }
 
     fn values() -> Vec<Json> {
@@ -337,6 +395,10 @@ mod tests {
             json!({ "a": 1, "b": "y", "c": [] }),
             json!({ "a": { "b": 1 } }),
             json!({ "a": { "b": 1 }, "d": 1 }),
+            json!({ "p1": 1, "c": 1 }),
+            json!({ "p31": 1, "c": 1, "p0": 1, "p1": "x" }),
+            json!({ "p31": 1, "p0": 1, "p16": 1 }),
+            json!({ "p32": 1 }),
         ]
     }
 
@@ -350,6 +412,26 @@ mod tests {
                 assert_eq!(result.is_ok(), full.is_valid(&value), "{schema} {value}: {result:?}");
             }
         }
+    }
+
+    /// A scan of the schema for each value would take more than ten minutes.
+    #[test]
+    fn many_properties_and_allowed_values_are_searched() {
+        const COUNT: usize = 200_000;
+        let schema = SimpleSchema::compile(&json!({
+            "properties": many_properties(COUNT),
+            "required": ["a"],
+            "additionalProperties": false,
+        }));
+        let schema = schema.unwrap();
+        let mut members: Map<_, _> =
+            (0..COUNT).rev().map(|index| (format!("p{index}"), json!(1))).collect();
+        assert_eq!(validate(&schema, &members.clone().into()).unwrap_err(), "`a` is missing");
+        members.insert("a".to_owned(), json!(1));
+        assert_eq!(validate(&schema, &members.into()), Ok(()));
+        let texts: Vec<_> = (0..COUNT).map(|index| json!(format!("text{index}"))).collect();
+        let schema = SimpleSchema::compile(&json!({ "items": { "enum": texts } })).unwrap();
+        assert_eq!(validate(&schema, &texts.into_iter().rev().collect()), Ok(()));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! arguments.
 
 use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
 
 use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, JsonNumber, Node, NodeIdentity, Object};
@@ -51,9 +53,9 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
 
     fn as_object(&self) -> Option<TapeObject<'a>> {
         match self {
-            Self::Absent => Some(TapeObject(None)),
+            Self::Absent => Some(TapeObject::new(None)),
             Self::Name(_) => None,
-            Self::Value(value) => value.as_object().map(|object| TapeObject(Some(object))),
+            Self::Value(value) => value.as_object().map(|object| TapeObject::new(Some(object))),
         }
     }
 
@@ -123,9 +125,21 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
     }
 }
 
-/// The members of an object; `None` for absent arguments.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TapeObject<'a>(Option<json::Object<'a>>);
+/// The members of an object. The first lookups scan them; the next one in an object with many
+/// members creates a map of all, so that the cost of lookups is linear.
+#[derive(Clone, Debug)]
+pub(super) struct TapeObject<'a> {
+    /// `None` for absent arguments.
+    object: Option<json::Object<'a>>,
+    scans: Cell<u8>,
+    by_name: OnceCell<HashMap<&'a str, Value<'a>>>,
+}
+
+impl<'a> TapeObject<'a> {
+    const fn new(object: Option<json::Object<'a>>) -> Self {
+        Self { object, scans: Cell::new(0), by_name: OnceCell::new() }
+    }
+}
 
 impl<'a> Object<'a, Tape> for TapeObject<'a> {
     type Node = TapeNode<'a>;
@@ -133,15 +147,25 @@ impl<'a> Object<'a, Tape> for TapeObject<'a> {
     type MembersIter = TapeMembers<'a>;
 
     fn len(&self) -> usize {
-        self.0.map_or(0, json::Object::len)
+        self.object.map_or(0, json::Object::len)
     }
 
     fn get(&self, key: &Box<str>) -> Option<TapeNode<'a>> {
-        self.0?.find(key).map(TapeNode::Value)
+        let object = self.object?;
+        if object.len() <= MEMBERS_SCANNED_MAX {
+            return object.find(key).map(TapeNode::Value);
+        }
+        if self.scans.get() < SCANS_MAX {
+            self.scans.set(self.scans.get() + 1);
+            return object.find(key).map(TapeNode::Value);
+        }
+        // Of duplicate keys the last one is kept.
+        let by_name = self.by_name.get_or_init(|| object.iter().collect());
+        by_name.get(&**key).copied().map(TapeNode::Value)
     }
 
     fn members(&self) -> TapeMembers<'a> {
-        TapeMembers(self.0.map(json::Object::iter))
+        TapeMembers(self.object.map(json::Object::iter))
     }
 }
 
@@ -224,5 +248,37 @@ impl JsonNumber for TapeNumber<'_> {
 
     fn is_written_as_integer(&self) -> bool {
         self.0.as_i64().is_some() || self.0.as_u64().is_some()
+    }
+}
+
+/// Members of an object up to which every lookup scans them.
+const MEMBERS_SCANNED_MAX: usize = 64;
+
+/// Lookups in a larger object that scan its members. A map costs as much as about as many.
+const SCANS_MAX: u8 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+
+    #[test]
+    fn every_lookup_returns_the_last_duplicate() {
+        for count in [3, MEMBERS_SCANNED_MAX, MEMBERS_SCANNED_MAX + 1, 1000] {
+            let others: Vec<_> = (2..count).map(|index| format!(r#""{index}":0,"#)).collect();
+            let text = format!(r#"{{"a":1,{}"a":2}}"#, others.concat());
+            let mut bytes = text.as_bytes().to_vec();
+            bytes.resize(text.len() + PADDING_BYTES, 0);
+            let mut parser = Parser::new(ParseLimits::default());
+            let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
+            let object = TapeNode::Value(document.root()).as_object().unwrap();
+            assert_eq!(object.len(), count);
+            let (last, absent) = (Tape::prepare_key("a"), Tape::prepare_key("b"));
+            for _ in 0..2 * SCANS_MAX {
+                let found = object.get(&last).and_then(|value| value.as_number());
+                assert_eq!(found.and_then(|number| number.as_u64()), Some(2));
+                assert!(object.get(&absent).is_none());
+            }
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::Unsupported;
 use super::bounds::exact_f64;
+use super::{SCANNED_MAX, Unsupported};
 use crate::protocol::json::{Value, ValueKind};
 
 /// A set of JSON Schema types.
@@ -12,11 +12,20 @@ pub(super) struct TypeSet(u8);
 
 /// A value of `enum` or `const` that is neither array nor object.
 #[derive(Clone, Debug)]
-pub(super) enum Scalar {
+enum Scalar {
     Boolean(bool),
     Null,
     Number(f64),
     Text(Box<str>),
+}
+
+/// The values of `enum` or `const`.
+#[derive(Clone, Debug)]
+pub(super) struct AllowedValues {
+    /// All values in the order of the schema.
+    scalars: Box<[Scalar]>,
+    /// The strings among many values, sorted; empty if there are few values, which are scanned.
+    sorted_texts: Box<[Box<str>]>,
 }
 
 impl TypeSet {
@@ -75,7 +84,7 @@ impl TypeSet {
 }
 
 impl Scalar {
-    pub(super) fn compile(value: &Json) -> Result<Self, Unsupported> {
+    fn compile(value: &Json) -> Result<Self, Unsupported> {
         match value {
             Json::Null => Ok(Self::Null),
             Json::Bool(boolean) => Ok(Self::Boolean(*boolean)),
@@ -85,8 +94,15 @@ impl Scalar {
         }
     }
 
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Boolean(_) | Self::Null | Self::Number(_) => None,
+        }
+    }
+
     #[inline]
-    pub(super) fn equals(&self, value: Value<'_>) -> bool {
+    fn equals(&self, value: Value<'_>) -> bool {
         match self {
             Self::Boolean(boolean) => value.as_bool() == Some(*boolean),
             Self::Null => value.is_null(),
@@ -95,7 +111,7 @@ impl Scalar {
         }
     }
 
-    pub(super) fn to_json(&self) -> String {
+    fn to_json(&self) -> String {
         match self {
             Self::Boolean(boolean) => boolean.to_string(),
             Self::Null => String::from("null"),
@@ -105,16 +121,37 @@ impl Scalar {
     }
 }
 
-/// Compiles `enum` and `const`; fails if a value is an array or object, or if both are present.
-pub(super) fn compile_allowed_values(
-    schema: &Map<String, Json>,
-) -> Result<Option<Box<[Scalar]>>, Unsupported> {
-    match (schema.get("enum"), schema.get("const")) {
-        (None, None) => Ok(None),
-        (Some(Json::Array(values)), None) => {
-            values.iter().map(Scalar::compile).collect::<Result<_, _>>().map(Some)
+impl AllowedValues {
+    /// Compiles `enum` and `const`; fails if a value is an array or object, or if both are present.
+    pub(super) fn compile(schema: &Map<String, Json>) -> Result<Option<Self>, Unsupported> {
+        let scalars: Box<[Scalar]> = match (schema.get("enum"), schema.get("const")) {
+            (None, None) => return Ok(None),
+            (Some(Json::Array(values)), None) => {
+                values.iter().map(Scalar::compile).collect::<Result<_, _>>()?
+            }
+            (None, Some(value)) => [Scalar::compile(value)?].into(),
+            _ => return Err(Unsupported),
+        };
+        let mut sorted_texts = Vec::new();
+        if scalars.len() > SCANNED_MAX {
+            sorted_texts.extend(scalars.iter().filter_map(Scalar::as_text).map(Box::from));
+            sorted_texts.sort_unstable();
         }
-        (None, Some(value)) => Scalar::compile(value).map(|only| Some([only].into())),
-        _ => Err(Unsupported),
+        Ok(Some(Self { scalars, sorted_texts: sorted_texts.into() }))
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, value: Value<'_>) -> bool {
+        match value.as_str() {
+            Some(text) if !self.sorted_texts.is_empty() => {
+                self.sorted_texts.binary_search_by(|known| (**known).cmp(text)).is_ok()
+            }
+            _ => self.scalars.iter().any(|scalar| scalar.equals(value)),
+        }
+    }
+
+    /// Returns the values as JSON, in the order of the schema.
+    pub(super) fn to_json(&self) -> impl Iterator<Item = String> {
+        self.scalars.iter().map(Scalar::to_json)
     }
 }
