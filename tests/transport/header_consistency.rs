@@ -42,6 +42,61 @@ fn compare_params(fields: &[u8], arguments: &str) -> Result<(), Error> {
     result
 }
 
+/// Checks `fields` against `arguments` with `declared` headers.
+fn check_declared(
+    fields: &str,
+    arguments: &str,
+    declared: &[(String, Vec<Box<str>>)],
+) -> Result<(), Error> {
+    let mut json = arguments.as_bytes().to_vec();
+    json.resize(arguments.len() + PADDING_BYTES, b' ');
+    let mut parser = Parser::new(JsonLimits::default());
+    let document = parser.parse(PaddedText::new(&mut json, arguments.len())).unwrap();
+    let declared = declared.iter().map(|(name, path)| (&**name, &**path));
+    with_head(fields.as_bytes(), |head, text| {
+        check_param_headers(head, text, declared, Some(document.root()))
+    })
+}
+
+#[test]
+fn many_declared_headers_are_compared_like_few() {
+    let mut declared: Vec<(String, Vec<Box<str>>)> =
+        (0..10).map(|index| (format!("P{index}"), vec![format!("p{index}").into()])).collect();
+    for path in ["a", "a/b", "a/b/c", "a/d", "e/b", "e/f"] {
+        declared.push((path.replace('/', "-"), path.split('/').map(Into::into).collect()));
+    }
+    for arguments in [
+        "{}",
+        "7",
+        r#"{"a":1,"e":2}"#,
+        r#"{"a":{"b":1,"d":2},"e":{"f":3,"b":null}}"#,
+        r#"{"a":{"b":{"c":4,"c":5},"d":6},"p3":7,"p1":"x","p3":8,"other":9}"#,
+        r#"{"a":{"b":1,"d":2},"a":{"d":3},"e":{"b":4},"e":5}"#,
+        r#"{"a":[{"b":1}],"p0":{"p1":1},"e":{"e":{"f":1}}}"#,
+    ] {
+        for fields in ["", "Mcp-Param-a-d: 2\r\n", "Mcp-Param-a-d: 3\r\nMcp-Param-e-b: 4\r\n"] {
+            let one_by_one = declared
+                .iter()
+                .try_for_each(|one| check_declared(fields, arguments, std::slice::from_ref(one)));
+            let together = check_declared(fields, arguments, &declared);
+            assert_eq!(together, one_by_one, "{fields} {arguments}");
+        }
+    }
+}
+
+/// A scan of the arguments for each header would take more than ten minutes.
+#[test]
+fn arguments_of_many_declared_headers_are_found() {
+    let declared: Vec<(String, Vec<Box<str>>)> = (0..100_000)
+        .map(|index| (format!("P{index}"), vec!["at".into(), format!("p{index}").into()]))
+        .collect();
+    let members: Vec<_> = (0..200_000).map(|index| format!(r#""o{index}":0"#)).collect();
+    let arguments = format!(r#"{{"at":{{{},"p70000":7}}}}"#, members.join(","));
+    let check = |fields| check_declared(fields, &arguments, &declared);
+    assert_eq!(check("Mcp-Param-P70000: 7\r\n"), Ok(()));
+    assert!(check("").unwrap_err().message.contains("Mcp-Param-P70000 is missing"));
+}
+
 /// Returns whether the header `Mcp-Param-Region: value` matches the JSON `argument`.
 fn region_matches(value: impl AsRef<[u8]>, argument: &str) -> bool {
     let fields = [b"Mcp-Param-Region: ", value.as_ref(), b"\r\n"].concat();

@@ -73,8 +73,12 @@ pub fn check_headers(head: &Head, bytes: &[u8], expected: &BodyValues<'_>) -> Re
     name_match.require_equal("Mcp-Name", "the name, URI or task id in params")
 }
 
+/// A header name without `Mcp-Param-`, and the path to its argument.
+pub type ParamHeader<'d> = (&'d str, &'d [Box<str>]);
+
 /// Checks `Mcp-Param-*` headers against the arguments of a call. `declared` are the header names of
-/// the tool's schema, each with the path to its argument. Other headers are ignored.
+/// the tool's schema, each with the path to its argument. Other headers are ignored. Cost: linear
+/// in the members of the arguments; allocates nothing for a few headers.
 ///
 /// # Errors
 ///
@@ -82,7 +86,7 @@ pub fn check_headers(head: &Head, bytes: &[u8], expected: &BodyValues<'_>) -> Re
 pub fn check_param_headers<'d>(
     head: &Head,
     bytes: &[u8],
-    declared: impl IntoIterator<Item = (&'d str, &'d [Box<str>])>,
+    declared: impl IntoIterator<Item = ParamHeader<'d>, IntoIter: ExactSizeIterator + Clone>,
     arguments: Option<Value<'_>>,
 ) -> Result<(), Error> {
     let mut lines = [(&[][..], &[][..]); FIELDS_MAX];
@@ -94,11 +98,17 @@ pub fn check_param_headers<'d>(
         }
     }
     let lines = &lines[..lines_count];
-    for (name, path) in declared {
+    let declared = declared.into_iter();
+    let found = (declared.len() > HEADERS_SCANNED_MAX)
+        .then(|| find_arguments(arguments, declared.clone().map(|(_, path)| path)));
+    for (index, (name, path)) in declared.enumerate() {
         let is_named = |line: &&(&[u8], &[u8])| line.0.eq_ignore_ascii_case(name.as_bytes());
         let mut values = lines.iter().filter(is_named).map(|line| line.1);
         let (value, second) = (values.next(), values.next());
-        let argument = find_argument(arguments, path);
+        let argument = match &found {
+            Some(found) => found[index],
+            None => find_argument(arguments, path),
+        };
         let param_match = match (value, argument) {
             _ if second.is_some() => HeaderMatch::Repeated,
             (None, None) => continue,
@@ -146,6 +156,49 @@ fn find_argument<'a>(arguments: Option<Value<'a>>, path: &[Box<str>]) -> Option<
     let mut keys = path.iter();
     keys.try_fold(arguments?, |value, key| value.as_object()?.find(key))
         .filter(|value| !value.is_null())
+}
+
+/// Returns what [`find_argument`] returns for each of `paths`. Cost: one search among the paths for
+/// each member of the objects on them.
+fn find_arguments<'a, 'd>(
+    arguments: Option<Value<'a>>,
+    paths: impl Iterator<Item = &'d [Box<str>]>,
+) -> Vec<Option<Value<'a>>> {
+    let mut sorted: Vec<(usize, &[Box<str>])> = paths.enumerate().collect();
+    sorted.sort_unstable_by_key(|(_, path)| *path);
+    let mut found = vec![None; sorted.len()];
+    if let Some(arguments) = arguments {
+        find_below(arguments, 0, &sorted, &mut found);
+    }
+    found
+}
+
+/// Stores the arguments at sorted `paths`, all of which lead to `value` by their first `depth`
+/// keys, at the indexes of the paths.
+fn find_below<'a>(
+    value: Value<'a>,
+    depth: usize,
+    paths: &[(usize, &[Box<str>])],
+    found: &mut [Option<Value<'a>>],
+) {
+    // A path sorts before those that it begins.
+    let (ended, longer) = paths.split_at(paths.partition_point(|(_, path)| path.len() == depth));
+    for (index, _) in ended {
+        found[*index] = Some(value).filter(|value| !value.is_null());
+    }
+    let Some(object) = value.as_object().filter(|_| !longer.is_empty()) else { return };
+    let groups: Vec<_> = longer.chunk_by(|one, next| one.1[depth] == next.1[depth]).collect();
+    let mut members = vec![None; groups.len()];
+    for (key, member) in object {
+        if let Ok(place) = groups.binary_search_by(|group| (*group[0].1[depth]).cmp(key)) {
+            members[place] = Some(member);
+        }
+    }
+    for (group, member) in groups.into_iter().zip(members) {
+        if let Some(member) = member {
+            find_below(member, depth + 1, group, found);
+        }
+    }
 }
 
 fn is_array_or_object(value: Value<'_>) -> bool {
@@ -221,3 +274,6 @@ const fn is_literal_byte(byte: u8) -> bool {
 
 /// Bytes encoded or decoded at once, on the stack; holds every 64-bit number.
 const BLOCK_BYTES: usize = 48;
+
+/// Number of declared headers whose arguments are looked up one by one.
+const HEADERS_SCANNED_MAX: usize = 8;
