@@ -156,3 +156,19 @@ fn form_comma_separated_options_become_a_list() {
     assert_eq!(read_field("titled_some", &json!("")), Some(json!([])));
     assert_eq!(read_field("some", &json!("a; b")), None);
 }
+
+/// A scan of the options for each chosen one would take more than ten minutes.
+#[test]
+fn many_chosen_options_are_validated() {
+    let options: Vec<_> = (0..200_000).map(|index| format!("option{index}")).collect();
+    let mut chosen: Vec<_> = options.iter().rev().map(|option| json!(option)).collect();
+    let form = Form::new().field(Field::multi_select("some", options));
+    let request = InputRequest::Elicit(ElicitRequest::form("m", form));
+    let read = |chosen: &[Value]| {
+        request.read_response(&json!({"action": "accept", "content": {"some": chosen}}))
+    };
+    let Ok(InputResponse::Elicit(result)) = read(&chosen) else { panic!("not accepted") };
+    assert_eq!(result.content["some"].as_array().map(Vec::len), Some(200_000));
+    chosen.push(json!("other"));
+    assert_eq!(read(&chosen).unwrap_err().code, -32602);
+}

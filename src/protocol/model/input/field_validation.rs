@@ -3,6 +3,7 @@
 use super::field::{Field, FieldType, SelectOption};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 impl Field {
     /// Returns whether the field accepts `value`.
@@ -47,7 +48,7 @@ impl Field {
             }
             FieldType::MultiSelect { options, items_min, items_max, .. } => {
                 match value.as_array() {
-                    Some(chosen) if !chosen.iter().all(|one| is_option(options, one)) => {
+                    Some(chosen) if !are_options(options, chosen) => {
                         Some("a list of its options".into())
                     }
                     Some(chosen) => is_out_of_range(chosen.len(), *items_min, *items_max)
@@ -61,6 +62,12 @@ impl Field {
 
 fn is_option(options: &[SelectOption], value: &Value) -> bool {
     value.as_str().is_some_and(|value| options.iter().any(|option| option.value == value))
+}
+
+/// Returns whether all of `chosen` are options. Cost: linear in both.
+fn are_options(options: &[SelectOption], chosen: &[Value]) -> bool {
+    let options: HashSet<&str> = options.iter().map(|option| &*option.value).collect();
+    chosen.iter().all(|one| one.as_str().is_some_and(|one| options.contains(one)))
 }
 
 fn is_out_of_range(count: usize, min: Option<u64>, max: Option<u64>) -> bool {
