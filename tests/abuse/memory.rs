@@ -3,7 +3,7 @@
 use corelane::Catalog;
 use corelane::protocol::model::Implementation;
 use corelane::service::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool, demo};
-use corelane_test_support::messages::{LEGACY, call, echo, expect_error, result_text};
+use corelane_test_support::messages::{LEGACY, call, echo, expect_error, modern, result_text};
 use corelane_test_support::server::Gate;
 use corelane_test_support::{LineClient, TestServer, over_each_ring};
 use schemars::JsonSchema;
@@ -100,5 +100,36 @@ fn arguments_of_running_calls_are_limited() {
         drop((honest, client, other));
         let counters = server.close();
         assert_eq!(counters.requests.refused_memory, 13, "{counters}");
+    });
+}
+
+#[test]
+fn input_responses_count_by_their_text() {
+    over_each_ring(all_transports(), |mut options| {
+        options.limits.memory_bytes_max = LIMIT_BYTES;
+        let server = TestServer::with_gate(options, catalog);
+        let mut client = server.connect_tcp();
+        // The parsed form takes more than the limit.
+        let items = vec![json!([0]); 1 << 18];
+        let mut accepted = 0;
+        for id in 1..=6 {
+            let mut call = modern(call(id, "hold", json!({"text": "small"})));
+            call["params"]["inputResponses"] = json!({ "items": items });
+            client.send(call);
+            client.send(modern(echo(100, "read")));
+            let response = client.receive();
+            if response["id"] == 100 {
+                accepted += 1;
+            } else {
+                expect_error(&response, -32603, Some(id.into()));
+                assert_eq!(result_text(&client.receive()), "read");
+            }
+        }
+        // 1 MiB each, a quarter of the limit together.
+        assert_eq!(accepted, 3);
+        server.open_gate();
+        for _ in 0..accepted {
+            assert_eq!(result_text(&client.receive()), "5");
+        }
     });
 }

@@ -50,7 +50,7 @@ impl PendingInputs {
     ) -> HostFuture<InputResult> {
         if let Some(answer) = self.state.response(key) {
             return Box::pin(ready(
-                request.read_response(answer).map_err(ClientRequestError::InvalidResponse),
+                request.read_response(&answer).map_err(ClientRequestError::InvalidResponse),
             ));
         }
         Box::pin(PendingInputFuture {

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::engine::mesh::{ReplayFilter, UseResult};
@@ -51,7 +52,10 @@ pub(in crate::server) struct RequestStates {
 pub(in crate::server) struct RequestDigest([u8; 32]);
 
 /// The state of a call over its round trips.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+///
+/// Responses are stored as JSON text and parsed when the handler asks for them: the parsed form of a
+/// hostile one takes many times its length.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(in crate::server) struct RequestState {
     /// When the state expires, in milliseconds since 1970.
     #[serde(rename = "u")]
@@ -62,9 +66,9 @@ pub(in crate::server) struct RequestState {
     /// The keys of the inputs requested in the last one.
     #[serde(rename = "q")]
     requested_keys: Vec<Box<str>>,
-    /// All responses so far, as received.
+    /// All responses so far.
     #[serde(rename = "a")]
-    responses: Vec<(Box<str>, Json)>,
+    responses: Vec<(Box<str>, Box<RawValue>)>,
 }
 
 impl RequestStates {
@@ -139,8 +143,8 @@ impl RequestState {
     /// accepted.
     pub(in crate::server) fn without_state(responses: Option<Value<'_>>) -> Self {
         let responses = responses.and_then(Value::as_object).into_iter().flatten();
-        let answers = responses.map(|(key, response)| (key.into(), response.to_json()));
-        Self { responses: answers.collect(), ..Self::default() }
+        let responses = responses.filter_map(|(key, value)| Some((key.into(), raw_value(value)?)));
+        Self { responses: responses.collect(), ..Self::default() }
     }
 
     /// Accepts the requested responses of a retry. Returns the number of unrequested ones. A
@@ -152,8 +156,8 @@ impl RequestState {
             match self.requested_keys.iter().position(|requested| **requested == *key) {
                 // Removed, so that a duplicate key is not accepted.
                 Some(index) => {
-                    self.responses
-                        .push((self.requested_keys.swap_remove(index), response.to_json()));
+                    let key = self.requested_keys.swap_remove(index);
+                    self.responses.extend(raw_value(response).map(|response| (key, response)));
                 }
                 None => unrequested += 1,
             }
@@ -162,8 +166,14 @@ impl RequestState {
     }
 
     /// Returns the response to the input `key`.
-    pub(in crate::server) fn response(&self, key: &str) -> Option<&Json> {
-        self.responses.iter().find(|(known, _)| **known == *key).map(|(_, answer)| answer)
+    pub(in crate::server) fn response(&self, key: &str) -> Option<Json> {
+        let (_, response) = self.responses.iter().find(|(known, _)| **known == *key)?;
+        serde_json::from_str(response.get()).ok()
+    }
+
+    /// Returns the bytes of the responses.
+    pub(in crate::server) fn held_bytes(&self) -> usize {
+        self.responses.iter().map(|(key, response)| key.len() + response.get().len()).sum()
     }
 }
 
@@ -190,6 +200,13 @@ impl RequestDigest {
         digest.update(canonical);
         Self(digest.finalize().into())
     }
+}
+
+/// Returns the JSON text of `value`.
+fn raw_value(value: Value<'_>) -> Option<Box<RawValue>> {
+    let mut text = Vec::new();
+    value.write(&mut text);
+    RawValue::from_string(String::from_utf8(text).ok()?).ok()
 }
 
 /// Appends `value` as JSON with sorted object keys.
@@ -269,7 +286,7 @@ mod tests {
             request_state.accept_responses(Some(it))
         });
         assert_eq!(unrequested, 2);
-        assert_eq!(request_state.response("a"), Some(&serde_json::json!({"x": 1})));
+        assert_eq!(request_state.response("a"), Some(serde_json::json!({"x": 1})));
         assert_eq!((request_state.response("b"), request_state.response("c")), (None, None));
         let state =
             request_states.encrypt(&request_state, ["b"].into_iter(), digest, at(2)).unwrap();
@@ -282,7 +299,7 @@ mod tests {
     fn input_responses_without_request_state_are_accepted() {
         let text = r#"{"a":{"x":1},"b":7}"#;
         let request_state = with(text, |responses| RequestState::without_state(Some(responses)));
-        assert_eq!(request_state.response("a"), Some(&serde_json::json!({"x": 1})));
+        assert_eq!(request_state.response("a"), Some(serde_json::json!({"x": 1})));
         assert_eq!(request_state.response("c"), None);
         let (request_states, digest) = (request_states(), request_digest("{}"));
         let state =
@@ -342,7 +359,8 @@ mod tests {
         };
         assert_eq!(encrypt(&request_state).unwrap_err().code, -32603);
         request_state.round_trips = 0;
-        request_state.responses.push(("x".into(), Json::from("x".repeat(STATE_BYTES_MAX))));
+        let long = serde_json::value::to_raw_value(&"x".repeat(STATE_BYTES_MAX)).unwrap();
+        request_state.responses.push(("x".into(), long));
         assert_eq!(encrypt(&request_state).unwrap_err().code, -32602);
     }
 }

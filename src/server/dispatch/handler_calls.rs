@@ -109,9 +109,10 @@ impl Dispatcher {
     ) -> Result<(), Error> {
         let token = Rc::<CancellationToken>::default();
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token) };
+        let state_bytes = request_state.as_ref().map_or(0, |state| state.held_bytes());
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let charge = self.handlers.charge_arguments(peer, request, held_bytes)?;
+        let charge = self.handlers.charge_arguments(peer, (request, state_bytes), held_bytes)?;
         let call_id = self.insert_call(ctx, peer, request, (local, charge.bytes()))?;
         let carrier = if request.revision.is_modern() {
             // Without such a capability no state is issued, and the digest is not needed.
@@ -148,7 +149,7 @@ impl Dispatcher {
         let blocking = HandlerWork::Blocking { alive: Some(alive) };
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let charge = self.handlers.charge_arguments(peer, request, held_bytes)?;
+        let charge = self.handlers.charge_arguments(peer, (request, 0), held_bytes)?;
         let call_id = self.insert_call(ctx, peer, request, (blocking, charge.bytes()))?;
         let client = (request.client(), log_filter(&self.catalog, request));
         let requester = (Requester::Call(call_id), watched);

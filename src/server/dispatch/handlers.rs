@@ -51,14 +51,18 @@ pub(in crate::server) struct Handlers {
 }
 
 impl Handlers {
-    /// Charges the arguments of a request to its peer, whose other calls hold `held_bytes`.
+    /// Charges the arguments of a request, and `stored_bytes`, to its peer, whose other calls hold
+    /// `held_bytes`.
     pub(super) fn charge_arguments(
         &self,
         peer: &mut PeerState<'_>,
-        request: &Request<'_>,
+        (request, stored_bytes): (&Request<'_>, usize),
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
     ) -> Result<ArgumentCharge, Error> {
-        let bytes = request.params.map_or(0, Value::owned_bytes);
+        let params = request.params.and_then(Value::as_object).into_iter().flatten();
+        // `inputResponses` are stored as text, if at all.
+        let members = params.filter(|(key, _)| *key != "inputResponses");
+        let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
         let charge = self.arguments.charge(bytes, || held_bytes(&peer.state.in_flight));
         charge.inspect_err(|_| peer.outbox.counters.requests.refused_memory += 1)
     }

@@ -158,14 +158,14 @@ impl TaskCalls<'_> {
             Dispatch::Failed(error) => (Err(error), None),
             Dispatch::Local(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
-                let charge = self.handlers.charge_arguments(peer, request, |_| 0);
+                let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
                 let begin =
                     |charge| self.begin_local(new_task, NewHandler { work, charge }, ctx.now);
                 (charge.and_then(begin), None)
             }
             Dispatch::Blocking(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
-                let charge = self.handlers.charge_arguments(peer, request, |_| 0);
+                let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
                 let begin = |charge| {
                     let handler = NewHandler { work, charge };
                     self.begin_blocking(new_task, handler, ctx.now, peer.outbox)
