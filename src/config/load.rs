@@ -5,9 +5,12 @@
 //! [`load`] reads the file and the environment at every call, so that a reload is a second call.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::config::environment;
 use crate::config::file::{self, Assignment};
@@ -160,7 +163,8 @@ fn profile_defaults(assignments: &[Assignment]) -> Options {
     Options::for_profile(options.profile)
 }
 
-/// Reads a configuration file of at most [`FILE_BYTES_MAX`] bytes.
+/// Reads a configuration file: a regular file of at most [`FILE_BYTES_MAX`] bytes. Never waits for
+/// another process, as opening or reading a FIFO would.
 fn read_file(path: &Path) -> Result<String, ConfigIssue> {
     let name = path.display().to_string();
     let error_at = |line, message: String, hint: &str| {
@@ -168,8 +172,8 @@ fn read_file(path: &Path) -> Result<String, ConfigIssue> {
         ConfigIssue::new(source, "", Diagnostic::new(message, hint))
     };
     let mut bytes = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let read = open_regular_file(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
         let hint = "name a readable file with --config or CORELANE_CONFIG, or neither";
         return Err(error_at(None, format!("cannot be read: {error}"), hint));
@@ -189,6 +193,18 @@ fn read_file(path: &Path) -> Result<String, ConfigIssue> {
             "save the file as UTF-8",
         )
     })
+}
+
+/// Opens a regular file without blocking. The type is that of the opened file, so that replacing the
+/// path meanwhile makes no difference.
+fn open_regular_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+    }
 }
 
 /// Key of the option that selects the defaults.

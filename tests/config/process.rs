@@ -1,17 +1,26 @@
 //! Tests of the commands as processes: output, standard error and exit codes.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corelane::config::table;
 use corelane::config::{ConfigInputs, assemble};
 use corelane_test_support::process::Signal;
 use corelane_test_support::{ExitResult, Process};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Returns a command of the program with an empty environment.
 fn corelane(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
     command.env_clear().args(arguments);
     command
+}
+
+/// Creates a FIFO that nobody writes to.
+fn create_fifo(directory: &Path) -> PathBuf {
+    let path = directory.join("fifo.toml");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("FIFO is created");
+    path
 }
 
 /// Runs a command to its end; returns exit code, standard output and standard error.
@@ -122,6 +131,24 @@ fn oversized_file_is_rejected() {
 }
 
 #[test]
+fn configuration_that_is_no_regular_file_is_rejected() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = create_fifo(directory.path());
+    for path in [fifo.as_path(), Path::new("/dev/zero"), directory.path()] {
+        for command in ["serve", "stdio", "check"] {
+            let path = path.to_str().unwrap();
+            let (code, out, error) = run(&mut corelane(&[command, "--config", path]));
+            assert_eq!((code, out.as_str()), (1, ""), "{command} {path}");
+            let expected = format!(
+                "error: {path}: cannot be read: it is not a regular file; \
+                 name a readable file with --config or CORELANE_CONFIG, or neither\n"
+            );
+            assert_eq!(error, expected);
+        }
+    }
+}
+
+#[test]
 fn check_warns_of_machine_limits_and_succeeds() {
     let (code, _, error) = run(&mut corelane(&[
         "check",
@@ -220,6 +247,22 @@ fn sighup_applies_valid_limits_and_rejects_invalid() {
     std::fs::write(&path, "tcp.connections_max = 7\n").unwrap();
     server.signal(Signal::HUP);
     server.wait_for(|line| line.contains("configuration reloaded"));
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().status, 0);
+}
+
+#[test]
+fn sighup_refuses_fifo_and_sigterm_ends_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("corelane.toml");
+    std::fs::write(&path, "tcp.address = \"127.0.0.1:0\"\nhttp.address = \"off\"\nshards = 1\n")
+        .unwrap();
+    let mut server = Process::spawn(&mut corelane(&["serve", "--config", path.to_str().unwrap()]));
+    server.wait_for(|line| line.contains("listening tcp 127.0.0.1:"));
+    std::fs::rename(create_fifo(directory.path()), &path).unwrap();
+    server.signal(Signal::HUP);
+    let line = server.wait_for(|line| line.contains("configuration not reloaded"));
+    assert!(line.contains("corelane.toml: cannot be read: it is not a regular file"), "{line}");
     server.signal(Signal::TERM);
     assert_eq!(server.wait().status, 0);
 }
