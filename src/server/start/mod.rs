@@ -18,7 +18,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -145,9 +145,10 @@ impl Server {
         self
     }
 
-    /// Sets the callback that [`Server::serve`] calls on SIGHUP, on the signal thread: the place to
-    /// read the configuration again and pass it to [`Handle::reload_limits`], or to replace the
-    /// catalog. Default: only an event is logged.
+    /// Sets the callback that [`Server::serve`] calls on SIGHUP, on a thread of its own: the place
+    /// to read the configuration again and pass it to [`Handle::reload_limits`], or to replace the
+    /// catalog. Signals that arrive while it runs call it once more. The end of the server does not
+    /// wait for it. Default: only an event is logged.
     #[must_use]
     pub fn on_reload(mut self, reload: impl Fn(&Handle) + Send + 'static) -> Self {
         self.on_reload_callback = Box::new(reload);
@@ -374,13 +375,22 @@ impl Running {
         reload: ReloadCallback,
     ) -> Result<Counters, StartError> {
         let watch = signals.handle();
+        let (reload_requests, reloads) = mpsc::sync_channel(1);
         let handle = self.handle.clone();
-        let drain = self.handle;
+        // Not joined: a callback that waits must not keep the server from ending.
+        std::thread::Builder::new().name("corelane-reload".into()).spawn(move || {
+            for () in reloads {
+                reload(&handle);
+            }
+        })?;
+        let drain = self.handle.clone();
+        let handle = self.handle;
         let listener = std::thread::Builder::new().name("corelane-signal".into());
         let listener = listener.spawn(move || {
             for signal in &mut signals {
                 if signal == SIGHUP {
-                    reload(&handle);
+                    // Refused while a call waits to begin, which reads what this one would.
+                    reload_requests.try_send(()).ok();
                 } else {
                     handle.drain();
                 }
@@ -397,4 +407,37 @@ impl Running {
 
 fn register_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::super::options::RingBackend;
+    use super::*;
+    use crate::protocol::model::Implementation;
+
+    #[test]
+    fn sigterm_ends_server_while_reload_callback_runs() {
+        let catalog = Catalog::builder(Implementation::new("test", "1.0.0")).build().unwrap();
+        let mut options = Options::default();
+        options.engine.ring = RingBackend::Poll;
+        options.engine.shards = Some(1);
+        options.tcp.address = Some(([127, 0, 0, 1], 0).into());
+        options.http.address = None;
+        let raise = |signal| kill_process(getpid(), signal).unwrap();
+        let (release, released) = mpsc::channel();
+        Server::new(catalog)
+            .options(options)
+            .on_start(move |_| raise(Signal::HUP))
+            .on_reload(move |_| {
+                raise(Signal::TERM);
+                released.recv_timeout(Duration::from_mins(1)).unwrap();
+            })
+            .serve()
+            .unwrap();
+        release.send(()).expect("the callback still runs");
+    }
 }
