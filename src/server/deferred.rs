@@ -255,6 +255,19 @@ impl DeferredWork {
         }
     }
 
+    /// Cancels every call of a peer; each gets the response that it took longer than `timeout`.
+    pub(super) fn time_out_calls(
+        &mut self,
+        in_flight: &RequestsInFlight,
+        timeout: Duration,
+        outbox: &mut Outbox,
+    ) {
+        for call_id in in_flight.calls() {
+            let result = CallResult::TimedOut(timeout);
+            self.calls.complete_call(call_id, result, &mut self.client_requests, outbox);
+        }
+    }
+
     /// Cancels every call of a connection that has closed.
     pub(super) fn abandon_calls(&mut self, in_flight: &mut RequestsInFlight, outbox: &mut Outbox) {
         for call_id in in_flight.drain_calls() {

@@ -48,6 +48,8 @@ pub(super) enum Effect {
     SendMissedLists(Key),
     /// Closes a connection once its pending responses are sent.
     Close { key: Key, reason: CloseReason },
+    /// The input of a connection over stdio has ended: its calls have the drain timeout left.
+    EndInput,
 }
 
 /// Which notifications are dropped, and how they are counted.

@@ -1,6 +1,6 @@
 //! `corelane stdio`: MCP over standard input and output.
 
-use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN};
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN, echo, modern};
 use corelane_test_support::process::Signal;
 use corelane_test_support::{Process, SMALL_RINGS};
 use serde_json::json;
@@ -47,6 +47,35 @@ fn pending_call_is_answered_after_end_of_input() {
     let slow = session.send_request("tools/call", json!({"name": "slow", "arguments": arguments}));
     session.peer.shutdown_write();
     session.receive_response(slow, "tools/call");
+    session.peer.expect_end_or_reset();
+    assert_eq!(process.wait().status, 0);
+}
+
+#[test]
+fn unfinished_call_gets_error_after_end_of_input() {
+    for ring in ["poll", "uring"] {
+        let mut process = start(&["--drain-timeout", "100", "--ring", ring]);
+        let mut session = McpClient::modern(process.take_pipes());
+        let (unfinished, _) = session.start_slow(1_000, 60_000);
+        session.peer.shutdown_write();
+        let response = session.receive_response(unfinished, "tools/call");
+        assert_eq!(response["error"]["code"], -32603, "{response}");
+        session.peer.expect_end_or_reset();
+        assert_eq!(process.wait().status, 0);
+    }
+}
+
+#[test]
+fn sigterm_after_end_of_input_ends_stdio() {
+    let mut process = start(&["--drain-timeout", "1h"]);
+    let mut session = McpClient::modern(process.take_pipes());
+    session.start_slow(1_000, 60_000);
+    // Without a newline: the response shows that the end of the input is processed.
+    let last = modern(echo(7, "last"));
+    session.peer.send_bytes(last.to_string().as_bytes());
+    session.peer.shutdown_write();
+    session.receive_response(7, "tools/call");
+    process.signal(Signal::TERM);
     session.peer.expect_end_or_reset();
     assert_eq!(process.wait().status, 0);
 }

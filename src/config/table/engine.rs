@@ -60,7 +60,8 @@ pub(super) static SERVER: Section = Section {
             key: "drain_timeout",
             short: None,
             unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
-            description: "Time that requests in flight get to complete after SIGTERM or SIGINT.",
+            description: "Time that requests in flight get to complete after SIGTERM or SIGINT, or \
+                          after the end of input of stdio.",
             cost: "a longer time delays the exit of the process",
             source: "MCP, basic/lifecycle: shutdown",
             field: |options| &mut options.engine.drain_timeout,

@@ -23,7 +23,7 @@ pub(in crate::server) enum CallResult {
     /// The round trip ends with an `input_required` result: the encrypted state and the inputs that
     /// the handler requests.
     InputRequired { state: Result<String, Error>, open: Vec<PendingInput> },
-    /// The deadline has passed; the handler is cancelled.
+    /// It took longer than this; the handler is cancelled.
     TimedOut(Duration),
 }
 

@@ -248,6 +248,10 @@ impl<R: Ring> ConnectionPath<'_, R> {
         // Before the connection closes: an idle one closes at once.
         peers.fail_client_requests(PeerId::Connection(key));
         self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+        let connection = self.transports.connections.table.get(key);
+        if connection.is_some_and(|it| it.state.transport == Transport::Stdio) {
+            self.outbox.push(Effect::EndInput);
+        }
     }
 
     /// Closes the exchange of a disconnected client. A modern request is cancelled by that; a

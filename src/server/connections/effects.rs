@@ -48,7 +48,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
             Effect::AdvanceExchange(key) => self.advance_exchange(key),
             Effect::Close { key, reason } => self.close_gracefully(key, reason),
             // Applied by the shard.
-            Effect::Forward { .. } | Effect::SendMissedLists(_) => {}
+            Effect::Forward { .. } | Effect::SendMissedLists(_) | Effect::EndInput => {}
         }
     }
 

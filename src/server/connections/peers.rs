@@ -3,6 +3,8 @@
 //! Invariants: a message is written once, whatever the transport, and framed on output; messages to
 //! a peer that is gone are dropped.
 
+use std::time::Duration;
+
 use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -129,6 +131,13 @@ impl Peers<'_> {
         let connection = transports.connections.table.get_mut(key);
         let Some(Connection { state, pending_work, .. }) = connection else { return };
         dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
+    }
+
+    /// Cancels every call of a connection and responds to it that it took longer than `timeout`.
+    pub(in crate::server) fn time_out_calls(&mut self, key: Key, timeout: Duration) {
+        let Self { transports, dispatcher, outbox, .. } = self;
+        let Some(connection) = transports.connections.table.get(key) else { return };
+        dispatcher.deferred.time_out_calls(&connection.state.in_flight, timeout, outbox);
     }
 
     /// Removes the streams of a connection without a response.

@@ -121,6 +121,17 @@ impl Shard {
         }
     }
 
+    /// Ends the calls that are outstanding the drain timeout after the end of the input (stdio),
+    /// with an error. The connection closes once the responses are written.
+    fn expire_input<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        if self.lifecycle.expire_input(now) {
+            let timeout = self.lifecycle.drain_timeout;
+            for key in self.connection_keys() {
+                self.path(ring, now).peers().time_out_calls(key, timeout);
+            }
+        }
+    }
+
     /// Ends all HTTP sessions once the server drains and no connection is left. Their handlers have
     /// this turn and the next one to end.
     fn end_sessions<R: Ring>(&mut self, ring: &mut R, now: Instant) {
@@ -161,6 +172,7 @@ impl Shard {
                         self.broadcaster.send_missed_lists(key, subscriptions, &mut self.outbox);
                     }
                 }
+                Effect::EndInput => self.lifecycle.end_input(now),
                 effect => self.path(ring, now).apply(effect, &effects.texts),
             }
         }
@@ -215,6 +227,7 @@ impl<R: Ring> Driver<R> for Shard {
             self.path(ring, now).requests().http().expire();
         }
         self.dispatcher.expire(now, &mut self.outbox);
+        self.expire_input(ring, now);
         self.expire_drain(ring, now);
         self.apply_outbox(ring, now);
     }

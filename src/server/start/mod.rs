@@ -207,9 +207,11 @@ impl Server {
 
     /// Serves one client over standard input and output, until the input ends or a signal arrives.
     ///
-    /// Calls received before the end of the input are answered. Tasks that still run are dropped
-    /// then, because their only client is gone. After a signal they have the drain timeout, as with
-    /// [`Server::serve`].
+    /// Calls received before the end of the input are answered: those that do not complete within
+    /// the drain timeout are cancelled and get an error. Tasks that still run are dropped at the
+    /// end of the input, because their only client is gone. After a signal calls and tasks have the
+    /// drain timeout, as with [`Server::serve`]; a signal after the end of the input ends the
+    /// server at once.
     ///
     /// # Errors
     ///

@@ -228,7 +228,9 @@ impl LineClient {
         if let Some((since, span)) = conditions.drain {
             self.checker.totals.drain_closes += 1;
             // A shard that was stalled may have begun its drain earlier.
-            let is_cut = now.after(STALL_MAX) >= since.after(span);
+            let is_cut = now.after(STALL_MAX) >= since.after(span)
+                // On pipes, a drain after the end of the input ends the server at once.
+                || (conditions.is_piped && self.has_shut_down_write);
             let is_fair = self.checker.is_complete_as_far_as_read() && self.partial.is_empty();
             return if is_cut || is_fair {
                 Ok(())

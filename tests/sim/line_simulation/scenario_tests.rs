@@ -267,6 +267,34 @@ fn drain_timeout_cuts_longer_calls() {
 }
 
 #[test]
+fn end_of_piped_input_limits_time_of_calls() {
+    let mut scenario = piped_scenario(slow(1, 400, CallEnd::Timeout));
+    scenario.options.engine.drain_timeout = Duration::from_millis(60);
+    let report = run(&scenario);
+    assert_eq!((report.totals.responses, report.totals.call_timeouts), (1, 1));
+    assert_near(report.drained_at, Duration::from_millis(60));
+}
+
+#[test]
+fn drain_after_end_of_piped_input_ends_server() {
+    let mut scenario = piped_scenario(slow(1, 400, CallEnd::Result));
+    scenario.options.engine.drain_timeout = Duration::from_millis(60);
+    scenario.drain_at = Some(Duration::from_millis(20));
+    let report = run(&scenario);
+    assert_eq!(report.totals.responses, 0);
+    assert_near(report.drained_at, Duration::from_millis(20));
+}
+
+/// A client on pipes that ends its input after one message.
+fn piped_scenario(message: LineAction) -> Scenario {
+    let acts = vec![message, LineAction::ShutdownWrite, LineAction::AwaitClose];
+    let mut scenario = scenario(options(), vec![acts]);
+    scenario.is_piped = true;
+    scenario.options.engine.ring_sizes.sockets_max = 2;
+    scenario
+}
+
+#[test]
 fn clock_jump_ends_calls_once_and_keeps_client() {
     let mut acts = Vec::new();
     for id in 0..3 {
