@@ -156,6 +156,13 @@ impl Error {
         Self::new(ErrorKind::InvalidRequest, message)
     }
 
+    /// Arguments of a tool in which `key` occurs twice in one object.
+    #[cold]
+    pub fn duplicate_argument(key: &str) -> Self {
+        let key: String = key.chars().take(QUOTED_CHARACTERS_MAX).collect();
+        Self::invalid_params(format!("duplicate key \"{key}\" in params.arguments"))
+    }
+
     /// Unknown method, or not defined in this revision.
     pub fn method_not_found(method: &str) -> Self {
         let mut message = String::from("method not found: ");

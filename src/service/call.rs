@@ -44,7 +44,8 @@ impl<'a> CallToolRequest<'a> {
     /// count as absent, because Go clients send `null` for an empty map.
     ///
     /// Fails with invalid params (-32602) if `params` is missing or not an object, if `name` is
-    /// missing, repeated or not a string, or if `arguments` is repeated or not an object.
+    /// missing, repeated or not a string, if `arguments` is repeated or not an object, or if a key
+    /// occurs twice in an object of the arguments, at any depth.
     ///
     /// Source: MCP 2026-07-28, server/tools, "Calling Tools"; the same in all revisions.
     pub fn read(revision: Revision, params: Option<Value<'a>>) -> Result<Self, Error> {
@@ -62,8 +63,13 @@ impl<'a> CallToolRequest<'a> {
             .and_then(Value::as_str)
             .ok_or_else(|| Error::invalid_params("params.name must be a string"))?;
         let arguments = arguments.filter(|arguments| !arguments.is_null());
-        if arguments.is_some_and(|arguments| arguments.kind() != ValueKind::Object) {
-            return Err(Error::invalid_params("params.arguments must be an object"));
+        if let Some(arguments) = arguments {
+            if arguments.kind() != ValueKind::Object {
+                return Err(Error::invalid_params("params.arguments must be an object"));
+            }
+            if let Some(key) = arguments.duplicate_key() {
+                return Err(Error::duplicate_argument(key));
+            }
         }
         Ok(Self::new(revision, name, arguments))
     }
@@ -88,7 +94,7 @@ impl<'a> CallToolRequest<'a> {
         self.arguments
     }
 
-    /// The argument `key`; the last one if it was sent more than once.
+    /// The argument `key`.
     #[inline]
     pub fn argument(&self, key: &str) -> Option<Value<'a>> {
         self.arguments.and_then(Value::as_object).and_then(|object| object.find(key))

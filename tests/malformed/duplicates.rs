@@ -1,7 +1,7 @@
 //! Duplicate object keys and duplicate request ids.
 //!
-//! A key that the protocol reads may occur once, otherwise the message is rejected. In tool
-//! arguments, typed handlers reject a duplicate key; raw handlers see the last value.
+//! A key that the protocol reads, or inside tool arguments, may occur once, otherwise the message is
+//! rejected.
 
 use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, endless, expect_error, modern, request, result_text,
@@ -54,14 +54,25 @@ fn duplicate_params_key_is_invalid_params() {
 }
 
 #[test]
-fn duplicate_argument_key_is_left_to_handler() {
+fn duplicate_argument_key_is_invalid_params() {
     let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized("2025-06-18");
-    let raw = echo(1, "@").to_string().replace(r#""@""#, r#""first","message":"last""#);
-    assert_eq!(result_text(&client.exchange(raw)), "last");
-    let typed = call(2, "add", json!({"a": 1, "b": 2})).to_string();
-    let typed = typed.replace(r#""a":1"#, r#""a":1,"a":5"#);
-    expect_error(&client.exchange(typed), -32602, Some(json!(2)));
+    let many: Vec<String> = (0..20).map(|key| format!(r#""k{key}":0"#)).collect();
+    for (tool, arguments, key) in [
+        ("echo", r#"{"message":"first","message":"last"}"#.to_owned(), "message"),
+        ("add", r#"{"a":1,"a":5,"b":2}"#.to_owned(), "a"),
+        ("echo", r#"{"message":"x","other":[{"y":1,"\u0079":2}]}"#.to_owned(), "y"),
+        ("echo", format!(r#"{{"message":"x",{},"k7":1}}"#, many.join(",")), "k7"),
+    ] {
+        let call = call(1, tool, json!("@")).to_string().replace(r#""@""#, &arguments);
+        let response = client.exchange(call);
+        expect_error(&response, -32602, Some(json!(1)));
+        let message = response["error"]["message"].as_str().unwrap();
+        assert_eq!(message, format!("duplicate key \"{key}\" in params.arguments"));
+    }
+    // Each once in an object of its own.
+    let call = call(2, "echo", json!({"message": "x", "a": {"message": [{"a": 1}, {"a": 2}]}}));
+    assert_eq!(result_text(&client.exchange(call)), "x");
     drop(client);
     server.close();
 }

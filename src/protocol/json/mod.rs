@@ -9,9 +9,9 @@
 //! the range of a double. An integer beyond 64 bits becomes the nearest double.
 //!
 //! **Duplicate keys.** A key that the protocol reads may occur once in its object; a duplicate is
-//! an error ([`Object::find_unique`]). Inside the arguments of a tool the handler decides: serde
-//! rejects duplicates, [`Object::iter`] yields all of them in order, and [`Object::find`] returns
-//! the last.
+//! an error ([`Object::find_unique`]), and so is one inside the arguments of a tool
+//! ([`Value::duplicate_key`]). Elsewhere the reader decides: serde rejects duplicates of a struct,
+//! [`Object::iter`] yields all of them in order, and [`Object::find`] returns the last.
 
 pub mod write;
 

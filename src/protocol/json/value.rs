@@ -138,6 +138,27 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Returns a key that occurs more than once in one object of the value, at any depth. Cost: one
+    /// pass over the nodes, and per object the comparisons of [`Object::duplicate_key`].
+    #[inline]
+    pub fn duplicate_key(self) -> Option<&'a str> {
+        match self.first_node() {
+            // Without nested values: only its own keys.
+            Node::Object { len, count } if count == 2 * len => self.as_object()?.duplicate_key(),
+            Node::Array { .. } | Node::Object { .. } => self.nested_duplicate_key(),
+            Node::String(_) | Node::Static(_) => None,
+        }
+    }
+
+    fn nested_duplicate_key(self) -> Option<&'a str> {
+        (0..self.nodes.len()).find_map(|start| match self.nodes[start] {
+            Node::Object { len, .. } if len > 1 => {
+                Self::from_nodes(&self.nodes[start..])?.as_object()?.duplicate_key()
+            }
+            _ => None,
+        })
+    }
+
     /// Appends the value as compact JSON: members in their order, duplicates included. Recurses as
     /// deep as the document is nested, which [`super::ParseLimits`] bounds.
     pub fn write(self, out: &mut Vec<u8>) {
@@ -244,6 +265,31 @@ impl<'a> Object<'a> {
     #[inline]
     pub fn find(self, key: &str) -> Option<Value<'a>> {
         self.iter().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
+    }
+
+    /// Returns a key that occurs more than once among the members. Up to
+    /// [`KEYS_COMPARED_MAX`] keys are compared with each other; more are sorted, which allocates.
+    #[inline]
+    fn duplicate_key(self) -> Option<&'a str> {
+        match self.length {
+            0 | 1 => None,
+            2..=KEYS_COMPARED_MAX => {
+                let mut rest = self.iter();
+                while let Some((key, _)) = rest.next() {
+                    if rest.clone().any(|(other, _)| other == key) {
+                        return Some(key);
+                    }
+                }
+                None
+            }
+            _ => self.duplicate_of_many_keys(),
+        }
+    }
+
+    fn duplicate_of_many_keys(self) -> Option<&'a str> {
+        let mut keys: Vec<&str> = self.iter().map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
     }
 
     /// Returns the members with these keys, found in one pass; other members are ignored.
@@ -364,6 +410,9 @@ const ALLOCATION_BYTES: usize = 16;
 /// The index of an object besides its members.
 const OBJECT_BYTES: usize = 64;
 
+/// Number of keys up to which each is compared with all others to find a duplicate.
+const KEYS_COMPARED_MAX: usize = 8;
+
 /// Returns the number of nodes that the value starting with `head` covers, itself included.
 #[inline]
 const fn node_count(head: &Node<'_>) -> usize {
@@ -375,6 +424,7 @@ const fn node_count(head: &Node<'_>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use super::*;
 
     /// `{"a":[1,{"b":null}],"c":"x","a":true}` as the parser produces it.
@@ -417,6 +467,45 @@ mod tests {
         let [text, absent] = object().find_unique(["c", "d"]).unwrap();
         assert_eq!(text.and_then(Value::as_str), Some("x"));
         assert!(absent.is_none());
+    }
+
+    /// Parses `text` and returns its duplicate key.
+    fn duplicate_key_of(text: &str) -> Option<String> {
+        let mut parser = Parser::new(ParseLimits::default());
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(text.len() + PADDING_BYTES, 0);
+        let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
+        document.root().duplicate_key().map(str::to_owned)
+    }
+
+    #[test]
+    fn duplicate_key_is_found_at_any_depth() {
+        for (text, key) in [
+            (r#"{"a":1,"b":2}"#, None),
+            (r#"{"a":1,"b":2,"a":3}"#, Some("a")),
+            (r#"{"a":1,"b":{"a":2},"c":[{"a":3},{"a":4}]}"#, None),
+            (r#"{"a":1,"b":[[{"c":{"d":1,"d":2}}]]}"#, Some("d")),
+            (r#"{"a":{"b":1,"c":2},"d":[],"a":"e"}"#, Some("a")),
+            (r#"{"a":"a","b":"a"}"#, None),
+            (r#"[{"":1,"":2}]"#, Some("")),
+            (r#"["a","a"]"#, None),
+            (r#""a""#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(duplicate_key_of(text).as_deref(), key, "{text}");
+        }
+    }
+
+    #[test]
+    fn duplicate_key_is_found_among_any_number() {
+        for count in 2..40 {
+            let keys: Vec<String> = (0..count).map(|key| format!("\"{key}\":0")).collect();
+            assert_eq!(duplicate_key_of(&format!("{{{}}}", keys.join(","))), None);
+            for twice in 0..count {
+                let text = format!("{{{},\"{twice}\":1}}", keys.join(","));
+                assert_eq!(duplicate_key_of(&text), Some(twice.to_string()), "{text}");
+            }
+        }
     }
 
     #[test]
