@@ -38,6 +38,8 @@ pub enum ErrorKind {
     /// Unknown resource, for legacy clients (MCP 2025-11-25, `server/resources`); modern clients
     /// get [`ErrorKind::InvalidParams`].
     ResourceNotFound,
+    /// The HTTP session of the request was deleted while it ran.
+    SessionDeleted,
     /// Message longer than the limit (code -32012).
     MessageTooLarge,
     /// Unsupported revision (MCP 2026-07-28, `basic/versioning`).
@@ -69,6 +71,7 @@ impl ErrorKind {
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
             Self::InvalidParams => (-32602, 400, 200),
             Self::InvalidRequest | Self::NotInitialized => (-32600, 400, 400),
+            Self::SessionDeleted => (-32600, 404, 404),
             Self::MethodNotFound => (-32601, 404, 200),
             Self::MissingCapability => (-32021, 400, 400),
             Self::Parse => (-32700, 400, 400),
@@ -203,6 +206,11 @@ impl Error {
             ErrorKind::MessageTooLarge,
             format!("message too large: limit {message_bytes_max} bytes"),
         )
+    }
+
+    /// A call that ran when its client deleted the session.
+    pub fn session_deleted() -> Self {
+        Self::new(ErrorKind::SessionDeleted, "the session was deleted; the call is cancelled")
     }
 
     /// Unsupported revision; `data.supported` lists every supported one, newest first.

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use corelane_test_support::messages::{BATCHED, LEGACY, call, cancelled, echo, notification};
+use corelane_test_support::messages::{
+    BATCHED, LEGACY, call, cancelled, echo, expect_error, notification,
+};
 use corelane_test_support::{TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 
@@ -28,6 +30,27 @@ fn batch_is_accepted_only_in_2025_03_26() {
         let newer = HttpSession::initialize(server.address(), LEGACY);
         let response = newer.connect().exchange(&newer.post(&json!([echo(1, "a")])));
         response.expect_error(400, -32600, None);
+        server.close();
+    });
+}
+
+#[test]
+fn deleted_session_responds_to_each_call_of_batch() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(options);
+        let session = HttpSession::initialize(server.address(), BATCHED);
+        let mut client = session.connect();
+        let endless = |id| call(id, "until-cancelled", json!({}));
+        client.send(&session.post(&json!([endless(1), endless(2)])));
+        assert_eq!((server.next_signal(), server.next_signal()), ("begun", "begun"));
+        session.connect().exchange(&session.delete()).expect_empty_body(204);
+        client.read_stream_head();
+        client.read_priming_event();
+        for id in [1, 2] {
+            expect_error(&client.read_message().1, -32600, Some(json!(id)));
+        }
+        client.expect_end_of_stream();
+        client.expect_alive();
         server.close();
     });
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use corelane_test_support::messages::{
-    LEGACY, call, echo, initialize_with_elicitation, notification, request_without_params,
-    result_text, with_progress,
+    LEGACY, call, echo, expect_error, initialize_with_elicitation, notification,
+    request_without_params, result_text, with_progress,
 };
 use corelane_test_support::{
     HttpClient, Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
@@ -218,7 +218,7 @@ fn deleted_session_gets_404_on_every_connection() {
 }
 
 #[test]
-fn deleted_session_cancels_requests_and_ends_streams() {
+fn deleted_session_responds_to_calls_and_ends_streams() {
     on_one_shard_and_two(|options| {
         let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
@@ -238,10 +238,11 @@ fn deleted_session_cancels_requests_and_ends_streams() {
         session.connect().exchange(&session.delete()).expect_empty_body(204);
         assert_eq!((server.next_signal(), server.next_signal()), ("cancelled", "cancelled"));
         listener.expect_end_of_stream();
+        let (_, message) = streaming.read_message();
+        expect_error(&message, -32600, Some(json!(2)));
         streaming.expect_end_of_stream();
-        // No message was sent for this one: its stream starts and ends.
-        silent.read_stream_head();
-        silent.expect_end_of_stream();
+        // No message was sent for this one.
+        silent.read_response().expect_error(404, -32600, Some(json!(1)));
         for client in [&mut listener, &mut streaming, &mut silent] {
             client.expect_alive();
         }

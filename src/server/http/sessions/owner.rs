@@ -13,7 +13,11 @@ use super::store::{RemovedSession, SessionStore};
 use super::streams::{LISTENING_STREAM, SessionError};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
+use crate::protocol::error::Error;
+use crate::protocol::in_flight::CallId;
 use crate::protocol::json::{PaddedBuffer, PaddedText, Parser};
+use crate::protocol::model;
+use crate::server::calls::Call;
 use crate::server::connection_state::{HttpSession, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::outbox::{Effect, Outbox};
@@ -70,6 +74,7 @@ impl SessionOwner<'_> {
             }
             SessionOp::HandleMessage { text, .. } => self.dispatch_remote(key, from, text),
             SessionOp::End => {
+                self.fail_calls(key);
                 // First, so that this response is not among the exchanges that end.
                 if let Some(removed) = self.sessions.remove(key) {
                     self.clean_up(removed);
@@ -235,6 +240,22 @@ impl SessionOwner<'_> {
             }
         }
         !keys.is_empty()
+    }
+
+    /// Responds with an error to the calls of a session that its client deletes. What it cleans up
+    /// cancels them.
+    fn fail_calls(&mut self, key: Key) {
+        let Some(http_session) = self.sessions.get_mut(key) else { return };
+        let call_ids: Vec<CallId> = http_session.state.in_flight.calls().collect();
+        let error = Error::session_deleted();
+        for call_id in call_ids {
+            let call = self.dispatcher.deferred.calls.find_awaited(call_id);
+            let Some(Call { reply_to, id, revision, .. }) = call else { continue };
+            let (stream, mut text) = (reply_to.stream, Vec::new());
+            model::write_error_response(&mut text, Some(id.as_id()), &error, Some(*revision));
+            self.outbox.count_error(&error);
+            self.output().send(key, stream, Outcome::Error(error.kind), &text);
+        }
     }
 
     fn clean_up(&mut self, removed: RemovedSession<HttpSession>) {
