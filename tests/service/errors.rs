@@ -1,7 +1,6 @@
 //! Errors of tool calls: invalid params, panics, tool errors and JSON-RPC errors.
 
 use corelane::protocol::error::Error;
-use corelane::protocol::json::Value as ParsedValue;
 use corelane::protocol::model::{CallToolResultWriter, Implementation};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
@@ -10,7 +9,7 @@ use corelane::service::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{call_tool, with_document, write_tool_output};
+use crate::harness::{call_tool, write_tool_output};
 
 fn catalog_of(tool: Tool) -> Catalog {
     Catalog::builder(Implementation::new("test", "1"))
