@@ -104,7 +104,7 @@ fn strict_response_is_json_despite_progress_and_delay() {
 }
 
 #[test]
-fn strict_cancelled_or_deleted_request_gets_202() {
+fn strict_cancelled_request_gets_202_deleted_one_404() {
     on_one_shard_and_two(|options| {
         let server = TestServer::with_test_tools(strict_options(options));
         for _ in 0..8 {
@@ -123,7 +123,7 @@ fn strict_cancelled_or_deleted_request_gets_202() {
             let end = Request::new("DELETE", "/mcp").field("MCP-Protocol-Version", PINNED);
             connect(&server).exchange(&end.field("Mcp-Session-Id", &id)).expect_empty_body(204);
             assert_eq!(server.next_signal(), "cancelled");
-            second.read_response().expect_empty_body(202);
+            second.read_response().expect_error(404, -32600, Some(json!(1)));
             second.expect_alive();
         }
         server.close();
