@@ -74,10 +74,11 @@ impl Directory {
         self
     }
 
-    /// Sets whether names that begin with a dot are offered. Default false.
+    /// Sets whether names that begin with a dot are offered, and links to them. Default false.
     #[must_use]
     pub const fn hidden(mut self, hidden: bool) -> Self {
         self.limits.hidden = hidden;
+        self.root.follows_hidden = hidden;
         self
     }
 

@@ -8,7 +8,7 @@ use corelane::Catalog;
 use corelane::protocol::revision::Revision;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::fixtures::{catalog, names, read, read_in, uri, write};
+use crate::fixtures::{catalog, catalog_of, directory, names, read, read_in, uri, write};
 
 /// Creates `root/a.txt` and `secret.txt` beside it; returns the catalog of `root` and its URI.
 fn root_beside_secret(directory: &Path) -> (Catalog, String) {
@@ -122,6 +122,52 @@ fn links_within_root_are_followed_others_not() {
         let read = read(&catalog, &format!("{base}{path}")).ok();
         let found = read.as_ref().and_then(|content| content["text"].as_str());
         assert_eq!(found, text, "{path}");
+    }
+}
+
+#[test]
+fn link_to_hidden_file_is_not_served() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    for path in ["a.txt", ".env", ".git/config", "sub/.key", "..2026/volume.txt"] {
+        write(root, path, path);
+    }
+    for (target, link) in [
+        ("a.txt", "plain"),
+        (".env", "file"),
+        ("./sub/../.env", "winding"),
+        ("../.git/config", "sub/folder"),
+        (".git", "git"),
+        ("file", "twice"),
+        ("sub/.key", "key"),
+        // As in volumes of Kubernetes.
+        ("..2026", "..data"),
+        ("..data/volume.txt", "volume.txt"),
+    ] {
+        symlink(target, root.join(link)).unwrap();
+    }
+    let without = catalog(root);
+    assert_eq!(names(&without), ["a.txt", "plain", "volume.txt"]);
+    let with = catalog_of(directory(root).hidden(true));
+    let base = uri(&with, "a.txt");
+    let base = base.strip_suffix("a.txt").unwrap();
+    let text_of = |catalog: &Catalog, path: &str| {
+        let content = read(catalog, &format!("{base}{path}")).ok()?;
+        content["text"].as_str().map(str::to_owned)
+    };
+    for (path, text) in [
+        ("file", ".env"),
+        ("winding", ".env"),
+        ("twice", ".env"),
+        ("sub/folder", ".git/config"),
+        ("git/config", ".git/config"),
+        ("key", "sub/.key"),
+    ] {
+        assert_eq!(text_of(&without, path), None, "{path}");
+        assert_eq!(text_of(&with, path).as_deref(), Some(text), "{path}");
+    }
+    for (path, text) in [("plain", "a.txt"), ("volume.txt", "..2026/volume.txt")] {
+        assert_eq!(text_of(&without, path).as_deref(), Some(text), "{path}");
     }
 }
 

@@ -6,8 +6,9 @@
 //! is created meanwhile cannot lead out. Opening does not block: a pipe without a writer opens at
 //! once and is rejected by its type.
 //!
-//! Relative links within the root are followed. The root itself is opened again each time, so that
-//! a folder that was replaced is served.
+//! Relative links within the root are followed; unless hidden names are offered, only if no name in
+//! their targets is hidden. To check that, a path with links is walked. The root itself is opened
+//! again each time, so that a folder that was replaced is served.
 //!
 //! Source: openat2(2), Linux 5.6; `path_resolution(7)`.
 
@@ -28,16 +29,19 @@ use super::relative_path::RelativePath;
 #[derive(Clone, Debug)]
 pub(in crate::files) struct Root {
     path: PathBuf,
+    /// Whether links to hidden names are followed.
+    pub(in crate::files) follows_hidden: bool,
 }
 
 impl Root {
-    /// Returns the folder at `path`, with links in its path resolved once.
+    /// Returns the folder at `path`, with links in its path resolved once. Links to hidden names
+    /// are not followed.
     ///
     /// # Errors
     ///
     /// It is not a readable folder.
     pub(in crate::files) fn new(path: &Path) -> io::Result<Self> {
-        let root = Self { path: std::fs::canonicalize(path)? };
+        let root = Self { path: std::fs::canonicalize(path)?, follows_hidden: false };
         drop(root.open_root()?);
         Ok(root)
     }
@@ -88,24 +92,32 @@ impl Root {
         if place.is_root() {
             return Ok(root);
         }
-        match open_with_openat2(&root, place, flags) {
+        let follows_hidden = self.follows_hidden;
+        match open_with_openat2(&root, place, flags, follows_hidden) {
             // Kernels before 5.6 do not know the call, and some sandboxes forbid unknown calls.
-            Err(Errno::NOSYS | Errno::PERM) => open_by_components(root, place, flags),
+            Err(Errno::NOSYS | Errno::PERM) => {
+                open_by_components(root, place, flags, follows_hidden)
+            }
+            // There is a link, whose target has to be checked.
+            Err(Errno::LOOP) if !follows_hidden => open_by_components(root, place, flags, false),
             result => result,
         }
     }
 }
 
-/// Lets the kernel resolve the whole path. A concurrent rename requires another attempt.
+/// Lets the kernel resolve the whole path; a link in it is an error unless `follows_links`. A
+/// concurrent rename requires another attempt.
 #[cfg(target_os = "linux")]
 fn open_with_openat2(
     root: &OwnedFd,
     place: &RelativePath,
     flags: OFlags,
+    follows_links: bool,
 ) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
 
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    resolve.set(ResolveFlags::NO_SYMLINKS, !follows_links);
     for _ in 0..ATTEMPTS_MAX {
         match rustix::fs::openat2(root, place.as_str(), flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
@@ -116,16 +128,18 @@ fn open_with_openat2(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_with_openat2(_: &OwnedFd, _: &RelativePath, _: OFlags) -> Result<OwnedFd, Errno> {
+fn open_with_openat2(_: &OwnedFd, _: &RelativePath, _: OFlags, _: bool) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
 /// Resolves the path by hand. `folders` are open from the root to the current folder, so that `..`
-/// in a link goes back to the folder that was visited, whatever was moved meanwhile.
+/// in a link goes back to the folder that was visited, whatever was moved meanwhile. A hidden name
+/// in `place` or a link is an error unless `follows_hidden`.
 fn open_by_components(
     root: OwnedFd,
     place: &RelativePath,
     flags: OFlags,
+    follows_hidden: bool,
 ) -> Result<OwnedFd, Errno> {
     let mut steps = reversed_components(place.as_str().as_bytes());
     let mut folders = vec![root];
@@ -138,6 +152,9 @@ fn open_by_components(
         if step == b".." {
             folders.pop();
             continue;
+        }
+        if is_hidden_target(&step) && !follows_hidden {
+            return Err(Errno::NOENT);
         }
         let is_last = steps.is_empty();
         let how = OFlags::NOFOLLOW | if is_last { flags } else { FOLDER_FLAGS };
@@ -159,6 +176,12 @@ fn open_by_components(
         }
     }
     folders.pop().ok_or(Errno::XDEV)
+}
+
+/// Returns whether a name in the target of a link is hidden: it begins with one dot. Names with two
+/// are internal links in volumes of Kubernetes (`..data`), through which each file is read.
+fn is_hidden_target(name: &[u8]) -> bool {
+    name.starts_with(b".") && !name.starts_with(b"..")
 }
 
 /// Returns the components of a path, the last one first.
@@ -195,11 +218,11 @@ mod tests {
     use super::*;
 
     /// A method to open a path.
-    type OpenMethod = fn(OwnedFd, &RelativePath, OFlags) -> Result<OwnedFd, Errno>;
+    type OpenMethod = fn(OwnedFd, &RelativePath, OFlags, bool) -> Result<OwnedFd, Errno>;
 
     /// Both methods, which must give the same results.
     const OPEN_METHODS: [(&str, OpenMethod); 2] = [
-        ("at once", |root, place, flags| open_with_openat2(&root, place, flags)),
+        ("at once", |root, place, flags, follows| open_with_openat2(&root, place, flags, follows)),
         ("by steps", open_by_components),
     ];
 
@@ -259,7 +282,7 @@ mod tests {
             ("missing", None),
         ] {
             for (name, open) in OPEN_METHODS {
-                let opened = open(root.open_root().unwrap(), &place(path), OFlags::RDONLY);
+                let opened = open(root.open_root().unwrap(), &place(path), OFlags::RDONLY, true);
                 let text = opened.ok().map(|descriptor| {
                     let mut text = String::new();
                     File::from(descriptor).read_to_string(&mut text).unwrap();
