@@ -195,8 +195,8 @@ fn read_file(path: &Path) -> Result<String, ConfigIssue> {
     })
 }
 
-/// Opens a regular file without blocking. The type is that of the opened file, so that replacing the
-/// path meanwhile makes no difference.
+/// Opens a regular file without blocking. The type is that of the opened file, so that replacing
+/// the path meanwhile makes no difference.
 fn open_regular_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;

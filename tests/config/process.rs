@@ -16,7 +16,7 @@ fn corelane(arguments: &[&str]) -> Command {
     command
 }
 
-/// Creates a FIFO that nobody writes to.
+/// Creates a FIFO without a writer.
 fn create_fifo(directory: &Path) -> PathBuf {
     let path = directory.join("fifo.toml");
     mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("FIFO is created");

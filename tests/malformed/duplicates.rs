@@ -1,7 +1,7 @@
 //! Duplicate object keys and duplicate request ids.
 //!
-//! A key that the protocol reads, or inside tool arguments, may occur once, otherwise the message is
-//! rejected.
+//! A key that the protocol reads, or inside tool arguments, may occur once, otherwise the message
+//! is rejected.
 
 use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, endless, expect_error, modern, request, result_text,

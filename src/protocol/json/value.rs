@@ -424,8 +424,8 @@ const fn node_count(head: &Node<'_>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use super::*;
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     /// `{"a":[1,{"b":null}],"c":"x","a":true}` as the parser produces it.
     const NODES: &[Node<'static>] = &[

@@ -53,8 +53,8 @@ pub(in crate::server) struct RequestDigest([u8; 32]);
 
 /// The state of a call over its round trips.
 ///
-/// Responses are stored as JSON text and parsed when the handler asks for them: the parsed form of a
-/// hostile one takes many times its length.
+/// Responses are stored as JSON text and parsed when the handler asks for them: the parsed form of
+/// a hostile one takes many times its length.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(in crate::server) struct RequestState {
     /// When the state expires, in milliseconds since 1970.

@@ -206,8 +206,8 @@ pub struct EngineOptions {
     /// The sizes of the queues between shards, and from other threads to a shard. Cost: each pair
     /// of shards has two channels, each shard an inbox.
     pub mesh: MeshOptions,
-    /// Time for requests in flight after SIGTERM or SIGINT, and on stdio after the end of the input.
-    /// Default 10 s.
+    /// Time for requests in flight after SIGTERM or SIGINT, and on stdio after the end of the
+    /// input. Default 10 s.
     pub drain_timeout: Duration,
     /// Threads for blocking handlers, for the whole process. Default 4.
     pub blocking_threads: u16,

@@ -417,9 +417,9 @@ mod tests {
 
     use rustix::process::{Signal, getpid, kill_process};
 
-    use super::super::options::RingBackend;
     use super::*;
     use crate::protocol::model::Implementation;
+    use crate::server::options::RingBackend;
 
     #[test]
     fn sigterm_ends_server_while_reload_callback_runs() {
