@@ -238,8 +238,8 @@ impl LineClient {
                 Err(self.describe_failure("was drained early"))
             };
         }
-        if conditions.may_exhaust_memory && !is_complete {
-            // It held much that it had not read.
+        if conditions.may_exhaust_memory {
+            // It held most, or the server did not know yet that its output had arrived.
             self.checker.totals.memory_limit_closes += 1;
             return Ok(());
         }
