@@ -139,7 +139,7 @@ impl<'a> Value<'a> {
     }
 
     /// Returns a key that occurs more than once in one object of the value, at any depth. Cost: one
-    /// pass over the nodes, and per object the comparisons of [`Object::duplicate_key`].
+    /// pass over the nodes; the keys of each object are compared pairwise up to 8, sorted above.
     #[inline]
     pub fn duplicate_key(self) -> Option<&'a str> {
         match self.first_node() {
