@@ -72,9 +72,9 @@ pub(super) fn close_gracefully<S, R: Ring>(
     if entry.connection.lifecycle.is_open() {
         entry.connection.lifecycle.enter(Phase::Draining);
         has_close = entry.discard_input();
-    }
-    if reason == CloseReason::ProtocolViolation {
-        entry.arm_timer(now.after(entry.options.linger_timeout));
+        if reason == CloseReason::ProtocolViolation {
+            entry.arm_timer(now.after(entry.options.linger_timeout));
+        }
     }
     if has_close {
         // The peer has closed already and reads no more responses.

@@ -37,26 +37,32 @@ fn catalog(gate: &Gate) -> Catalog {
     builder.tools([large, hold]).build().expect("valid catalog")
 }
 
-#[test]
-fn unread_results_do_not_harm_other_clients() {
+/// Runs `test` with a server of [`LIMIT_BYTES`] for each ring backend.
+fn on_small_servers(test: impl Fn(TestServer)) {
     over_each_ring(all_transports(), |mut options| {
         options.limits.memory_bytes_max = LIMIT_BYTES;
-        let server = TestServer::with_gate(options, catalog);
+        test(TestServer::with_gate(options, catalog));
+    });
+}
+
+#[test]
+fn unread_results_do_not_harm_other_clients() {
+    on_small_servers(|server| {
         let mut honest = HonestClients::connect(&server);
         let connect = || LineClient::connect_with_buffers(server.tcp(), 16 << 10);
-        let mut hoarders: Vec<LineClient> = (0..8).map(|_| connect()).collect();
-        for hoarder in &mut hoarders {
-            hoarder.handshake(LEGACY);
+        let mut slow_readers: Vec<LineClient> = (0..8).map(|_| connect()).collect();
+        for client in &mut slow_readers {
+            client.handshake(LEGACY);
             for id in 1..=40 {
-                hoarder.send(call(id, "large", json!({})));
+                client.send(call(id, "large", json!({})));
             }
             honest.call_all();
         }
         for _ in 0..100 {
             honest.call_all();
         }
-        // The hoarders leave; what they held is free.
-        drop(hoarders);
+        // What the slow readers held is free once they have disconnected.
+        drop(slow_readers);
         honest.call_all();
         drop(honest);
         let counters = server.close();
@@ -66,9 +72,7 @@ fn unread_results_do_not_harm_other_clients() {
 
 #[test]
 fn arguments_of_running_calls_are_limited() {
-    over_each_ring(all_transports(), |mut options| {
-        options.limits.memory_bytes_max = LIMIT_BYTES;
-        let server = TestServer::with_gate(options, catalog);
+    on_small_servers(|server| {
         let mut honest = HonestClients::connect(&server);
         let mut client = server.connect_initialized(LEGACY);
         let text = "x".repeat(512 << 10);
@@ -105,9 +109,7 @@ fn arguments_of_running_calls_are_limited() {
 
 #[test]
 fn input_responses_count_by_their_text() {
-    over_each_ring(all_transports(), |mut options| {
-        options.limits.memory_bytes_max = LIMIT_BYTES;
-        let server = TestServer::with_gate(options, catalog);
+    on_small_servers(|server| {
         let mut client = server.connect_tcp();
         // The parsed form takes more than the limit.
         let items = vec![json!([0]); 1 << 18];

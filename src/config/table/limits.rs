@@ -78,8 +78,10 @@ pub(super) static LIMITS: Section = Section {
             key: "memory_bytes_max",
             short: None,
             unit: Unit::Bytes { min: 16 * KIB, max: 1024 * GIB },
-            description: "Memory of all connections for incomplete incoming and unsent outgoing \
-                    messages; a connection that would exceed it gets error -32603 and is closed.",
+            description: "Memory that clients may make the server hold: incomplete incoming and \
+                    unsent outgoing messages, arguments of running calls (a quarter at most), \
+                    stored events, task results, subscriptions. At the limit the connections that \
+                    hold most are closed, and calls with large arguments get error -32603.",
             cost: "that many bytes, if every peer is slow",
             source: "Corelane",
             field: |options| &mut options.limits.memory_bytes_max,

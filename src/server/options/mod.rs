@@ -156,9 +156,11 @@ pub struct LimitOptions {
     /// Bytes of queued output per connection, above which the connection is not read.
     /// Cost: that many bytes per slow peer. Default 1 MiB.
     pub outgoing_bytes_max: usize,
-    /// Bytes of incomplete messages and unsent output over all connections; the one that exceeds it
-    /// gets error -32603 and is closed. Divided evenly among shards and checked on every receive.
-    /// Default 1 GiB.
+    /// Bytes that peers may make the server hold: incomplete messages, unsent output, arguments of
+    /// running calls, stored events, task results, subscriptions. Divided evenly among shards. At
+    /// the limit the connections that hold most are closed. Arguments may take a quarter of it;
+    /// beyond that a call gets error -32603, unless the arguments of its connection's calls take
+    /// less than 64 KiB. Default 1 GiB.
     pub memory_bytes_max: usize,
     /// Tasks per shard, running or ended; a call that would create one more gets an error. Cost:
     /// about 512 bytes each, without their results. Default 1,024.
