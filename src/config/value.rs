@@ -102,7 +102,7 @@ macro_rules! whole_number {
     )+};
 }
 
-whole_number!(u16, u32, usize);
+whole_number!(u8, u16, u32, usize);
 
 impl Value for Duration {
     fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {

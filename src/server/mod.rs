@@ -14,6 +14,7 @@
 
 pub mod options;
 
+mod client_address;
 mod owner_id;
 mod reply_to;
 

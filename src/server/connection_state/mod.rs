@@ -5,6 +5,7 @@ mod http_exchange;
 pub(super) use self::http_exchange::{
     HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
+use super::client_address::ClientAddress;
 use super::outbox::Outbox;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
@@ -19,6 +20,8 @@ use crate::telemetry::label::Transport;
 pub(super) struct ConnectionState {
     /// The transport, which decides the framing and the labels of events.
     pub(super) transport: Transport,
+    /// The address that counts against the shares; `None` if it is exempt.
+    pub(super) client: Option<ClientAddress>,
     /// State of the legacy handshake; modern requests ignore it.
     pub(super) lifecycle: Lifecycle,
     /// Minimum level of log messages; modern requests carry their own.
@@ -42,10 +45,15 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
-    pub(super) fn new(transport: Transport, is_counted: bool) -> Self {
+    pub(super) fn new(
+        transport: Transport,
+        client: Option<ClientAddress>,
+        is_counted: bool,
+    ) -> Self {
         let lifecycle = Lifecycle::default();
         Self {
             transport,
+            client,
             lifecycle,
             // The specification leaves the level to the server until `logging/setLevel`.
             log_level: LoggingLevel::Info,
@@ -73,8 +81,9 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    pub(super) fn new() -> Self {
-        let state = ConnectionState::new(Transport::Http, false);
+    /// A session that a client at `client` begins.
+    pub(super) fn new(client: Option<ClientAddress>) -> Self {
+        let state = ConnectionState::new(Transport::Http, client, false);
         let pending_work = PendingWork::default();
         Self { state, pending_work, is_legacy_sse: false, batches: Vec::new() }
     }

@@ -18,6 +18,7 @@ use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
+use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, Outbox};
@@ -59,7 +60,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let transport = acceptor.transport_of(listener);
         let admission = acceptor.admit(transport);
         let is_counted = admission.is_ok();
-        let state = ConnectionState::new(transport, is_counted);
+        let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
+        let state = ConnectionState::new(transport, client, is_counted);
         let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };
         let sockets = SocketPair { receive: socket, send: socket, peer, codec };
         let Ok(key) = connections.open_connection(self.ring, sockets, state, self.now) else {

@@ -162,6 +162,11 @@ pub struct LimitOptions {
     /// beyond that a call gets error -32603, unless the arguments of its connection's calls take
     /// less than 64 KiB. Default 1 GiB.
     pub memory_bytes_max: usize,
+    /// Percent of the connections, tasks and waiting blocking calls that one client address may
+    /// take; an IPv6 /64 prefix counts as one address. 100 switches the limit off. 127.0.0.1 and
+    /// `::1` are exempt, because proxies on this machine connect from there. Cost: clients behind
+    /// one proxy on another machine share it. Default 75.
+    pub address_share_percent: u8,
     /// Tasks per shard, running or ended; a call that would create one more gets an error. Cost:
     /// about 512 bytes each, without their results. Default 1,024.
     pub tasks_max: u32,
@@ -393,6 +398,7 @@ impl Default for LimitOptions {
             request_state_ttl: Duration::from_mins(10),
             outgoing_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,
+            address_share_percent: 75,
             tasks_max: 1024,
             tasks_per_connection_max: 256,
             task_ttl: Duration::from_mins(10),

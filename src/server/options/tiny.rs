@@ -50,6 +50,7 @@ impl Options {
                 request_state_ttl: Duration::from_secs(2),
                 outgoing_bytes_max: 8192,
                 memory_bytes_max: 64 * 1024,
+                address_share_percent: 75,
                 tasks_max: 4,
                 tasks_per_connection_max: 3,
                 task_ttl: Duration::from_millis(500),

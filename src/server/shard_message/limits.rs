@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::connection::ConnectionOptions;
+use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
@@ -14,6 +15,8 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) connections: ConnectionOptions,
     /// What peers may make the shard hold.
     pub(in crate::server) memory: MemoryLimit,
+    /// What one client address may take of connections, tasks and waiting blocking calls.
+    pub(in crate::server) address_share: AddressShare,
     pub(in crate::server) connections_max: usize,
     pub(in crate::server) http_connections_max: usize,
     /// Limits of one HTTP request.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
+use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, WebSocketOptions};
 use crate::server::shard_message::{
@@ -46,6 +47,7 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
     ShardLimits {
         connections,
         memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),
+        address_share: AddressShare::new(options.limits.address_share_percent),
         connections_max: options.tcp.connections_max as usize,
         http_connections_max: options.http.connections_max as usize,
         http_request: options.request_limits(),

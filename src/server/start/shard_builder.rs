@@ -122,7 +122,7 @@ impl ShardBuilder {
                     driver.transports.acceptor.listen(ring, ListenerEntry { listener, transport });
                 }
                 ShardInput::Pipes { input, output } => {
-                    let state = ConnectionState::new(Transport::Stdio, false);
+                    let state = ConnectionState::new(Transport::Stdio, None, false);
                     let stream = SocketPair {
                         receive: input,
                         send: output,

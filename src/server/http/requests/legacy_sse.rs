@@ -29,7 +29,8 @@ pub(in crate::server::http) fn open_stream(
     // This path is always a stream, whatever `Accept` contains.
     let format = ResponseFormat { accepts_event_stream: true, ..incoming.format };
     let incoming = &IncomingRequest { format, ..*incoming };
-    let http_session = HttpSession { is_legacy_sse: true, ..HttpSession::new() };
+    let client = path.connections.table.get(incoming.key).and_then(|it| it.state.client);
+    let http_session = HttpSession { is_legacy_sse: true, ..HttpSession::new(client) };
     let Ok(created) = path.http.sessions.create(http_session, path.now) else {
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };

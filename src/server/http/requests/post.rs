@@ -221,7 +221,8 @@ impl StatelessRequest<'_> {
     /// `initialize`: begins a legacy session.
     fn initialize(self, raw: &RawRequest<'_>) -> PostOutcome {
         let (format, now) = (self.incoming.format, self.now);
-        let Ok(created) = self.http.sessions.create(HttpSession::new(), now) else {
+        let session = HttpSession::new(self.connection.state.client);
+        let Ok(created) = self.http.sessions.create(session, now) else {
             let error = Error::connection_limit();
             return self.respond_error(Some(raw.id), (Status::UNAVAILABLE, &error));
         };
