@@ -7,12 +7,21 @@ use crate::config::options::Options;
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 5] = [
+pub static WARNINGS: [Rule; 8] = [
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
     Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
     Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
     Rule { keys: &["websocket.path", "http.address"], check: websocket_without_http },
     Rule { keys: &["websocket.ping_interval", "websocket.idle_timeout"], check: ping_too_late },
+    Rule { keys: &["http.replay_bytes_max", "memory_bytes_max"], check: events_above_their_part },
+    Rule {
+        keys: &["subscription_bytes_max", "memory_bytes_max"],
+        check: subscriptions_above_their_part,
+    },
+    Rule {
+        keys: &["task_bytes_max", "memory_bytes_max", "shards"],
+        check: results_above_their_part,
+    },
 ];
 
 fn hosts_unset(options: &Options) -> Option<Diagnostic> {
@@ -71,6 +80,29 @@ fn ping_too_late(options: &Options) -> Option<Diagnostic> {
     (websocket.ping_interval >= websocket.idle_timeout).then(|| {
         let message = "idle connections are closed before they are pinged";
         Diagnostic::new(message, "set it below websocket.idle_timeout")
+    })
+}
+
+fn events_above_their_part(options: &Options) -> Option<Diagnostic> {
+    above_part_of_memory(options.http.replay_bytes_max, options.limits.stored_bytes_max())
+}
+
+fn subscriptions_above_their_part(options: &Options) -> Option<Diagnostic> {
+    let limits = &options.limits;
+    above_part_of_memory(limits.subscription_bytes_max, limits.stored_bytes_max())
+}
+
+fn results_above_their_part(options: &Options) -> Option<Diagnostic> {
+    let shards = usize::from(options.engine.shards.unwrap_or(1)).max(1);
+    let limits = &options.limits;
+    above_part_of_memory(limits.task_bytes_max, limits.stored_bytes_max() / shards)
+}
+
+fn above_part_of_memory(bytes: usize, part: usize) -> Option<Diagnostic> {
+    (bytes > part).then(|| {
+        let message =
+            format!("only {part} of {bytes} bytes are used: an eighth of memory_bytes_max");
+        Diagnostic::new(message, "lower it, or raise memory_bytes_max")
     })
 }
 
@@ -152,5 +184,14 @@ mod tests {
     fn ping_after_idle_timeout_is_warned() {
         let late = warnings_of(|it| it.websocket.ping_interval = it.websocket.idle_timeout);
         assert_eq!(late, ["websocket.ping_interval"]);
+    }
+
+    #[test]
+    fn bytes_above_an_eighth_of_memory_are_warned() {
+        let keys = ["http.replay_bytes_max", "subscription_bytes_max", "task_bytes_max"];
+        let with_memory = |bytes| warnings_of(|it| it.limits.memory_bytes_max = bytes);
+        assert!(with_memory(512 << 20).is_empty());
+        assert_eq!(with_memory((512 << 20) - 1), keys);
+        assert_eq!(warnings_of(|it| it.engine.shards = Some(3)), ["task_bytes_max"]);
     }
 }

@@ -153,10 +153,10 @@ pub(super) static SESSIONS: Section = Section {
             key: "http.replay_bytes_max",
             short: None,
             unit: Unit::Bytes { min: KIB, max: 1024 * GIB },
-            description: "Bytes of stored events of all streams, divided evenly among shards. \
-                          Delivered streams are evicted first, then the oldest events of a stream; \
-                          one stream stores outgoing_bytes_max, or a longer response if memory is \
-                          free.",
+            description: "Bytes of stored events of all streams, at most an eighth of \
+                    memory_bytes_max, divided evenly among shards. Delivered streams are evicted \
+                    first, then the oldest events of a stream; one stream stores \
+                    outgoing_bytes_max, or a longer response if memory is free.",
             cost: "that many bytes, once that many events are stored",
             source: "MCP 2025-11-25, basic/transports: resumability",
             field: |options| &mut options.http.replay_bytes_max,

@@ -141,8 +141,8 @@ pub(super) static LIMITS: Section = Section {
             key: "task_bytes_max",
             short: None,
             unit: Unit::Bytes { min: KIB, max: 1024 * GIB },
-            description: "Bytes of task results stored per shard; a task whose result exceeds the \
-                    remaining bytes fails.",
+            description: "Bytes of task results stored per shard, at most an eighth of its part of \
+                    memory_bytes_max; a task whose result exceeds the remaining bytes fails.",
             cost: "that many bytes on each shard",
             source: "MCP, tasks: resource management",
             field: |options| &mut options.limits.task_bytes_max,
@@ -179,8 +179,9 @@ pub(super) static LIMITS: Section = Section {
             key: "subscription_bytes_max",
             short: None,
             unit: Unit::Bytes { min: 4 * KIB, max: 1024 * GIB },
-            description: "Memory of all subscription streams, divided evenly among shards; a \
-                          stream that would exceed it gets error -32603.",
+            description: "Memory of all subscription streams, at most an eighth of \
+                    memory_bytes_max, divided evenly among shards; a stream that would exceed it \
+                    gets error -32603.",
             cost: "that many bytes, if that many subscriptions are open",
             source: "MCP, basic/patterns/subscriptions",
             field: |options| &mut options.limits.subscription_bytes_max,

@@ -110,7 +110,8 @@ pub struct HttpOptions {
     pub replay_events_max: u32,
     /// Bytes of kept events over all streams, divided evenly among shards. One stream holds at most
     /// [`LimitOptions::outgoing_bytes_max`]; one larger event, such as a long response, may hold
-    /// half of what is left. Default 64 MiB.
+    /// half of what is left. At most an eighth of [`LimitOptions::memory_bytes_max`] is used.
+    /// Default 64 MiB.
     pub replay_bytes_max: usize,
     /// Time after which an unanswered request switches to an event stream, so that its client sees
     /// that it is alive. Default 15 s.
@@ -179,8 +180,9 @@ pub struct LimitOptions {
     pub task_ttl: Duration,
     /// Maximum TTL; a longer requested one is shortened to it. Default 1 h.
     pub task_ttl_max: Duration,
-    /// Bytes of task results per shard; a task whose result exceeds it fails.
-    /// Cost: that many bytes on each shard. Default 64 MiB.
+    /// Bytes of task results per shard; a task whose result exceeds it fails. At most an eighth of
+    /// the shard's part of [`LimitOptions::memory_bytes_max`] is used. Cost: that many bytes on
+    /// each shard. Default 64 MiB.
     pub task_bytes_max: usize,
     /// Streams of notifications (`subscriptions/listen`) per connection; a further one gets error
     /// -32603. Cost: below 512 bytes each. Default 1,024.
@@ -191,7 +193,7 @@ pub struct LimitOptions {
     /// Bytes of one such URI or task id; a longer one gets error -32602. Default 4 KiB.
     pub subscription_uri_bytes_max: usize,
     /// Bytes of all subscriptions, divided evenly among shards; the one that exceeds it gets error
-    /// -32603. Default 64 MiB.
+    /// -32603. At most an eighth of [`LimitOptions::memory_bytes_max`] is used. Default 64 MiB.
     pub subscription_bytes_max: usize,
 }
 
@@ -310,6 +312,14 @@ pub enum LogLevel {
     Debug,
     /// All events.
     Trace,
+}
+
+impl LimitOptions {
+    /// Returns the most that task results, subscriptions and stored events may each take, so that
+    /// connections keep the larger part of `memory_bytes_max`.
+    pub(crate) const fn stored_bytes_max(&self) -> usize {
+        self.memory_bytes_max / 8
+    }
 }
 
 impl Options {

@@ -59,7 +59,7 @@ impl Options {
                 subscriptions_per_connection_max: 3,
                 subscription_uris_max: 4,
                 subscription_uri_bytes_max: 64,
-                subscription_bytes_max: 16 * 1024,
+                subscription_bytes_max: 8 * 1024,
             },
             engine: EngineOptions {
                 shards: Some(1),

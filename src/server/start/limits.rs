@@ -35,6 +35,7 @@ pub(in crate::server) fn connections_max(options: &Options) -> u32 {
 /// The limits of one shard. The kernel distributes connections unevenly, so any shard may get all
 /// of them; their memory limit is divided evenly.
 pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
+    let stored_bytes_max = options.limits.stored_bytes_max() / shards.max(1);
     let connections = ConnectionOptions {
         connections_max: connections_max(options) as usize,
         idle_timeout: options.tcp.idle_timeout,
@@ -68,7 +69,7 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
                     bytes_max: options.limits.outgoing_bytes_max,
                 },
             },
-            event_bytes_max: options.http.replay_bytes_max / shards.max(1),
+            event_bytes_max: (options.http.replay_bytes_max / shards.max(1)).min(stored_bytes_max),
             linger_timeout: STREAM_RETENTION,
             lingering_streams_max: LINGERING_STREAMS_MAX,
         },
@@ -82,13 +83,14 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
             tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
             ttl: options.limits.task_ttl,
             ttl_max: options.limits.task_ttl_max,
-            result_bytes_max: options.limits.task_bytes_max,
+            result_bytes_max: options.limits.task_bytes_max.min(stored_bytes_max),
         },
         subscriptions: SubscriptionLimits {
             streams_max: options.limits.subscriptions_per_connection_max as usize,
             names_max: options.limits.subscription_uris_max as usize,
             name_bytes_max: options.limits.subscription_uri_bytes_max,
-            held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
+            held_bytes_max: (options.limits.subscription_bytes_max / shards.max(1))
+                .min(stored_bytes_max),
         },
     }
 }
@@ -108,5 +110,29 @@ fn http_timeouts(options: &HttpOptions) -> HttpTimeouts {
         sse_start_delay: options.sse_start_delay,
         sse_keepalive_interval: options.sse_keepalive_interval,
         sse_retry_ms: u32::try_from(options.sse_retry.as_millis()).unwrap_or(u32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the bytes of task results, subscriptions and stored events of one of `shards`.
+    fn stored_bytes(options: &Options, shards: usize) -> [usize; 3] {
+        let limits = shard_limits(options, shards);
+        let events = limits.sessions.event_bytes_max;
+        [limits.tasks.result_bytes_max, limits.subscriptions.held_bytes_max, events]
+    }
+
+    #[test]
+    fn stored_bytes_are_an_eighth_of_memory() {
+        let mut options = Options::default();
+        assert_eq!(stored_bytes(&options, 1), [64 << 20; 3]);
+        assert_eq!(stored_bytes(&options, 2), [64 << 20, 32 << 20, 32 << 20]);
+        assert_eq!(stored_bytes(&options, 4), [32 << 20, 16 << 20, 16 << 20]);
+        options.limits.memory_bytes_max = 64 << 20;
+        assert_eq!(stored_bytes(&options, 1), [8 << 20; 3]);
+        assert_eq!(stored_bytes(&options, 2), [4 << 20; 3]);
+        assert_eq!(stored_bytes(&Options::tiny(), 1), [4 << 10, 8 << 10, 8 << 10]);
     }
 }
