@@ -134,6 +134,15 @@ impl Error {
         Self::new(ErrorKind::ConnectionLimit, "connection limit of the server reached; retry later")
     }
 
+    /// The address of the client has its share of the connections.
+    pub fn address_connection_limit() -> Self {
+        Self::new(
+            ErrorKind::ConnectionLimit,
+            "too many connections from this address (limit address_share_percent of \
+             connections_max); close some or retry later",
+        )
+    }
+
     /// A handler panicked. The panic message is not sent.
     pub fn handler_panicked() -> Self {
         Self::new(ErrorKind::HandlerPanicked, "internal error: the handler panicked")

@@ -18,6 +18,8 @@ mod client_address;
 mod owner_id;
 mod reply_to;
 
+mod connection_count;
+
 mod memory;
 mod subscriptions;
 mod websocket;

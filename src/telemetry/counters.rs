@@ -32,6 +32,8 @@ group! {
         accepted,
         /// Connections refused at the connection limit (error 1001).
         refused_limit,
+        /// Connections refused because their address has its share (error 1001).
+        refused_address_share,
         /// Connections refused while draining.
         refused_draining,
         /// Accepts that failed in the kernel: no slot, no memory, or reset before the accept.

@@ -45,5 +45,7 @@ labels! {
         Draining = "draining",
         /// The connection limit is reached.
         ConnectionLimit = "connection_limit",
+        /// The client address has its share of the connections.
+        AddressShare = "address_share",
     }
 }

@@ -4,5 +4,8 @@
 //! every request of honest clients is answered meanwhile, on every transport and on new
 //! connections.
 
+// They connect from several addresses of 127.0.0.0/8.
+#[cfg(target_os = "linux")]
+mod connections;
 mod honest_clients;
 mod memory;

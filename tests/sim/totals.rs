@@ -52,6 +52,8 @@ totals! {
     client_requests_cancelled,
     /// Connections refused by the connection limit.
     connections_refused,
+    /// Those among them whose address had its share.
+    connections_refused_by_address,
     /// Messages refused for their length.
     messages_too_large,
     /// Connections closed because memory ran out.

@@ -1,15 +1,20 @@
 //! Acceptance: listeners, connection limits, refusals.
 //!
-//! Invariants: a served connection is counted once against the limit of its transport, over all
-//! shards; a rejected one is never counted.
+//! Invariants: a served connection is counted once against the limits of its transport and of its
+//! address, over all shards; a rejected one is never counted there, and takes no place of a served
+//! one.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::base::time::Instant;
 use crate::connection::CloseReason;
-use crate::engine::mesh::{ShardId, SharedCounter};
+use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
+use crate::server::client_address::ClientAddress;
+use crate::server::connection_count::{ConnectionCount, ConnectionLimit};
+use crate::server::connection_state::ConnectionState;
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::ShardLimits;
 use crate::telemetry::event::Event;
@@ -23,36 +28,53 @@ pub(in crate::server) struct ListenerEntry {
     pub(in crate::server) transport: Transport,
 }
 
+/// Why a connection is not served, and how it ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct Refusal {
+    pub(in crate::server) reason: RefusalReason,
+    /// It receives an error response first, and is counted until it has closed.
+    pub(in crate::server) has_response: bool,
+}
+
+/// Connections of a shard that may be open for their error response. Others are closed without one.
+pub(in crate::server) const REJECTED_CONNECTIONS_MAX: u32 = 64;
+
 /// The listeners of one shard, and the connection counts of all shards.
 #[derive(Debug)]
 pub(in crate::server) struct Acceptor {
     shard: ShardId,
     listeners: Vec<ListenerEntry>,
-    /// Number of TCP connections of all shards.
-    tcp_connections: Arc<SharedCounter>,
-    /// Number of HTTP connections of all shards, WebSocket included.
-    http_connections: Arc<SharedCounter>,
-    tcp_connections_max: usize,
-    http_connections_max: usize,
+    tcp: TransportConnections,
+    /// HTTP connections, WebSocket included.
+    http: TransportConnections,
+    /// Number of open connections of this shard that were rejected.
+    rejected: u32,
     /// The listeners are closed: connections that were accepted before are rejected.
     is_closed: bool,
     events: EventThrottle,
 }
 
+/// The connections of one transport over all shards, and their limits.
+#[derive(Debug)]
+struct TransportConnections {
+    count: Arc<ConnectionCount>,
+    limit: ConnectionLimit,
+}
+
 impl Acceptor {
     pub(in crate::server) fn new(
         shard: ShardId,
-        tcp_connections: Arc<SharedCounter>,
-        http_connections: Arc<SharedCounter>,
+        tcp_connections: Arc<ConnectionCount>,
+        http_connections: Arc<ConnectionCount>,
         limits: &ShardLimits,
     ) -> Self {
+        let [tcp, http] = connection_limits(limits);
         Self {
             shard,
             listeners: Vec::new(),
-            tcp_connections,
-            http_connections,
-            tcp_connections_max: limits.connections_max,
-            http_connections_max: limits.http_connections_max,
+            tcp: TransportConnections { count: tcp_connections, limit: tcp },
+            http: TransportConnections { count: http_connections, limit: http },
+            rejected: 0,
             is_closed: false,
             events: EventThrottle::default(),
         }
@@ -60,8 +82,7 @@ impl Acceptor {
 
     /// Applies new limits. Connections that exceed one already stay open.
     pub(in crate::server) const fn set_limits(&mut self, limits: &ShardLimits) {
-        self.tcp_connections_max = limits.connections_max;
-        self.http_connections_max = limits.http_connections_max;
+        [self.tcp.limit, self.http.limit] = connection_limits(limits);
     }
 
     /// Accepts connections of `listener`.
@@ -89,30 +110,46 @@ impl Acceptor {
         entry.map_or(Transport::Tcp, |entry| entry.transport)
     }
 
-    /// Counts a new connection against the limit of its transport.
+    /// Counts a new connection of `client` against the limits of its transport, or as a rejected
+    /// one.
     ///
     /// # Errors
     ///
-    /// The reason to reject the connection, which is not counted.
-    pub(in crate::server) fn admit(&self, transport: Transport) -> Result<(), RefusalReason> {
-        if self.is_closed {
-            return Err(RefusalReason::Draining);
-        }
-        let is_counted = match transport {
-            Transport::Http | Transport::WebSocket => {
-                self.http_connections.try_acquire(self.http_connections_max)
-            }
-            _ => self.tcp_connections.try_acquire(self.tcp_connections_max),
+    /// The reason not to serve it.
+    pub(in crate::server) fn admit(
+        &mut self,
+        transport: Transport,
+        client: Option<ClientAddress>,
+    ) -> Result<(), Refusal> {
+        let TransportConnections { count, limit } = self.connections_of(transport);
+        let admission = if self.is_closed {
+            Err(RefusalReason::Draining)
+        } else {
+            count.acquire(client, *limit)
         };
-        is_counted.then_some(()).ok_or(RefusalReason::ConnectionLimit)
+        admission.map_err(|reason| {
+            let has_response = self.rejected < REJECTED_CONNECTIONS_MAX;
+            self.rejected += u32::from(has_response);
+            Refusal { reason, has_response }
+        })
     }
 
-    /// Releases the count of a connection that has closed.
-    pub(in crate::server) fn release(&self, is_counted: bool, transport: Transport) {
+    /// Releases the count of a connection that has closed or was not opened.
+    pub(in crate::server) fn release(&mut self, state: &ConnectionState) {
+        match state.transport {
+            // Never admitted.
+            Transport::Stdio => {}
+            transport if state.is_counted => {
+                self.connections_of(transport).count.release(state.client);
+            }
+            _ => self.rejected -= 1,
+        }
+    }
+
+    const fn connections_of(&self, transport: Transport) -> &TransportConnections {
         match transport {
-            _ if !is_counted => {}
-            Transport::Http | Transport::WebSocket => self.http_connections.release(),
-            _ => self.tcp_connections.release(),
+            Transport::Http | Transport::WebSocket => &self.http,
+            Transport::Tcp | Transport::Stdio => &self.tcp,
         }
     }
 
@@ -129,6 +166,24 @@ impl Acceptor {
         self.log(&Event::AcceptFailed { shard: self.shard.0, transport, error: error.kind() }, now);
     }
 
+    /// Counts and logs a connection that is refused.
+    pub(in crate::server) fn record_refusal(
+        &mut self,
+        reason: RefusalReason,
+        (transport, peer): (Transport, Option<SocketAddr>),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let counters = &mut outbox.counters.connections;
+        match reason {
+            RefusalReason::ConnectionLimit => counters.refused_limit += 1,
+            RefusalReason::AddressShare => counters.refused_address_share += 1,
+            RefusalReason::Draining => counters.refused_draining += 1,
+        }
+        let shard = self.shard.0;
+        self.log(&Event::ConnectionRefused { shard, transport, reason, peer }, now);
+    }
+
     /// Emits an event unless too many were emitted lately.
     pub(in crate::server) fn log(&mut self, event: &Event<'_>, now: Instant) {
         event.emit_within(&mut self.events, now);
@@ -138,6 +193,14 @@ impl Acceptor {
     pub(in crate::server) const fn events_suppressed(&self) -> u64 {
         self.events.suppressed_total()
     }
+}
+
+/// Returns the limits of TCP and HTTP connections.
+const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 2] {
+    [
+        ConnectionLimit::new(limits.connections_max, limits.address_share),
+        ConnectionLimit::new(limits.http_connections_max, limits.address_share),
+    ]
 }
 
 /// Counts a connection that has closed.

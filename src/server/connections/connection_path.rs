@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::acceptor::count_close;
+use super::acceptor::{Refusal, count_close};
 use super::memory_relief::MemoryRelief;
 use super::peers::Peers;
 use super::request_path::RequestPath;
@@ -23,7 +23,6 @@ use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwn
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 
 /// The connections of a shard with the ring that drives them.
@@ -58,40 +57,41 @@ impl<R: Ring> ConnectionPath<'_, R> {
     ) {
         let Transports { acceptor, connections, .. } = &mut *self.transports;
         let transport = acceptor.transport_of(listener);
-        let admission = acceptor.admit(transport);
-        let is_counted = admission.is_ok();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
-        let state = ConnectionState::new(transport, client, is_counted);
+        let refusal = acceptor.admit(transport, client).err();
+        if let Some(Refusal { reason, has_response }) = refusal {
+            acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
+            if !has_response {
+                self.ring.submit(Operation::Close(socket));
+                return;
+            }
+        }
+        let state = ConnectionState::new(transport, client, refusal.is_none());
         let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };
         let sockets = SocketPair { receive: socket, send: socket, peer, codec };
-        let Ok(key) = connections.open_connection(self.ring, sockets, state, self.now) else {
-            // Too many connections, rejected ones included: closed without an error response.
-            acceptor.release(is_counted, transport);
-            self.outbox.counters.connections.refused_limit += 1;
-            self.ring.submit(Operation::Close(socket));
-            return;
-        };
-        match admission {
-            Ok(()) => self.outbox.counters.connections.accepted += 1,
-            Err(reason) => self.reject(key, reason),
+        match (connections.open_connection(self.ring, sockets, state, self.now), refusal) {
+            (Ok(_), None) => self.outbox.counters.connections.accepted += 1,
+            (Ok(key), Some(refusal)) => self.reject(key, refusal.reason),
+            (Err(state), _) => {
+                // The limits were raised beyond the table, which keeps its size.
+                acceptor.release(&state);
+                if refusal.is_none() {
+                    let reason = RefusalReason::ConnectionLimit;
+                    acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
+                }
+                self.ring.submit(Operation::Close(socket));
+            }
         }
     }
 
     /// Sends the reason to a connection that is not served, and closes it.
     fn reject(&mut self, key: Key, reason: RefusalReason) {
-        let Transports { acceptor, connections, .. } = &mut *self.transports;
-        let Some(connection) = connections.table.get(key) else { return };
-        let (transport, peer) = (connection.state.transport, connection.peer);
-        let counters = &mut self.outbox.counters.connections;
-        match reason {
-            RefusalReason::ConnectionLimit => counters.refused_limit += 1,
-            RefusalReason::Draining => counters.refused_draining += 1,
-        }
-        let shard = acceptor.shard().0;
-        acceptor.log(&Event::ConnectionRefused { shard, transport, reason, peer }, self.now);
-        let error = Error::connection_limit();
+        let error = match reason {
+            RefusalReason::AddressShare => Error::address_connection_limit(),
+            RefusalReason::ConnectionLimit | RefusalReason::Draining => Error::connection_limit(),
+        };
         self.outbox.count_error(&error);
-        if transport == Transport::Http {
+        if self.transports.connections.table.codec(key) == Codec::Http {
             self.requests().http().send_closing_error(key, &error);
         } else {
             let mut text = Vec::new();
@@ -315,7 +315,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         if state.transport == Transport::WebSocket {
             websockets.count_connection_end(reason, state.is_closing);
         }
-        acceptor.release(state.is_counted, state.transport);
+        acceptor.release(&state);
         if let Some(exchange) = state.exchange.take() {
             self.requests().http().exchanges().release(key, &exchange, false);
         }

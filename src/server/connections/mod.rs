@@ -15,7 +15,7 @@ mod connection_path;
 
 mod effects;
 
-pub(super) use self::acceptor::{Acceptor, ListenerEntry};
+pub(super) use self::acceptor::{Acceptor, ListenerEntry, REJECTED_CONNECTIONS_MAX};
 pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::connection_path::ConnectionPath;
 pub(super) use self::transports::Transports;

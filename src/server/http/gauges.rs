@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use crate::engine::mesh::SharedCounter;
+use crate::server::connection_count::ConnectionCount;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Gauges {
     /// HTTP connections of all shards, WebSocket included.
-    connections: Arc<SharedCounter>,
+    connections: Arc<ConnectionCount>,
     sessions: Arc<SharedCounter>,
     streams: Arc<SharedCounter>,
     reported: GaugeValues,
@@ -39,8 +40,8 @@ pub(in crate::server) struct GaugeValues {
 }
 
 impl Gauges {
-    /// Creates gauges with the counter of accepted connections.
-    pub(in crate::server) fn new(connections: Arc<SharedCounter>) -> Self {
+    /// Creates gauges with the count of accepted connections.
+    pub(in crate::server) fn new(connections: Arc<ConnectionCount>) -> Self {
         Self { connections, ..Self::default() }
     }
 
@@ -57,7 +58,7 @@ impl Gauges {
     /// Returns the totals over all shards.
     pub(in crate::server) fn totals(&self) -> GaugeTotals {
         GaugeTotals {
-            connections: self.connections.count(),
+            connections: self.connections.total(),
             sessions: self.sessions.count(),
             streams: self.streams.count(),
         }

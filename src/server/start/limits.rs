@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
 use crate::server::client_address::AddressShare;
+use crate::server::connections::REJECTED_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, WebSocketOptions};
 use crate::server::shard_message::{
@@ -11,9 +12,6 @@ use crate::server::shard_message::{
 };
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
-
-/// Connections beyond the limit that may be open for their error response, on each shard.
-pub(in crate::server) const REJECTED_CONNECTIONS_MAX: u32 = 64;
 
 /// Ended streams of one session that its client can still resume.
 const ENDED_STREAMS_MAX: usize = 16;
@@ -26,10 +24,14 @@ const STREAM_RETENTION: Duration = Duration::from_mins(1);
 /// of their own.
 const LINGERING_STREAMS_MAX: usize = 4_096;
 
+/// Connections beyond the limits that may be open on each shard: rejected ones that receive an
+/// error response, and as many that are about to be closed without one.
+const SPARE_CONNECTIONS: u32 = 2 * REJECTED_CONNECTIONS_MAX;
+
 /// Connections that may be open at once, those being rejected included.
 pub(in crate::server) fn connections_max(options: &Options) -> u32 {
     let (served, _) = options.connections_max();
-    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(REJECTED_CONNECTIONS_MAX)
+    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(SPARE_CONNECTIONS)
 }
 
 /// The limits of one shard. The kernel distributes connections unevenly, so any shard may get all

@@ -32,13 +32,14 @@ pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
+use super::connection_count::ConnectionCount;
 use super::http::Gauges;
 use super::options::{HttpOptions, Options};
 use super::shard_message::Broadcast;
 use crate::connection::listener::{self, ListenerOptions};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::entropy::Entropy;
-use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
+use crate::engine::mesh::{ReplayFilter, build_mesh};
 use crate::engine::placement::Placement;
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::service::{Catalog, CatalogError};
@@ -285,8 +286,8 @@ impl Server {
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
         let guard = self.origin_guard().map_err(io::Error::other)?;
-        let (served, served_http) =
-            (Arc::new(SharedCounter::default()), Arc::new(SharedCounter::default()));
+        let (tcp_connections, http_connections) =
+            (Arc::<ConnectionCount>::default(), Arc::<ConnectionCount>::default());
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
         let blocking = Arc::new(blocking);
@@ -299,7 +300,7 @@ impl Server {
             Some(updates) => UpdateExecutor::Channel(updates.clone()),
             None => UpdateExecutor::Pool(Arc::clone(&blocking)),
         };
-        let gauges = Gauges::new(Arc::clone(&served_http));
+        let gauges = Gauges::new(Arc::clone(&http_connections));
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -308,8 +309,8 @@ impl Server {
             endpoint,
             sender: sender.clone(),
             origin_guard: guard.clone(),
-            tcp_connections: Arc::clone(&served),
-            http_connections: Arc::clone(&served_http),
+            tcp_connections: Arc::clone(&tcp_connections),
+            http_connections: Arc::clone(&http_connections),
             gauges: gauges.clone(),
             blocking_pool: Arc::clone(&blocking),
             update_executor: update_executor.clone(),

@@ -13,7 +13,7 @@ use crate::connection::{Codec, Connections, SocketPair};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::entropy::Entropy;
 use crate::engine::executor::Executor;
-use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
+use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId};
 use crate::engine::ring::{Listener, Ring, Socket};
 use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
@@ -23,6 +23,7 @@ use crate::server::calls::CallTable;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
+use crate::server::connection_count::ConnectionCount;
 use crate::server::connection_state::ConnectionState;
 use crate::server::connections::{Acceptor, Broadcaster, ListenerEntry, Transports};
 use crate::server::deferred::DeferredWork;
@@ -59,8 +60,8 @@ pub struct ShardBuilder {
     pub(in crate::server) origin_guard: OriginGuard,
     pub(in crate::server) endpoint: Endpoint<ShardMessage>,
     pub(in crate::server) sender: Sender<ShardMessage>,
-    pub(in crate::server) tcp_connections: Arc<SharedCounter>,
-    pub(in crate::server) http_connections: Arc<SharedCounter>,
+    pub(in crate::server) tcp_connections: Arc<ConnectionCount>,
+    pub(in crate::server) http_connections: Arc<ConnectionCount>,
     pub(in crate::server) gauges: Gauges,
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
     pub(in crate::server) update_executor: UpdateExecutor,

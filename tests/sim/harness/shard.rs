@@ -174,8 +174,10 @@ impl SimShard {
         let (counters, open) = (driver.counters(), driver.open_work());
         let (connections, streams) = (&counters.connections, &counters.subscriptions);
         let accepted = places.borrow().values().filter(|&&place| place == self.number).count();
-        let let_in =
-            connections.accepted + connections.refused_limit + connections.refused_draining;
+        let let_in = connections.accepted
+            + connections.refused_limit
+            + connections.refused_address_share
+            + connections.refused_draining;
         let facts = [
             ("connections open", open.connections as u64, 0),
             ("calls open", open.calls as u64, 0),

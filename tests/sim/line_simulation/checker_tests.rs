@@ -293,7 +293,7 @@ fn failing_runs(change: impl Fn(&mut Expectation) -> bool) -> (usize, usize) {
     let (mut changed, mut failed) = (0, 0);
     for seed in 0..12 {
         let mut scenario = Scenario::draw(ScenarioKind::Piped, seed);
-        let acts = scenario.clients.iter_mut().flat_map(|(_, acts)| acts);
+        let acts = scenario.clients.iter_mut().flat_map(|client| &mut client.actions);
         let mut notes = acts.filter_map(|act| match act {
             LineAction::Send { expectations: notes, .. } => Some(notes.iter_mut().flatten()),
             _ => None,

@@ -15,14 +15,11 @@ use crate::totals::Totals;
 
 /// What decides whether the server may close a connection.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct CloseConditions {
     /// Connections may be reset or lost.
     pub(crate) may_reset: bool,
     /// The one client writes to one pipe and reads from another.
     pub(crate) is_piped: bool,
-    /// There may be more clients than the connection limit.
-    pub(crate) may_refuse: bool,
     /// The memory limit may be reached.
     pub(crate) may_exhaust_memory: bool,
     pub(crate) first_message_timeout: Duration,
@@ -35,6 +32,7 @@ pub(crate) struct CloseConditions {
 
 /// Properties of a client.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct ClientTraits {
     /// It reads slowly.
     pub(crate) is_slow: bool,
@@ -42,6 +40,8 @@ pub(crate) struct ClientTraits {
     pub(crate) may_miss_progress: bool,
     /// Limit of requests in flight.
     pub(crate) calls_in_flight_max: usize,
+    /// There may be more clients than the connection limit, or more of its address than its share.
+    pub(crate) may_be_refused: bool,
     /// The memory limit may be reached.
     pub(crate) may_exhaust_memory: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) struct LineClient {
     /// Longest time without a complete message so far.
     silence_max: Duration,
     has_shut_down_write: bool,
-    is_slow: bool,
+    traits: ClientTraits,
     /// Leaves its side open when the server has ended the connection.
     lingers: bool,
     ended_at: Option<Instant>,
@@ -100,7 +100,7 @@ impl LineClient {
             last_sent: None,
             silence_max: Duration::ZERO,
             has_shut_down_write: false,
-            is_slow: habits.is_slow,
+            traits: habits,
             lingers: false,
             ended_at: None,
             digest: 0xCBF2_9CE4_8422_2325,
@@ -188,7 +188,9 @@ impl LineClient {
         }
         self.ended_at = Some(now);
         match standing {
-            ConnectionStatus::Refused if !conditions.may_refuse && conditions.drain.is_none() => {
+            ConnectionStatus::Refused
+                if !self.traits.may_be_refused && conditions.drain.is_none() =>
+            {
                 Err(self.describe_failure("was refused below the connection limit"))
             }
             ConnectionStatus::Closing if !self.may_be_out_of_memory(conditions) => {
@@ -209,7 +211,7 @@ impl LineClient {
             self.checker.totals.idle_closes += 1;
             // A client that waits for a response is not idle, so everything sent before must be
             // answered; not if the client reads slowly or sent while it was being closed.
-            let is_plain = !self.is_slow
+            let is_plain = !self.traits.is_slow
                 && conditions.drain.is_none()
                 && self
                     .last_sent
@@ -256,8 +258,8 @@ impl LineClient {
 
     /// Returns whether the server may have sent a final error that was not read in time.
     fn may_miss_final_error(&self, conditions: &CloseConditions) -> bool {
-        let may_be_notified = conditions.may_exhaust_memory || conditions.may_refuse;
-        self.is_slow && (may_be_notified || self.checker.expects_close())
+        let may_be_notified = conditions.may_exhaust_memory || self.traits.may_be_refused;
+        self.traits.is_slow && (may_be_notified || self.checker.expects_close())
     }
 
     fn may_be_out_of_memory(&self, conditions: &CloseConditions) -> bool {
@@ -343,7 +345,7 @@ impl LineClient {
     }
 
     fn start_reading(&mut self) {
-        if self.is_slow {
+        if self.traits.is_slow {
             let bytes = 16 + self.random.below(2_000);
             let every = Duration::from_micros(1 + self.random.below(2_000) as u64);
             self.socket.read_slowly(bytes, every);

@@ -216,6 +216,9 @@ impl ResponseChecker {
         if self.lines == 1 && code == Some(CONNECTION_LIMIT) {
             self.status = ConnectionStatus::Refused;
             self.totals.connections_refused += 1;
+            let text = message["error"]["message"].as_str().unwrap_or_default();
+            let names_address = text.contains("address_share_percent");
+            self.totals.connections_refused_by_address += u64::from(names_address);
         } else if code == Some(INTERNAL) {
             self.status = ConnectionStatus::Closing;
             self.totals.memory_limit_closes += 1;

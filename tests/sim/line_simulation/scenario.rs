@@ -1,5 +1,6 @@
 //! What a seed draws: a server, its rings, its faults, its clients and the events of the run.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use corelane::base::random::Random;
@@ -47,6 +48,7 @@ impl ScenarioKind {
             Self::Tight => &[
                 "idle_closes",
                 "connections_refused",
+                "connections_refused_by_address",
                 "memory_limit_closes",
                 "memory_limit_errors",
                 "drain_closes",
@@ -102,8 +104,7 @@ pub(crate) struct Scenario {
     pub(crate) is_piped: bool,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
-    /// When each client connects, and its actions.
-    pub(crate) clients: Vec<(Duration, Vec<LineAction>)>,
+    pub(crate) clients: Vec<ScenarioClient>,
     /// When commands are given to the server, and how many.
     pub(crate) commands: Vec<(Duration, usize)>,
     /// Time since the last clock jump, and length of the jump.
@@ -112,6 +113,16 @@ pub(crate) struct Scenario {
     pub(crate) drain_at: Option<Duration>,
     /// One turn of a shard in this many is stalled.
     pub(crate) stall_chance: Option<usize>,
+}
+
+/// A client of a run.
+#[derive(Debug)]
+pub(crate) struct ScenarioClient {
+    /// When it connects.
+    pub(crate) connects_at: Duration,
+    /// Where it connects from.
+    pub(crate) address: IpAddr,
+    pub(crate) actions: Vec<LineAction>,
 }
 
 impl Scenario {
@@ -143,14 +154,8 @@ impl Scenario {
             // The end of the input shortens no call: its client expects the response of each.
             options.engine.drain_timeout = 2 * options.limits.request_timeout;
         }
-        let clients = if is_piped { 1 } else { 2 + random.below(8) };
-        let clients = (0..clients).map(|client| {
-            let facts =
-                ServerFacts { is_piped, ..server_facts(client, &options, stall_chance.is_some()) };
-            let connects = Duration::from_micros(random.below(8_000) as u64);
-            (connects, ActionGenerator::draw(random, facts))
-        });
-        let clients = clients.collect();
+        let facts = ServerFacts { is_piped, ..server_facts(&options, stall_chance.is_some()) };
+        let clients = draw_clients(random, seed, facts);
         let commands = (0..random.below(4)).map(|_| {
             let left = Duration::from_micros(random.below(30_000) as u64);
             // One, or more than a shard takes in one turn.
@@ -198,11 +203,29 @@ impl Scenario {
         self.options.limits.memory_bytes_max < UNLIMITED_MEMORY_BYTES
     }
 
-    /// Returns whether more clients come than the connection limit allows.
-    pub(crate) fn exceeds_connection_limit(&self) -> bool {
-        self.clients.len() > self.options.tcp.connections_max as usize
+    /// Returns whether a client may be refused: more clients come than the connection limit allows,
+    /// or more from its address than the share of an address.
+    pub(crate) fn may_refuse(&self, client: &ScenarioClient) -> bool {
+        let connections_max = self.options.tcp.connections_max as usize;
+        let share = connections_max * usize::from(self.options.limits.address_share_percent) / 100;
+        let same_address = self.clients.iter().filter(|it| it.address == client.address).count();
+        self.clients.len() > connections_max
+            || (client.address != EXEMPT_ADDRESS && same_address > share.max(1))
     }
 }
+
+/// The address of clients without a share.
+pub(crate) const EXEMPT_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The addresses that clients connect from.
+const CLIENT_ADDRESSES: [IpAddr; 3] = [
+    EXEMPT_ADDRESS,
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
+];
+
+/// Distinguishes the addresses of clients from other random streams of the same seed.
+const ADDRESS_SALT: u64 = 0x4144_4452;
 
 /// Up to four jumps: within the request timeout, past it, past the idle timeout, past everything.
 fn draw_clock_jumps(random: &mut Random, options: &Options) -> Vec<(Duration, Duration)> {
@@ -216,10 +239,23 @@ fn draw_clock_jumps(random: &mut Random, options: &Options) -> Vec<(Duration, Du
     jumps.collect()
 }
 
-fn server_facts(client: usize, options: &Options, has_naps: bool) -> ServerFacts {
+fn draw_clients(random: &mut Random, seed: u64, facts: ServerFacts) -> Vec<ScenarioClient> {
+    // A stream of its own, so that the other draws of a seed do not depend on it.
+    let mut addresses = Random::seeded(seed ^ ADDRESS_SALT);
+    let clients = if facts.is_piped { 1 } else { 2 + random.below(8) };
+    let clients = (0..clients).map(|client| ScenarioClient {
+        connects_at: Duration::from_micros(random.below(8_000) as u64),
+        address: CLIENT_ADDRESSES[addresses.below(CLIENT_ADDRESSES.len())],
+        actions: ActionGenerator::draw(random, ServerFacts { client, ..facts }),
+    });
+    clients.collect()
+}
+
+/// Returns what the first client knows.
+fn server_facts(options: &Options, has_naps: bool) -> ServerFacts {
     let nap = if has_naps { STALL_MAX } else { Duration::ZERO };
     ServerFacts {
-        client,
+        client: 0,
         request_timeout: options.limits.request_timeout,
         // A timer tick and a turn of the shard.
         step_late_max: Duration::from_millis(2) + nap,

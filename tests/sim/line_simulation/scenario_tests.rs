@@ -15,8 +15,9 @@ use crate::line_simulation::expectation::{
 };
 use crate::line_simulation::expected_response::{self, ExpectedResponse};
 use crate::line_simulation::message;
-use crate::line_simulation::scenario::Scenario;
+use crate::line_simulation::scenario::{EXEMPT_ADDRESS, Scenario, ScenarioClient};
 use crate::line_simulation::simulation::{self, Report};
+use crate::totals::Totals;
 
 /// How late an event may be: a timer tick, a turn, the way there and back.
 const LATE_MAX: Duration = Duration::from_millis(3);
@@ -29,12 +30,16 @@ fn scenario(options: Options, clients: Vec<Vec<LineAction>>) -> Scenario {
         is_piped: false,
         options,
         faults: Faults::NONE,
-        clients: clients.into_iter().map(|acts| (Duration::ZERO, acts)).collect(),
+        clients: clients.into_iter().map(client).collect(),
         commands: Vec::new(),
         clock_jumps: Vec::new(),
         drain_at: None,
         stall_chance: None,
     }
+}
+
+fn client(actions: Vec<LineAction>) -> ScenarioClient {
+    ScenarioClient { connects_at: Duration::ZERO, address: EXEMPT_ADDRESS, actions }
 }
 
 /// Every limit small, but for the number of connections.
@@ -210,9 +215,28 @@ fn connection_over_limit_is_refused_and_slot_reused() {
         LineAction::Close,
     ];
     let mut scenario = scenario(options, vec![stays.clone(), stays.clone(), stays]);
-    scenario.clients[2].0 = Duration::from_millis(40);
+    scenario.clients[2].connects_at = Duration::from_millis(40);
     let report = run(&scenario);
     assert_eq!((report.totals.responses, report.totals.connections_refused), (2, 1));
+}
+
+#[test]
+fn connections_over_address_share_are_refused() {
+    let mut options = options();
+    options.tcp.connections_max = 4;
+    let stays = vec![
+        echo(1),
+        LineAction::AwaitResponses,
+        LineAction::Wait(Duration::from_millis(20)),
+        LineAction::Close,
+    ];
+    let mut scenario = scenario(options, vec![stays; 5]);
+    for client in &mut scenario.clients[..4] {
+        client.address = [192, 0, 2, 1].into();
+    }
+    let Totals { responses, connections_refused, connections_refused_by_address, .. } =
+        run(&scenario).totals;
+    assert_eq!((responses, connections_refused, connections_refused_by_address), (4, 1, 1));
 }
 
 #[test]

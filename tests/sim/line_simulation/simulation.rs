@@ -112,7 +112,8 @@ impl<'a> LineSimulation<'a> {
             }
         }
         let arrivals = scenario.clients.iter().enumerate();
-        let mut arrivals: Vec<_> = arrivals.map(|(index, client)| (client.0, index)).collect();
+        let mut arrivals: Vec<_> =
+            arrivals.map(|(index, client)| (client.connects_at, index)).collect();
         arrivals.sort_unstable();
         let mut commands = scenario.commands.clone();
         commands.sort_unstable();
@@ -122,7 +123,6 @@ impl<'a> LineSimulation<'a> {
         let climate = CloseConditions {
             may_reset: has_resets,
             is_piped: scenario.is_piped,
-            may_refuse: scenario.exceeds_connection_limit(),
             may_exhaust_memory: scenario.may_exhaust_memory(),
             first_message_timeout: tcp.first_message_timeout,
             idle_timeout: tcp.idle_timeout,
@@ -160,17 +160,20 @@ impl<'a> LineSimulation<'a> {
             && at <= elapsed
         {
             self.arrivals.pop_front();
-            let acts = self.scenario.clients[index].1.clone();
+            let client = &self.scenario.clients[index];
             let random = Random::seeded(self.random.next_u64());
             let habits = ClientTraits {
                 is_slow: self.scenario.faults.has(Fault::SlowReader) && self.random.chance(1, 2),
                 may_miss_progress: self.scenario.may_skip_progress(),
                 calls_in_flight_max: self.scenario.options.limits.requests_in_flight_max as usize,
+                may_be_refused: self.scenario.may_refuse(client),
                 may_exhaust_memory: self.scenario.may_exhaust_memory(),
             };
-            let connect = || ClientSocket::stream(self.server.world.connect(listen_address()));
-            let wire = self.pipes.take().unwrap_or_else(connect);
-            self.clients.push(LineClient::new(index, wire, acts, random, now, habits));
+            let world = &self.server.world;
+            let connect = || world.connect_from(client.address, listen_address());
+            let wire = self.pipes.take().unwrap_or_else(|| ClientSocket::stream(connect()));
+            let actions = client.actions.clone();
+            self.clients.push(LineClient::new(index, wire, actions, random, now, habits));
         }
         while let Some(&(at, count)) = self.scheduled_commands.front()
             && at <= elapsed

@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::{ChildStdin, ChildStdout};
 
 use serde_json::{Value, json};
@@ -26,6 +26,11 @@ impl LineClient {
     /// Connects with socket buffers of about `bytes` in each direction.
     pub fn connect_with_buffers(address: SocketAddr, bytes: usize) -> Self {
         Self::new(Stream::Socket(sockets::connect_with_buffers(address, bytes)))
+    }
+
+    /// Connects from the local address `from`.
+    pub fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
+        Self::new(Stream::Socket(sockets::connect_from(from, address)))
     }
 
     /// Creates a client over the standard input and output of a server process.

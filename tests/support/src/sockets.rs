@@ -1,7 +1,7 @@
 //! Blocking sockets and pipes with timeouts.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -21,6 +21,15 @@ pub fn connect_with_buffers(address: SocketAddr, bytes: usize) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket is created");
     socket.set_recv_buffer_size(bytes).expect("SO_RCVBUF is set");
     socket.set_send_buffer_size(bytes).expect("SO_SNDBUF is set");
+    socket.connect(&address.into()).expect("connection is accepted");
+    with_timeouts(socket.into())
+}
+
+/// Like [`connect`], from the local address `from`, such as 127.0.0.2: on Linux every address of
+/// 127.0.0.0/8 is local.
+pub fn connect_from(from: IpAddr, address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket is created");
+    socket.bind(&SocketAddr::new(from, 0).into()).expect("address is local");
     socket.connect(&address.into()).expect("connection is accepted");
     with_timeouts(socket.into())
 }

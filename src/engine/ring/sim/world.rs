@@ -11,7 +11,7 @@
 //! ```
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -72,7 +72,13 @@ impl World {
     /// Connects a client to an address. If several rings listen there, one is chosen at random; if
     /// none does, the client is reset.
     pub fn connect(&self, address: SocketAddr) -> Client {
-        let end_id = self.state.borrow_mut().connect_client(address);
+        let end_id = self.state.borrow_mut().connect_client(address, None);
+        Client::new(Rc::clone(&self.state), end_id)
+    }
+
+    /// Like [`World::connect`], from the local address `from`.
+    pub fn connect_from(&self, from: IpAddr, address: SocketAddr) -> Client {
+        let end_id = self.state.borrow_mut().connect_client(address, Some(from));
         Client::new(Rc::clone(&self.state), end_id)
     }
 

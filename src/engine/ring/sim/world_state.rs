@@ -109,11 +109,15 @@ impl WorldState {
         }
     }
 
-    /// Connects a client of the test; refused if nothing listens at the address.
-    pub(super) fn connect_client(&mut self, address: SocketAddr) -> EndId {
+    /// Connects a client of the test, from a unique address or from `from`; refused if nothing
+    /// listens at `address`.
+    pub(super) fn connect_client(&mut self, address: SocketAddr, from: Option<IpAddr>) -> EndId {
         let Self { scheduler, network, listeners, .. } = self;
         let connection = network.add_connection(address, Owner::Client(SimPeer::new()));
         let end_id = EndId { connection, end: 0 };
+        if let Some(from) = from {
+            network.end(end_id).address.set_ip(from);
+        }
         if scheduler.faults().has(Fault::SlowReader) && scheduler.chance(1, 2) {
             network.make_slow_reader(scheduler, end_id);
         }

@@ -2,7 +2,7 @@
 //! the event stream format and the JSON schema of its revision.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
@@ -63,6 +63,11 @@ impl HttpClient {
     /// Connects with socket buffers of about `bytes` in each direction.
     pub fn connect_with_buffers(address: SocketAddr, bytes: usize) -> Self {
         Self::new(sockets::connect_with_buffers(address, bytes))
+    }
+
+    /// Connects from the local address `from`.
+    pub fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
+        Self::new(sockets::connect_from(from, address))
     }
 
     fn new(socket: TcpStream) -> Self {

@@ -1,0 +1,155 @@
+//! The open connections of a transport over all shards, in total and by client address.
+//!
+//! Invariants: neither the transport nor an address has more connections than its limit, whichever
+//! shards accept them. The counts change when connections are accepted and closed, never with a
+//! request.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::client_address::{AddressShare, ClientAddress};
+use crate::engine::mesh::SharedCounter;
+use crate::telemetry::label::RefusalReason;
+
+/// Locked for one change of one count.
+#[expect(clippy::disallowed_types, reason = "shared by all shards when a connection opens or ends")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// The limits of the connections of one transport.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct ConnectionLimit {
+    connections_max: usize,
+    per_address_max: usize,
+}
+
+impl ConnectionLimit {
+    /// At most `connections_max` connections, of which one address may have its `share`.
+    pub(in crate::server) const fn new(connections_max: usize, share: AddressShare) -> Self {
+        Self { connections_max, per_address_max: share.of(connections_max) }
+    }
+}
+
+/// Number of connections of one transport.
+#[derive(Debug, Default)]
+pub(in crate::server) struct ConnectionCount {
+    total: SharedCounter,
+    by_address: AddressCounts,
+}
+
+impl ConnectionCount {
+    /// Counts a connection of `client`; `None` is exempt from the limit per address.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached. Nothing is counted.
+    pub(in crate::server) fn acquire(
+        &self,
+        client: Option<ClientAddress>,
+        limit: ConnectionLimit,
+    ) -> Result<(), RefusalReason> {
+        // The address first: connections that exceed its share never take a place of the total.
+        if client.is_some_and(|it| !self.by_address.try_acquire(it, limit.per_address_max)) {
+            return Err(RefusalReason::AddressShare);
+        }
+        if !self.total.try_acquire(limit.connections_max) {
+            client.inspect(|it| self.by_address.release(*it));
+            return Err(RefusalReason::ConnectionLimit);
+        }
+        Ok(())
+    }
+
+    /// Releases the count of a connection of `client`.
+    pub(in crate::server) fn release(&self, client: Option<ClientAddress>) {
+        self.total.release();
+        client.inspect(|it| self.by_address.release(*it));
+    }
+
+    /// Returns the number of connections.
+    pub(in crate::server) fn total(&self) -> usize {
+        self.total.count()
+    }
+}
+
+/// Number of connections of each address that has one.
+#[derive(Debug, Default)]
+struct AddressCounts {
+    counts: Mutex<HashMap<ClientAddress, usize>>,
+}
+
+impl AddressCounts {
+    /// Increments the count of `address` unless it has reached `max`; returns whether it did.
+    fn try_acquire(&self, address: ClientAddress, max: usize) -> bool {
+        match self.lock().entry(address) {
+            Entry::Occupied(entry) if *entry.get() >= max => false,
+            entry => {
+                *entry.or_default() += 1;
+                true
+            }
+        }
+    }
+
+    /// Decrements the count of `address`.
+    fn release(&self, address: ClientAddress) {
+        let mut counts = self.lock();
+        let Entry::Occupied(mut entry) = counts.entry(address) else {
+            debug_assert!(false, "released more often than acquired");
+            return;
+        };
+        *entry.get_mut() -= 1;
+        if *entry.get() == 0 {
+            entry.remove();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClientAddress, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Option<ClientAddress> {
+        ClientAddress::new(text.parse().unwrap())
+    }
+
+    #[test]
+    fn address_share_leaves_connections_to_others() {
+        let (count, limit) = (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS));
+        let (first, second) = (address("192.0.2.1"), address("2001:db8::1"));
+        for _ in 0..3 {
+            assert_eq!(count.acquire(first, limit), Ok(()));
+        }
+        assert_eq!(count.acquire(first, limit), Err(RefusalReason::AddressShare));
+        assert_eq!(count.acquire(second, limit), Ok(()));
+        assert_eq!(count.acquire(second, limit), Err(RefusalReason::ConnectionLimit));
+        assert_eq!(count.acquire(address("127.0.0.1"), limit), Err(RefusalReason::ConnectionLimit));
+        count.release(first);
+        assert_eq!((count.acquire(first, limit), count.total()), (Ok(()), 4));
+    }
+
+    #[test]
+    fn exempt_address_may_take_all_connections() {
+        let (count, limit) = (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS));
+        for _ in 0..4 {
+            assert_eq!(count.acquire(None, limit), Ok(()));
+        }
+        assert!(count.by_address.lock().is_empty());
+    }
+
+    #[test]
+    fn address_without_connections_takes_no_memory() {
+        let (count, limit) = (ConnectionCount::default(), ConnectionLimit::new(2, THREE_QUARTERS));
+        for host in 0..100 {
+            let client = address(&format!("192.0.2.{host}"));
+            assert_eq!(count.acquire(client, limit), Ok(()));
+            assert_eq!(count.acquire(client, limit), Err(RefusalReason::AddressShare));
+            count.release(client);
+        }
+        assert_eq!((count.by_address.lock().len(), count.total()), (0, 0));
+    }
+
+    const THREE_QUARTERS: AddressShare = AddressShare::new(75);
+}
