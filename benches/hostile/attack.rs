@@ -1,0 +1,229 @@
+//! Hostile peers: connections from one address that repeat a script until the attack ends.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use corelane_bench_support::frames;
+use corelane_bench_support::requests::{FIRST_ID, RequestTemplate};
+use crossbeam::channel::{self, Receiver, Sender, TryRecvError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::conversation::{Addresses, Framing};
+
+/// Address of the hostile peers: unlike 127.0.0.1 it has no exemption from limits per address.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Time after which a blocked peer looks whether the attack is over.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for a new connection and for an upgrade.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Lowest priority: hostile peers leave the processor to the server and to honest clients.
+const NICE: i32 = 19;
+
+/// What each hostile connection of a group does, repeatedly.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    /// Connections that are open at a time.
+    pub(crate) connections: usize,
+    pub(crate) framing: Framing,
+    /// Sent first.
+    pub(crate) opening: Vec<u8>,
+    /// Sent next, each time with another id.
+    pub(crate) request: RequestTemplate,
+    /// Requests of one send.
+    pub(crate) batch: usize,
+    /// Sends of one connection.
+    pub(crate) sends: usize,
+    /// Whether it reads what the server sends.
+    pub(crate) reads: bool,
+    /// Time until it closes its connection after the last send; `None` keeps it open.
+    pub(crate) leaves_after: Option<Duration>,
+    /// Time between two connections.
+    pub(crate) pause: Duration,
+}
+
+/// What the hostile peers of a scene have done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AttackCounts {
+    pub(crate) connections: u64,
+    pub(crate) sent_bytes: u64,
+}
+
+/// Ends an attack when dropped: all peers close their connections.
+#[derive(Debug)]
+pub(crate) struct AttackEnd {
+    _sender: Sender<()>,
+}
+
+/// A running attack.
+#[derive(Debug)]
+pub(crate) struct Attack {
+    addresses: Addresses,
+    /// Disconnected at the end.
+    end: Receiver<()>,
+    connections: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+impl Attack {
+    pub(crate) fn new(addresses: Addresses) -> (Self, AttackEnd) {
+        let (sender, end) = channel::bounded(0);
+        let (connections, sent_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        (Self { addresses, end, connections, sent_bytes }, AttackEnd { _sender: sender })
+    }
+
+    /// Runs the scripts until their [`AttackEnd`] is dropped.
+    pub(crate) fn run(&self, scripts: &[Script]) {
+        thread::scope(|scope| {
+            for script in scripts {
+                for _ in 0..script.connections {
+                    scope.spawn(move || self.repeat(script));
+                }
+            }
+        });
+    }
+
+    /// Returns what the peers have done.
+    pub(crate) fn counts(&self) -> AttackCounts {
+        AttackCounts {
+            connections: self.connections.load(Ordering::Relaxed),
+            sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.try_recv() == Err(TryRecvError::Disconnected)
+    }
+
+    /// Waits this long, or until the attack ends.
+    fn pause(&self, time: Duration) {
+        let result = self.end.recv_timeout(time);
+        debug_assert_ne!(result, Ok(()), "nothing is sent");
+    }
+
+    fn repeat(&self, script: &Script) {
+        // Without it the figures are less exact.
+        setpriority_process(Some(gettid()), NICE).unwrap_or(());
+        let mut requests = script.request.repeat(script.batch);
+        while !self.is_over() {
+            // The server refuses or closes hostile connections: the next one follows.
+            self.run_once(script, &mut requests).unwrap_or(());
+            self.pause(script.pause);
+        }
+    }
+
+    fn run_once(&self, script: &Script, requests: &mut [u8]) -> io::Result<()> {
+        let mut stream = connect(self.addresses.of(script.framing))?;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        if script.framing == Framing::Frames {
+            upgrade(&mut stream, self.addresses.http)?;
+        }
+        stream.set_read_timeout(Some(POLL_INTERVAL))?;
+        stream.set_write_timeout(Some(POLL_INTERVAL))?;
+        thread::scope(|scope| {
+            if script.reads {
+                let reader = stream.try_clone()?;
+                scope.spawn(move || self.discard(reader));
+            }
+            let result = self.send_requests(script, &stream, requests);
+            // Ends the reader, too. Fails if the server has closed the connection.
+            stream.shutdown(std::net::Shutdown::Both).unwrap_or(());
+            result
+        })
+    }
+
+    fn send_requests(
+        &self,
+        script: &Script,
+        stream: &TcpStream,
+        requests: &mut [u8],
+    ) -> io::Result<()> {
+        self.send(stream, &script.opening)?;
+        let mut id = FIRST_ID;
+        for _ in 0..script.sends {
+            for index in 0..script.batch {
+                script.request.set_id(requests, index, id);
+                id += 1;
+            }
+            self.send(stream, requests)?;
+        }
+        match script.leaves_after {
+            Some(time) => self.pause(time),
+            None => self.wait_for_close(stream)?,
+        }
+        Ok(())
+    }
+
+    /// Sends all bytes, however slowly the server reads.
+    fn send(&self, mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match stream.write(bytes) {
+                Ok(sent) => {
+                    self.sent_bytes.fetch_add(sent as u64, Ordering::Relaxed);
+                    bytes = &bytes[sent..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            if self.is_over() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the server closes the connection, without reading.
+    fn wait_for_close(&self, stream: &TcpStream) -> io::Result<()> {
+        let timeout = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
+        while !self.is_over() {
+            // Also reports errors.
+            let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+            if poll(&mut polled, Some(&timeout))? > 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until the connection is closed.
+    fn discard(&self, mut stream: TcpStream) {
+        let mut chunk = vec![0; 256 << 10];
+        while !self.is_over() {
+            match stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// Connects from [`ADDRESS`].
+fn connect(host: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::from((ADDRESS, 0)).into())?;
+    socket.connect_timeout(&host.into(), OPEN_TIMEOUT)?;
+    Ok(socket.into())
+}
+
+/// Upgrades the connection to WebSocket.
+fn upgrade(stream: &mut TcpStream, host: SocketAddr) -> io::Result<()> {
+    stream.set_read_timeout(Some(OPEN_TIMEOUT))?;
+    stream.write_all(&frames::upgrade(host))?;
+    let mut received = Vec::new();
+    while !frames::is_upgraded(&received)? {
+        let mut chunk = [0; 1024];
+        let length = stream.read(&mut chunk)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        received.extend_from_slice(&chunk[..length]);
+    }
+    Ok(())
+}

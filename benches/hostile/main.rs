@@ -1,0 +1,90 @@
+//! Hostile peers: what they cost honest clients, and how much memory the server takes.
+//!
+//! ```text
+//! cargo bench --bench hostile -- [--scene NAME] [--memory MIB] [--seconds 6] [--program PATH]
+//! ```
+//!
+//! For each scene and memory limit (256 MiB and the default) a `corelane` process serves the demo
+//! services and a directory. Honest clients of every transport call it at fixed rates from
+//! 127.0.0.1: first alone, then while hostile peers at 127.0.0.2 run the scene, then alone again.
+//! `--program` measures another `corelane`.
+//!
+//! A scene holds if no request of an honest client fails and the server's resident memory stays
+//! below 1.5 times its limit; the exit status is 1 if one does not. Latencies begin when a call is
+//! due. They depend on the machine: the server, its clients and the hostile peers share it (the
+//! hostile peers have the lowest priority), so only the ratio to the quiet time is of interest.
+
+mod schedule;
+
+mod conversation;
+
+mod honest_client;
+
+mod attack;
+
+mod scenes;
+
+mod measurement;
+
+mod table;
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use corelane::server::Options;
+use corelane_bench_support::process;
+
+use self::measurement::{Files, Measurement};
+use self::scenes::Scene;
+
+/// The small limit.
+const SMALL_BYTES: u64 = 256 << 20;
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+
+fn main() -> io::Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, program, rest @ ..] = arguments.as_slice()
+        && first == process::CHILD
+    {
+        process::setup_child(&[0, 1])?;
+        return Err(process::exec_program(program, rest));
+    }
+    let value = |flag: &str| {
+        let position = arguments.iter().position(|argument| argument == flag);
+        position.and_then(|position| arguments.get(position + 1)).map(String::as_str)
+    };
+    let number = |flag: &str| {
+        value(flag).map(|text| text.parse::<u64>().map_err(io::Error::other)).transpose()
+    };
+    let limits = match number("--memory")? {
+        Some(mebibytes) => vec![mebibytes << 20],
+        None => vec![SMALL_BYTES, Options::default().limits.memory_bytes_max as u64],
+    };
+    let seconds = number("--seconds")?.unwrap_or(6).clamp(1, 60);
+    let measurement = Measurement {
+        program: value("--program").unwrap_or(CORELANE),
+        files: Files::create()?,
+        span: Duration::from_secs(seconds),
+    };
+    let scenes: Vec<Scene> = match value("--scene") {
+        None => Scene::ALL.into(),
+        Some(name) => vec![find_scene(name)?],
+    };
+    if !Path::new(measurement.program).exists() {
+        return Err(io::Error::other(format!("{} does not exist", measurement.program)));
+    }
+    table::print(limits.iter().flat_map(|limit| {
+        let (measurement, limit) = (&measurement, *limit);
+        scenes.iter().map(move |scene| measurement.run(*scene, limit))
+    }))
+}
+
+fn find_scene(name: &str) -> io::Result<Scene> {
+    let scene = Scene::ALL.into_iter().find(|scene| scene.name() == name);
+    scene.ok_or_else(|| {
+        let names = Scene::ALL.map(Scene::name).join(", ");
+        io::Error::other(format!("no scene {name}; the scenes are {names}"))
+    })
+}

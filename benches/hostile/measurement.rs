@@ -1,0 +1,136 @@
+//! One scene on one server.
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use corelane_bench_support::process::Server;
+use tempfile::TempDir;
+
+use crate::attack::{Attack, AttackCounts};
+use crate::conversation::Addresses;
+use crate::honest_client::{HonestClient, Kind};
+use crate::scenes::{Scene, Target};
+use crate::schedule::{Calls, Phase, Schedule};
+
+/// Size of the large file: the default of `resources.file_bytes_max`.
+const LARGE_BYTES: usize = 8 << 20;
+
+/// A directory with a small and a large file.
+#[derive(Debug)]
+pub(crate) struct Files(TempDir);
+
+impl Files {
+    /// Writes the files to a temporary directory, which is removed at the end.
+    pub(crate) fn create() -> io::Result<Self> {
+        let files = Self(TempDir::new()?);
+        fs::write(files.0.path().join("large.txt"), "large ".repeat(LARGE_BYTES / 6))?;
+        fs::write(files.0.path().join("small.txt"), "small")?;
+        Ok(files)
+    }
+
+    fn uri(&self, name: &str) -> String {
+        format!("file://{}", self.0.path().join(name).display())
+    }
+}
+
+/// What all scenes have in common.
+#[derive(Debug)]
+pub(crate) struct Measurement<'a> {
+    /// The `corelane` program.
+    pub(crate) program: &'a str,
+    pub(crate) files: Files,
+    /// Time of an attack.
+    pub(crate) span: Duration,
+}
+
+/// The calls of one kind of honest client.
+#[derive(Debug)]
+pub(crate) struct KindCalls {
+    pub(crate) kind: Kind,
+    pub(crate) quiet: Calls,
+    /// During the attack, with the failures after it.
+    pub(crate) attack: Calls,
+}
+
+/// Resident memory of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) quiet: u64,
+    pub(crate) peak: u64,
+    /// After the hostile peers have left.
+    pub(crate) after: u64,
+}
+
+/// Result of one scene.
+#[derive(Debug)]
+pub(crate) struct SceneResult {
+    pub(crate) scene: Scene,
+    pub(crate) memory_bytes_max: u64,
+    /// Or why the scene could not be measured.
+    pub(crate) measured: io::Result<Measured>,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) kinds: Vec<KindCalls>,
+    pub(crate) memory: Memory,
+    pub(crate) attack: AttackCounts,
+}
+
+impl Measurement<'_> {
+    /// Measures a scene on a new server with this memory limit.
+    pub(crate) fn run(&self, scene: Scene, memory_bytes_max: u64) -> SceneResult {
+        let measured = self.measure(scene, memory_bytes_max);
+        SceneResult { scene, memory_bytes_max, measured }
+    }
+
+    fn measure(&self, scene: Scene, memory_bytes_max: u64) -> io::Result<Measured> {
+        let server = self.start_server(memory_bytes_max)?;
+        let &[tcp, http] = server.addresses() else {
+            return Err(io::Error::other("the server has not two listeners"));
+        };
+        let addresses = Addresses { tcp, http };
+        let (small_file, large_file) = (self.files.uri("small.txt"), self.files.uri("large.txt"));
+        let scripts =
+            scene.scripts(&Target { addresses, large_file: &large_file, memory_bytes_max });
+        let (attack, end) = Attack::new(addresses);
+        let schedule = Schedule::start(self.span);
+        thread::scope(|scope| {
+            let clients = Kind::ALL.map(|kind| {
+                let client = HonestClient::new(kind, addresses, &small_file);
+                (kind, scope.spawn(|| client.run(&schedule)))
+            });
+            schedule.wait_for_end_of(Phase::Quiet);
+            let quiet = server.resident_bytes()?;
+            server.reset_resident_peak()?;
+            let attackers = scope.spawn(|| attack.run(&scripts));
+            schedule.wait_for_end_of(Phase::Attack);
+            drop(end);
+            attackers.join().map_err(|_| io::Error::other("a hostile peer panicked"))?;
+            let counts = attack.counts();
+            schedule.wait_for_end_of(Phase::After);
+            let kinds = clients.into_iter().map(|(kind, thread)| {
+                let calls = thread.join().map_err(|_| io::Error::other("a client panicked"))?;
+                let [quiet, attack] = calls?;
+                Ok(KindCalls { kind, quiet, attack })
+            });
+            let kinds = kinds.collect::<io::Result<Vec<_>>>()?;
+            let (peak, after) = (server.resident_peak_bytes()?, server.resident_bytes()?);
+            Ok(Measured { kinds, memory: Memory { quiet, peak, after }, attack: counts })
+        })
+    }
+
+    fn start_server(&self, memory_bytes_max: u64) -> io::Result<Server> {
+        let directory = self.files.0.path().display();
+        let line = format!(
+            "{} serve --tcp 127.0.0.1:0 --http 127.0.0.1:0 --memory-bytes-max {memory_bytes_max} \
+             --resources {directory}",
+            self.program
+        );
+        let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        Server::start_with_listeners(&arguments, 2)
+    }
+}

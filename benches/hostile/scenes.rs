@@ -1,0 +1,247 @@
+//! The scenes: what hostile peers do.
+
+use std::iter::repeat_n;
+use std::time::Duration;
+
+use corelane_bench_support::frames;
+use corelane_bench_support::requests::{
+    self, FIRST_ID, INITIALIZED, META, RequestTemplate, modern_fields,
+};
+
+use crate::attack::Script;
+use crate::conversation::{Addresses, Framing};
+
+/// Large texts: below the default `message_bytes_max` of 16 MiB.
+const LARGE_BYTES: usize = 15 << 20;
+/// Time between two connections of a hostile peer.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Time after which a peer leaves that has sent its last request.
+const LEAVES_AFTER: Duration = Duration::from_millis(300);
+/// Opens a session of 2025-11-25 with the elicitation capability.
+const INITIALIZE: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,
+    r#""protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"#,
+    r#""clientInfo":{"name":"bench","version":"1"}}}"#,
+    "\n"
+);
+
+/// A scene.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Scene {
+    /// No hostile peers: shows the noise of the machine.
+    None,
+    /// Responses of 8 MiB that are not read, over each transport.
+    UnreadTcp,
+    UnreadHttp,
+    UnreadWebSocket,
+    /// `inputResponses` whose parsed form is large, in slow calls.
+    InputResponses,
+    /// Open elicitation requests with large texts.
+    Elicitations,
+    /// Tasks with large results, whose clients have left.
+    TaskResults,
+    /// Slow calls with large arguments.
+    Arguments,
+    /// Large texts in calls that end at once.
+    Echoes,
+    /// Peers that send a slow call and close their connection.
+    SlowAndClosed,
+    /// As many sessions as possible.
+    Sessions,
+    /// Messages of which the end is missing, over each transport.
+    HalfMessages,
+    /// Long calls of a blocking tool.
+    BlockingCalls,
+    /// Long tasks of clients that leave.
+    Tasks,
+}
+
+/// What scripts need of the server and its machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) addresses: Addresses,
+    /// URI of a file of 8 MiB.
+    pub(crate) large_file: &'a str,
+    pub(crate) memory_bytes_max: u64,
+}
+
+impl Scene {
+    pub(crate) const ALL: [Self; 14] = [
+        Self::None,
+        Self::UnreadTcp,
+        Self::UnreadHttp,
+        Self::UnreadWebSocket,
+        Self::InputResponses,
+        Self::Elicitations,
+        Self::TaskResults,
+        Self::Arguments,
+        Self::Echoes,
+        Self::SlowAndClosed,
+        Self::Sessions,
+        Self::HalfMessages,
+        Self::BlockingCalls,
+        Self::Tasks,
+    ];
+
+    /// Returns its name on the command line and in the tables.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::UnreadTcp => "unread-tcp",
+            Self::UnreadHttp => "unread-http",
+            Self::UnreadWebSocket => "unread-websocket",
+            Self::InputResponses => "input-responses",
+            Self::Elicitations => "elicitations",
+            Self::TaskResults => "task-results",
+            Self::Arguments => "arguments",
+            Self::Echoes => "echoes",
+            Self::SlowAndClosed => "slow-and-closed",
+            Self::Sessions => "sessions",
+            Self::HalfMessages => "half-messages",
+            Self::BlockingCalls => "blocking-calls",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    /// Returns what its peers do.
+    pub(crate) fn scripts(self, target: &Target<'_>) -> Vec<Script> {
+        match self {
+            Self::None => Vec::new(),
+            Self::UnreadTcp => vec![unread(target, Framing::Lines)],
+            Self::UnreadHttp => vec![unread(target, Framing::Http)],
+            Self::UnreadWebSocket => vec![unread(target, Framing::Frames)],
+            Self::InputResponses => {
+                let items = repeat_n("[0]", 1 << 18).collect::<Vec<_>>().join(",");
+                let members = format!(r#","inputResponses":{{"items":[{items}]}}"#);
+                let call = tool("slow", r#"{"steps":600,"step_ms":1000}"#, &(members + META));
+                vec![Script { connections: 8, sends: 64, ..Script::lines(call) }]
+            }
+            Self::Elicitations => {
+                let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
+                let call = tool("test_elicitation", &arguments, "");
+                let script = Script { connections: 2, sends: 128, ..Script::lines(call) };
+                vec![Script { opening: handshake(), ..script }]
+            }
+            Self::TaskResults => {
+                let label = text(LARGE_BYTES);
+                let call = task(&format!(r#"{{"seconds":0.01,"label":"{label}"}}"#));
+                let script = Script { connections: 8, sends: 8, ..Script::lines(call) };
+                let leaves_after = Some(LEAVES_AFTER);
+                vec![Script { opening: handshake(), leaves_after, ..script }]
+            }
+            Self::Arguments => {
+                let arguments = format!(r#"{{"seconds":600,"label":"{}"}}"#, text(LARGE_BYTES));
+                let call = tool("slow_compute", &arguments, META);
+                vec![Script { connections: 8, sends: 64, ..Script::lines(call) }]
+            }
+            Self::Echoes => {
+                let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
+                let call = tool("echo", &arguments, META);
+                vec![Script { connections: 8, sends: usize::MAX, ..Script::lines(call) }]
+            }
+            Self::SlowAndClosed => {
+                let call = tool("slow", r#"{"steps":600,"step_ms":1000}"#, META);
+                let script = Script { connections: 8, ..Script::lines(call) };
+                let (leaves_after, pause) = (Some(Duration::ZERO), Duration::from_millis(4));
+                vec![Script { reads: false, leaves_after, pause, ..script }]
+            }
+            Self::Sessions => {
+                let initialize = INITIALIZE.replacen(":0,", &format!(":{FIRST_ID},"), 1);
+                let post = requests::post(target.addresses.http, "", &initialize);
+                let script = Script { framing: Framing::Http, ..Script::lines(post) };
+                vec![Script { connections: 4, batch: 64, sends: usize::MAX, ..script }]
+            }
+            Self::HalfMessages => half_messages(target),
+            Self::BlockingCalls => {
+                let call = tool("hash", r#"{"bytes":1073741824}"#, META);
+                vec![Script { connections: 8, sends: 160, ..Script::lines(call) }]
+            }
+            Self::Tasks => {
+                let call = task(r#"{"seconds":600}"#);
+                let script = Script { connections: 8, sends: 256, ..Script::lines(call) };
+                let leaves_after = Some(LEAVES_AFTER);
+                vec![Script { opening: handshake(), leaves_after, ..script }]
+            }
+        }
+    }
+}
+
+impl Script {
+    /// One connection over TCP that sends `request` once, reads, and stays.
+    fn lines(request: String) -> Self {
+        Self {
+            connections: 1,
+            framing: Framing::Lines,
+            opening: Vec::new(),
+            request: RequestTemplate::new(request),
+            batch: 1,
+            sends: 1,
+            reads: true,
+            leaves_after: None,
+            pause: PAUSE,
+        }
+    }
+}
+
+/// Eight connections that ask 250 times each for a large file and do not read.
+fn unread(target: &Target<'_>, framing: Framing) -> Script {
+    let uri = target.large_file;
+    let text = request("resources/read", &format!(r#""uri":"{uri}"{META}"#));
+    let request = match framing {
+        Framing::Lines => RequestTemplate::new(text),
+        Framing::Http => {
+            let fields = modern_fields("resources/read", Some(uri));
+            RequestTemplate::new(requests::post(target.addresses.http, &fields, &text))
+        }
+        Framing::Frames => frames::request_frame(text.trim_ascii_end().to_owned()),
+    };
+    let script = Script { connections: 8, sends: 250, framing, ..Script::lines(String::new()) };
+    Script { request, reads: false, ..script }
+}
+
+/// Half messages of 1.5 times the memory limit together.
+fn half_messages(target: &Target<'_>) -> Vec<Script> {
+    let total = target.memory_bytes_max * 3 / 2;
+    let connections = usize::try_from(total).unwrap_or(usize::MAX).div_ceil(LARGE_BYTES);
+    let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
+    let call = tool("echo", &arguments, META);
+    let without_end = |mut message: Vec<u8>| {
+        message.truncate(message.len() - META.len());
+        message
+    };
+    let fields = modern_fields("tools/call", Some("echo"));
+    let post = requests::post(target.addresses.http, &fields, &call);
+    [
+        (Framing::Http, without_end(post.into_bytes())),
+        (Framing::Frames, without_end(frames::masked(&call))),
+        (Framing::Lines, without_end(call.into_bytes())),
+    ]
+    .map(|(framing, opening)| {
+        let connections = connections.div_ceil(3);
+        Script { connections, framing, opening, sends: 0, ..Script::lines(String::new()) }
+    })
+    .into()
+}
+
+fn request(method: &str, params: &str) -> String {
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"{method}""#);
+    format!("{head},\"params\":{{{params}}}}}\n")
+}
+
+/// Returns a tool call; `members` are further members of `params`, with a leading comma.
+fn tool(name: &str, arguments: &str, members: &str) -> String {
+    request("tools/call", &format!(r#""name":"{name}","arguments":{arguments}{members}"#))
+}
+
+/// Returns a call of `slow_compute` as a task of 2025-11-25.
+fn task(arguments: &str) -> String {
+    tool("slow_compute", arguments, r#","task":{"ttl":3600000}"#)
+}
+
+fn handshake() -> Vec<u8> {
+    [INITIALIZE, INITIALIZED].concat().into_bytes()
+}
+
+fn text(bytes: usize) -> String {
+    requests::message(bytes)
+}

@@ -1,0 +1,135 @@
+//! The phases of a scene, and the calls of one honest client in each.
+
+use std::time::Duration;
+
+use corelane::base::time::Instant;
+use corelane::engine::clock::Clock;
+use hdrhistogram::Histogram;
+
+/// Time until the first recorded call: connections are opened, code and data are warm.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// Time after the hostile peers have left.
+const AFTER: Duration = Duration::from_secs(2);
+/// Largest recorded latency in nanoseconds.
+const LATENCY_MAX: u64 = 60_000_000_000;
+
+/// A phase of a scene.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// Calls are not recorded.
+    WarmUp,
+    /// Without hostile peers.
+    Quiet,
+    /// With hostile peers.
+    Attack,
+    /// The hostile peers have left.
+    After,
+}
+
+/// Times of the phases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    clock: Clock,
+    span: Duration,
+}
+
+impl Schedule {
+    /// A schedule that starts now, with this much time for the attack and half of it before.
+    pub(crate) fn start(span: Duration) -> Self {
+        Self { clock: Clock::start(), span }
+    }
+
+    /// Returns the current time.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Waits until `time`.
+    #[expect(clippy::disallowed_methods, reason = "calls and phases of a bench have fixed times")]
+    pub(crate) fn wait_until(&self, time: Instant) {
+        std::thread::sleep(time.since(self.now()));
+    }
+
+    /// Returns the phase at `time`, or `None` after the end.
+    pub(crate) fn phase_at(&self, time: Instant) -> Option<Phase> {
+        let phases = [Phase::WarmUp, Phase::Quiet, Phase::Attack, Phase::After];
+        phases.into_iter().find(|phase| time < self.end_of(*phase))
+    }
+
+    /// Waits until the end of a phase.
+    pub(crate) fn wait_for_end_of(&self, phase: Phase) {
+        self.wait_until(self.end_of(phase));
+    }
+
+    fn end_of(&self, phase: Phase) -> Instant {
+        let quiet = self.span / 2;
+        let elapsed = match phase {
+            Phase::WarmUp => WARM_UP,
+            Phase::Quiet => WARM_UP + quiet,
+            Phase::Attack => WARM_UP + quiet + self.span,
+            Phase::After => WARM_UP + quiet + self.span + AFTER,
+        };
+        Instant::default().after(elapsed)
+    }
+}
+
+/// Calls of one or more honest clients in one phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls {
+    /// Of successful calls, in nanoseconds.
+    latency: Histogram<u64>,
+    failures: u64,
+    first_failure: Option<String>,
+}
+
+impl Calls {
+    /// Calls of which none has been made.
+    pub(crate) fn none() -> Result<Self, hdrhistogram::CreationError> {
+        let latency = Histogram::new_with_bounds(1, LATENCY_MAX, 3)?;
+        Ok(Self { latency, failures: 0, first_failure: None })
+    }
+
+    /// Records a call.
+    pub(crate) fn record(&mut self, latency: Duration, result: Result<(), std::io::Error>) {
+        match result {
+            Ok(()) => {
+                let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+                self.latency.saturating_record(nanoseconds);
+            }
+            Err(error) => {
+                self.failures += 1;
+                self.first_failure.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+
+    /// Adds the calls of another client.
+    pub(crate) fn add(&mut self, other: &Self) -> Result<(), hdrhistogram::AdditionError> {
+        self.latency.add(&other.latency)?;
+        self.failures += other.failures;
+        if self.first_failure.is_none() {
+            self.first_failure.clone_from(&other.first_failure);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of calls.
+    pub(crate) fn count(&self) -> u64 {
+        self.latency.len() + self.failures
+    }
+
+    /// Returns the number of failed calls.
+    pub(crate) const fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Returns the error of the first failed call.
+    pub(crate) fn first_failure(&self) -> Option<&str> {
+        self.first_failure.as_deref()
+    }
+
+    /// Returns a percentile of the latency of successful calls.
+    pub(crate) fn percentile(&self, percentile: f64) -> Duration {
+        Duration::from_nanos(self.latency.value_at_percentile(percentile))
+    }
+}
