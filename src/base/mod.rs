@@ -1,9 +1,11 @@
-//! Building blocks without I/O: slab, buffer pool, time values and a seeded random generator.
+//! Building blocks without I/O: slab, buffer pool, time values, sizes of values and a seeded
+//! random generator.
 //!
 //! Independent of MCP, sockets and clocks; every other module may use it.
 
 #![forbid(unsafe_code)]
 
+pub mod heap_bytes;
 pub mod pool;
 pub mod random;
 pub mod slab;

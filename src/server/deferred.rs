@@ -122,11 +122,10 @@ impl DeferredWork {
     ) {
         let Self { calls, tasks, client_requests, .. } = self;
         match event {
-            HandlerEvent::SendRequest { handler, number, request, oneshot } => {
-                let sent = (request, oneshot);
+            HandlerEvent::SendRequest { handler, number, request } => {
                 let mut requesters = CallsAndTasks { calls, tasks };
                 let requester = handler.requester();
-                client_requests.send(&mut requesters, (requester, number), sent, now, outbox);
+                client_requests.send(&mut requesters, (requester, number), request, now, outbox);
             }
             HandlerEvent::InputRequired { call_id, inputs, open } => {
                 // A cancelled call gets no state.
@@ -273,6 +272,14 @@ impl DeferredWork {
         for call_id in in_flight.drain_calls() {
             self.calls.cancel_call(call_id, &mut self.client_requests, outbox);
         }
+    }
+
+    /// Returns the bytes that the handlers of the calls in flight of a peer hold.
+    pub(super) fn handler_bytes(&self, in_flight: &RequestsInFlight) -> usize {
+        let requests = in_flight
+            .calls()
+            .map(|call_id| self.client_requests.held_bytes(self.calls.open_requests(call_id)));
+        self.calls.argument_bytes(in_flight) + requests.sum::<usize>()
     }
 
     /// Handles a response of a client.

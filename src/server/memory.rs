@@ -1,15 +1,12 @@
 //! The memory limit of a shard, and who pays when it is reached.
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
-//! connections, stored events of sessions, the arguments of calls and tasks until their handlers
-//! end, subscriptions. Each component knows what it holds.
+//! connections, stored events of sessions, what handlers hold ([`super::handler_memory`]), results
+//! of tasks, subscriptions. Each component knows what it holds.
 //!
 //! Invariants: at the limit those who hold most pay, not the one who sends next; who holds less
 //! than its share is never refused.
 
-use std::sync::Arc;
-
-use crate::engine::mesh::SharedCounter;
 use crate::protocol::error::{Error, ErrorKind};
 
 /// Bytes that every connection and session may hold whatever the others hold, unless the limit is
@@ -45,9 +42,9 @@ impl MemoryLimit {
         held_bytes.saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Returns the bytes that the arguments of all calls and tasks may hold. They are freed only
-    /// when their handlers end, so connections keep the larger part of the limit.
-    const fn arguments(self) -> usize {
+    /// Returns the bytes that all handlers may hold, so that connections keep the larger part of
+    /// the limit.
+    pub(in crate::server) const fn handlers(self) -> usize {
         self.bytes_max / 4
     }
 
@@ -68,64 +65,6 @@ impl MemoryLimit {
             is_chosen
         });
         chosen.map(|(holder, _)| holder).collect()
-    }
-}
-
-/// The arguments of the calls and tasks of a shard, until their handlers end.
-#[derive(Debug)]
-pub(in crate::server) struct ArgumentMemory {
-    /// The limit of the shard.
-    pub(in crate::server) limit: MemoryLimit,
-    held: Arc<SharedCounter>,
-}
-
-impl ArgumentMemory {
-    pub(in crate::server) fn new(limit: MemoryLimit) -> Self {
-        Self { limit, held: Arc::default() }
-    }
-
-    /// Returns the bytes of the arguments of all calls and tasks.
-    #[inline]
-    pub(in crate::server) fn held_bytes(&self) -> usize {
-        self.held.count()
-    }
-
-    /// Charges the arguments of a call, of `bytes`, to an owner whose other calls hold
-    /// `owner_bytes`.
-    ///
-    /// # Errors
-    ///
-    /// The server is short of memory, and the owner holds more than its share.
-    pub(in crate::server) fn charge(
-        &self,
-        bytes: usize,
-        owner_bytes: impl FnOnce() -> usize,
-    ) -> Result<ArgumentCharge, Error> {
-        let is_free = self.held_bytes().saturating_add(bytes) <= self.limit.arguments();
-        if !is_free && owner_bytes().saturating_add(bytes) > self.limit.share() {
-            return Err(short_of_memory());
-        }
-        self.held.adjust(0, bytes);
-        Ok(ArgumentCharge { held: Arc::clone(&self.held), bytes })
-    }
-}
-
-/// The charge for the arguments of one handler, which owns it until it ends.
-#[derive(Debug)]
-pub(in crate::server) struct ArgumentCharge {
-    held: Arc<SharedCounter>,
-    bytes: usize,
-}
-
-impl ArgumentCharge {
-    pub(in crate::server) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for ArgumentCharge {
-    fn drop(&mut self) {
-        self.held.adjust(self.bytes, 0);
     }
 }
 
@@ -150,16 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_below_their_share_are_admitted() {
+    fn share_is_limited_by_a_small_limit() {
         assert_eq!((LIMIT.share(), MemoryLimit::new(1 << 30).share()), (100, SHARE_BYTES));
-        let memory = ArgumentMemory::new(LIMIT);
-        let large = memory.charge(400, || 0).unwrap();
-        assert_eq!(memory.charge(101, || 0).unwrap_err().code, -32603);
-        assert!(memory.charge(60, || 41).is_err());
-        let small = memory.charge(60, || 40).unwrap();
-        assert_eq!((memory.held_bytes(), small.bytes()), (460, 60));
-        drop((large, small));
-        assert_eq!(memory.held_bytes(), 0);
-        assert!(memory.charge(400, || 400).is_ok());
     }
 }

@@ -21,6 +21,8 @@ mod reply_to;
 mod connection_count;
 
 mod memory;
+
+mod handler_memory;
 mod subscriptions;
 mod websocket;
 

@@ -9,3 +9,4 @@
 mod connections;
 mod honest_clients;
 mod memory;
+mod open_requests;

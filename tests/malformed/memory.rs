@@ -8,7 +8,7 @@ use corelane::protocol::eras::LoggingLevel;
 use corelane::protocol::model::{ElicitRequest, Form, Implementation};
 use corelane::service::{CallToolResult, Features, NoArguments, RequestContext, Tool};
 use corelane_test_support::messages::{
-    LEGACY, call, echo, expect_error, notification, request, result_text,
+    LEGACY, call, echo, expect_error, initialize_with_elicitation, notification, result_text,
 };
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
@@ -36,6 +36,24 @@ fn largest_holder_is_closed_at_memory_limit() {
         drop(other);
         let counters = server.close();
         assert_eq!(counters.input_errors.memory, 3, "{counters}");
+    });
+}
+
+#[test]
+fn client_requests_beyond_memory_fail_the_call() {
+    over_each_ring(tcp_options(), |mut options| {
+        options.limits.memory_bytes_max = 100_000;
+        let server = TestServer::with_catalog(options, verbose_tools());
+        let mut client = server.connect_tcp();
+        client.exchange(initialize_with_elicitation(0, LEGACY));
+        client.send(notification("notifications/initialized"));
+        client.send(call(1, "ask", json!({})));
+        // A quarter of the limit has room for two, which are not sent either.
+        expect_error(&client.receive(), -32603, Some(1.into()));
+        client.ping();
+        let counters = server.close();
+        let refused = (counters.requests.refused_memory, counters.input_errors.memory);
+        assert_eq!(refused, (1, 0), "{counters}");
     });
 }
 
@@ -92,11 +110,11 @@ fn verbose_tools() -> Catalog {
             let form = || ElicitRequest::form(&*text, Form::new());
             let ask = |step: i32| Box::pin(live.elicit(&format!("question {step}"), form()));
             let mut requests: Vec<_> = (1..=MESSAGES).map(ask).collect();
-            poll_fn(|cx| {
-                let is_over = requests.iter_mut().any(|it| it.as_mut().poll(cx).is_ready());
-                if is_over { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            let first = poll_fn(|cx| {
+                let mut polled = requests.iter_mut().map(|it| it.as_mut().poll(cx));
+                polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+            });
+            first.await?;
             Ok(CallToolResult::text("not reached"))
         }
     });
@@ -111,29 +129,18 @@ fn unread_handler_messages_count_against_memory_limit() {
         options.limits.memory_bytes_max = 100_000;
         options.tcp.send_buffer_bytes = 16 << 10;
         let server = TestServer::with_catalog(options, verbose_tools());
-        for tool in ["progress", "log", "ask"] {
+        for tool in ["progress", "log"] {
             let mut client = LineClient::connect_with_buffers(server.address(), 16 << 10);
-            client.exchange(request(
-                0,
-                "initialize",
-                json!({
-                    "protocolVersion": LEGACY,
-                    "capabilities": {"elicitation": {}},
-                    "clientInfo": {"name": "deaf", "version": "1"},
-                }),
-            ));
-            client.send(notification("notifications/initialized"));
+            client.handshake(LEGACY);
             let mut tool_call = call(1, tool, json!({}));
             tool_call["params"]["_meta"] = json!({"progressToken": "t"});
             client.send(tool_call);
-            let mut messages = client.receive_rest_or_reset();
-            // Open client requests are cancelled when the connection closes.
-            messages.retain(|message| message["method"] != "notifications/cancelled");
+            let messages = client.receive_rest_or_reset();
             let error = messages.last().expect("an error before the end of stream");
             expect_error(error, -32603, None);
             assert!(messages.len() < 15, "{} messages", messages.len());
         }
         let counters = server.close();
-        assert_eq!(counters.input_errors.memory, 3, "{counters}");
+        assert_eq!(counters.input_errors.memory, 2, "{counters}");
     });
 }

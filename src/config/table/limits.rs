@@ -79,9 +79,10 @@ pub(super) static LIMITS: Section = Section {
             short: None,
             unit: Unit::Bytes { min: 16 * KIB, max: 1024 * GIB },
             description: "Memory that clients may make the server hold: incomplete incoming and \
-                    unsent outgoing messages, arguments of running calls (a quarter at most), \
-                    stored events, task results, subscriptions. At the limit the connections that \
-                    hold most are closed, and calls with large arguments get error -32603.",
+                    unsent outgoing messages, arguments of running calls and open requests to \
+                    clients (a quarter at most), stored events, task results, subscriptions. At \
+                    the limit the connections that hold most are closed, and calls with large \
+                    arguments get error -32603.",
             cost: "that many bytes, if every peer is slow",
             source: "Corelane",
             field: |options| &mut options.limits.memory_bytes_max,

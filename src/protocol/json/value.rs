@@ -5,6 +5,7 @@
 //! allocates, and [`Value::duplicate_key`] for objects of more than 8 members.
 
 use super::write;
+use crate::base::heap_bytes::{ALLOCATION_BYTES, OBJECT_BYTES};
 use simd_json::{Node, StaticNode};
 
 /// Type of a JSON value.
@@ -403,12 +404,6 @@ impl<'a> Iterator for Items<'a> {
         Some(value)
     }
 }
-
-/// Overhead of an allocation.
-const ALLOCATION_BYTES: usize = 16;
-
-/// The index of an object besides its members.
-const OBJECT_BYTES: usize = 64;
 
 /// Number of keys up to which each is compared with all others to find a duplicate.
 const KEYS_COMPARED_MAX: usize = 8;

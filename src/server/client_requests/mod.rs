@@ -33,10 +33,13 @@ pub(super) use self::open_requests::OpenRequests;
 pub(super) use self::pending_inputs::{PendingInput, PendingInputs};
 pub(super) use self::server_requests::{RequesterTarget, Requesters};
 pub(super) use self::task_inputs::TaskInputs;
+use super::handler_memory::{RequestAccount, RequestCharge};
 use super::reply_to::{PeerId, ReplyTo};
 use super::shard_message::Requester;
+use crate::base::heap_bytes::HeapBytes;
 use crate::base::time::Instant;
 use crate::engine::timer::TimerWheel;
+use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::{ElicitAction, InputRequest, InputResponse};
@@ -74,12 +77,23 @@ pub(super) struct ClientRequest {
     pub(super) requester: Requester,
     /// The JSON-RPC id of the request.
     pub(super) id: IdBuf,
-    pub(super) request: InputRequest,
+    /// Without the texts once it was written.
+    request: InputRequest,
+    charge: RequestCharge,
     oneshot: Rc<Oneshot>,
     sent_at: Instant,
     deadline: Instant,
     /// The request is in the output of its peer, so that it is cancelled by a notification.
     is_sent: bool,
+}
+
+/// A request to the client that is not sent yet.
+#[derive(Debug)]
+pub(super) struct NewClientRequest {
+    request: InputRequest,
+    charge: RequestCharge,
+    /// Receives the result.
+    pub(super) oneshot: Rc<Oneshot>,
 }
 
 /// A one-shot channel for the result of a client request.
@@ -110,10 +124,9 @@ impl ClientRequests {
         &mut self,
         number: u64,
         (reply_to, requester): (ReplyTo, Requester),
-        request: InputRequest,
-        oneshot: Rc<Oneshot>,
+        NewClientRequest { request, charge, oneshot }: NewClientRequest,
         now: Instant,
-    ) -> &ClientRequest {
+    ) -> &mut ClientRequest {
         let id = IdBuf::from(Id::Text(&format!("corelane-{}-{number}", self.shard)));
         let deadline = now.after(self.timeout);
         // Most are answered long before their deadline: drop stale timers first.
@@ -124,6 +137,7 @@ impl ClientRequests {
             requester,
             id,
             request,
+            charge,
             oneshot,
             sent_at: now,
             deadline,
@@ -189,6 +203,12 @@ impl ClientRequests {
         self.open.len()
     }
 
+    /// Returns the bytes that client requests hold.
+    pub(super) fn held_bytes(&self, numbers: &[u64]) -> usize {
+        let open = numbers.iter().filter_map(|number| self.open.get(number));
+        open.map(|client_request| client_request.charge.bytes()).sum()
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
@@ -207,7 +227,28 @@ impl ClientRequests {
     }
 }
 
+impl NewClientRequest {
+    /// Charges `request` to the account of its handler.
+    ///
+    /// # Errors
+    ///
+    /// The server is short of memory.
+    pub(super) fn charged(
+        request: InputRequest,
+        account: &RequestAccount,
+    ) -> Result<Self, ClientRequestError> {
+        let charge = account.charge(request.heap_bytes()).map_err(ClientRequestError::Refused)?;
+        Ok(Self { request, charge, oneshot: Rc::default() })
+    }
+}
+
 impl ClientRequest {
+    /// Discards what reading the response does not need: the request was written.
+    fn discard_texts(&mut self) {
+        self.request.discard_texts();
+        self.charge.shrink(self.request.heap_bytes());
+    }
+
     /// Passes the client's response to the handler.
     pub(super) fn complete(self, outcome: Result<Value<'_>, Value<'_>>) -> ResponseKind {
         let reply = match outcome {
@@ -275,9 +316,8 @@ impl Oneshot {
 /// The error of a handler with too many open requests.
 #[cold]
 pub(super) fn too_many_requests() -> ClientRequestError {
-    ClientRequestError::ErrorResponse(
-        format!("too many open client requests (limit {CLIENT_REQUESTS_MAX})").into(),
-    )
+    let message = format!("too many open client requests (limit {CLIENT_REQUESTS_MAX})");
+    ClientRequestError::Refused(Error::internal(message))
 }
 
 #[cfg(test)]
@@ -285,6 +325,9 @@ mod tests {
     use super::*;
     use crate::base::slab::Key;
     use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+    use crate::protocol::model::{ElicitRequest, Field, Form};
+    use crate::server::handler_memory::HandlerMemory;
+    use crate::server::memory::MemoryLimit;
 
     const CLIENT: PeerId = PeerId::Connection(Key::from_bits(1));
     const OTHER_CLIENT: PeerId = PeerId::Connection(Key::from_bits(2));
@@ -296,17 +339,12 @@ mod tests {
 
     /// Opens client request `number` and returns its id.
     fn open(client_requests: &mut ClientRequests, number: u64, oneshot: &Rc<Oneshot>) -> IdBuf {
-        let oneshot = Rc::clone(oneshot);
-        client_requests
-            .open(
-                number,
-                (ReplyTo::standalone(CLIENT), CALL),
-                InputRequest::ListRoots,
-                oneshot,
-                at(0),
-            )
-            .id
-            .clone()
+        let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(1600)));
+        let charge = RequestAccount::new(&memory).charge(0).unwrap();
+        let (request, oneshot) = (InputRequest::ListRoots, Rc::clone(oneshot));
+        let request = NewClientRequest { request, charge, oneshot };
+        let from = (ReplyTo::standalone(CLIENT), CALL);
+        client_requests.open(number, from, request, at(0)).id.clone()
     }
 
     fn client_requests() -> ClientRequests {
@@ -340,6 +378,26 @@ mod tests {
         assert_eq!(complete(client_request, r#"{"roots":[]}"#), ResponseKind::Answered);
         assert!(matches!(poll_result(&oneshot), Poll::Ready(Ok(InputResponse::ListRoots(_)))));
         assert!(client_requests.take_answered(CLIENT, id.as_id()).is_none());
+    }
+
+    #[test]
+    fn sent_client_request_holds_no_text() {
+        let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(64 << 10)));
+        let account = RequestAccount::new(&memory);
+        let form = Form::new().field(Field::text("name").title("x".repeat(1 << 10)));
+        let request = InputRequest::Elicit(ElicitRequest::form("x".repeat(8 << 10), form));
+        let request = NewClientRequest::charged(request, &account).unwrap();
+        assert!(memory.held_bytes() > 9 << 10);
+        let (mut client_requests, oneshot) = (client_requests(), Rc::clone(&request.oneshot));
+        client_requests
+            .open(0, (ReplyTo::standalone(CLIENT), CALL), request, at(0))
+            .discard_texts();
+        assert!(memory.held_bytes() < 1 << 10);
+        let client_request = client_requests.take(0).unwrap();
+        let response = r#"{"action":"accept","content":{"name":"n"}}"#;
+        assert_eq!(complete(client_request, response), ResponseKind::Answered);
+        assert!(matches!(poll_result(&oneshot), Poll::Ready(Ok(InputResponse::Elicit(_)))));
+        assert_eq!(memory.held_bytes(), 0);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::task::{Context, Poll};
 
 use super::request_state::{RequestDigest, RequestState};
 use super::{CLIENT_REQUESTS_MAX, InputResult, too_many_requests};
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::model::InputRequest;
+use crate::server::handler_memory::{RequestAccount, RequestCharge};
 use crate::service::{ClientRequestError, HostFuture};
 
 /// The input requests of one round trip: answered from the `inputResponses` of the call, or open
@@ -33,6 +35,8 @@ pub(in crate::server) struct PendingInput {
     /// Its key in `inputRequests`.
     pub(in crate::server) key: Box<str>,
     pub(in crate::server) request: InputRequest,
+    #[expect(dead_code, reason = "released when the round trip ends")]
+    charge: RequestCharge,
 }
 
 impl PendingInputs {
@@ -43,21 +47,30 @@ impl PendingInputs {
 
     /// Requests an input. Ready at once if the client has answered; otherwise never, because the
     /// round trip ends with the handler.
+    ///
+    /// # Errors
+    ///
+    /// The limit of open requests is reached, or `account` has no memory for the request.
     pub(in crate::server) fn request(
         self: &Rc<Self>,
         key: &str,
         request: InputRequest,
-    ) -> HostFuture<InputResult> {
+        account: &RequestAccount,
+    ) -> Result<HostFuture<InputResult>, ClientRequestError> {
         if let Some(answer) = self.state.response(key) {
-            return Box::pin(ready(
+            return Ok(Box::pin(ready(
                 request.read_response(&answer).map_err(ClientRequestError::InvalidResponse),
-            ));
+            )));
         }
-        Box::pin(PendingInputFuture {
-            inputs: Rc::clone(self),
-            request: Some((key.into(), request)),
-            number: None,
-        })
+        let mut open = self.open.borrow_mut();
+        if open.len() >= CLIENT_REQUESTS_MAX {
+            return Err(too_many_requests());
+        }
+        let bytes = key.heap_bytes() + request.heap_bytes();
+        let charge = account.charge(bytes).map_err(ClientRequestError::Refused)?;
+        let number = self.next_number.replace(self.next_number.get() + 1);
+        open.push(PendingInput { number, key: key.into(), request, charge });
+        Ok(Box::pin(PendingInputFuture { inputs: Rc::clone(self), number }))
     }
 
     /// Returns whether the handler waits for an input.
@@ -81,56 +94,47 @@ impl PendingInputs {
     }
 }
 
-/// Open from its first poll until it is dropped.
+/// An input without a response: open until it is dropped.
 struct PendingInputFuture {
     inputs: Rc<PendingInputs>,
-    request: Option<(Box<str>, InputRequest)>,
-    number: Option<u64>,
+    number: u64,
 }
 
 impl Future for PendingInputFuture {
     type Output = InputResult;
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<InputResult> {
-        let Some((key, request)) = self.request.take() else { return Poll::Pending };
-        let inputs = Rc::clone(&self.inputs);
-        let mut open = inputs.open.borrow_mut();
-        if open.len() >= CLIENT_REQUESTS_MAX {
-            return Poll::Ready(Err(too_many_requests()));
-        }
-        let number = inputs.next_number.get();
-        inputs.next_number.set(number + 1);
-        open.push(PendingInput { number, key, request });
-        drop(open);
-        self.number = Some(number);
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<InputResult> {
         Poll::Pending
     }
 }
 
 impl Drop for PendingInputFuture {
     fn drop(&mut self) {
-        if let Some(number) = self.number {
-            self.inputs.open.borrow_mut().retain(|input| input.number != number);
-        }
+        self.inputs.open.borrow_mut().retain(|input| input.number != self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
-
     use super::*;
+    use crate::protocol::model::ElicitRequest;
+    use crate::server::handler_memory::HandlerMemory;
+    use crate::server::memory::MemoryLimit;
+
+    fn pending_inputs() -> Rc<PendingInputs> {
+        Rc::new(PendingInputs::new(RequestState::default(), RequestDigest::default()))
+    }
+
+    fn memory() -> Rc<HandlerMemory> {
+        Rc::new(HandlerMemory::new(MemoryLimit::new(64 << 10)))
+    }
 
     #[test]
     fn pending_inputs_are_deduplicated_by_key() {
-        let inputs = Rc::new(PendingInputs::new(RequestState::default(), RequestDigest::default()));
-        let ask = |key| inputs.request(key, InputRequest::ListRoots);
-        let mut futures = [ask("a"), ask("b"), ask("a"), ask("c")];
+        let (inputs, account) = (pending_inputs(), RequestAccount::new(&memory()));
+        let ask = |key| inputs.request(key, InputRequest::ListRoots, &account).ok().unwrap();
         assert!(!inputs.is_open());
-        for future in &mut futures {
-            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        }
-        let [a, b, again, c] = futures;
+        let [a, b, again, c] = [ask("a"), ask("b"), ask("a"), ask("c")];
         drop(c);
         let keys: Vec<_> = inputs.take().into_iter().map(|input| input.key).collect();
         assert_eq!(keys, ["a".into(), "b".into()]);
@@ -140,16 +144,31 @@ mod tests {
 
     #[test]
     fn too_many_input_requests_are_rejected() {
-        let inputs = Rc::new(PendingInputs::new(RequestState::default(), RequestDigest::default()));
-        let mut futures: Vec<_> = (0..=CLIENT_REQUESTS_MAX)
-            .map(|key| inputs.request(&key.to_string(), InputRequest::ListRoots))
-            .collect();
-        let mut poll =
-            |index: usize| futures[index].as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        assert!((0..CLIENT_REQUESTS_MAX).all(|index| poll(index).is_pending()));
-        assert!(matches!(
-            poll(CLIENT_REQUESTS_MAX),
-            Poll::Ready(Err(ClientRequestError::ErrorResponse(_)))
-        ));
+        let (inputs, account) = (pending_inputs(), RequestAccount::new(&memory()));
+        let ask = |key: usize| inputs.request(&key.to_string(), InputRequest::ListRoots, &account);
+        let futures: Vec<_> = (0..CLIENT_REQUESTS_MAX).map(|key| ask(key).ok().unwrap()).collect();
+        assert!(matches!(ask(CLIENT_REQUESTS_MAX), Err(ClientRequestError::Refused(_))));
+        drop(futures);
+        assert!(ask(CLIENT_REQUESTS_MAX).is_ok());
+    }
+
+    #[test]
+    fn pending_inputs_are_charged_while_they_are_open() {
+        let (inputs, memory) = (pending_inputs(), memory());
+        let account = RequestAccount::new(&memory);
+        let ask = |key, bytes| {
+            let request = ElicitRequest::url("x".repeat(bytes), "https://example.com");
+            inputs.request(key, InputRequest::Elicit(request), &account)
+        };
+        let future = ask("a", 10 << 10).ok().unwrap();
+        assert!((10 << 10..11 << 10).contains(&memory.held_bytes()));
+        assert!(matches!(ask("b", 10 << 10), Err(ClientRequestError::Refused(_))));
+        let taken = inputs.take();
+        drop(future);
+        assert!(memory.held_bytes() > 0);
+        drop(taken);
+        assert_eq!(memory.held_bytes(), 0);
+        drop(ask("b", 10 << 10).ok().unwrap());
+        assert_eq!(memory.held_bytes(), 0);
     }
 }

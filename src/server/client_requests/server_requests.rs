@@ -5,15 +5,14 @@
 //! fails; a withdrawn one is cancelled at the client. Requests of a task go to the connection that
 //! began it and carry its id.
 
-use std::rc::Rc;
-
 use super::{
-    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, Oneshot, ResponseKind, too_many_requests,
+    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, NewClientRequest, ResponseKind,
+    too_many_requests,
 };
 use crate::base::time::Instant;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
-use crate::protocol::model::{self, InputRequest};
+use crate::protocol::model;
 use crate::protocol::params::ProgressNotificationParams;
 use crate::protocol::revision::Revision;
 use crate::server::outbox::{NotificationKind, Outbox};
@@ -51,23 +50,24 @@ impl ClientRequests {
         &mut self,
         requesters: &mut impl Requesters,
         (requester, number): (Requester, u64),
-        (request, oneshot): (InputRequest, Rc<Oneshot>),
+        request: NewClientRequest,
         now: Instant,
         outbox: &mut Outbox,
     ) {
         let Some(target) = requesters.target(requester) else {
-            return oneshot.send(Err(ClientRequestError::Cancelled));
+            return request.oneshot.send(Err(ClientRequestError::Cancelled));
         };
         if !requesters.add(requester, number, CLIENT_REQUESTS_MAX, now) {
-            return oneshot.send(Err(too_many_requests()));
+            return request.oneshot.send(Err(too_many_requests()));
         }
         let RequesterTarget { reply_to, revision, task } = target;
-        let client_request = self.open(number, (reply_to, requester), request, oneshot, now);
+        let client_request = self.open(number, (reply_to, requester), request, now);
         let id = client_request.id.as_id();
         outbox.request(reply_to, number, |text| {
             let request = &client_request.request;
             model::write_server_request(text, id, request, revision, task.as_deref());
         });
+        client_request.discard_texts();
     }
 
     /// Notes that request `number` is sent. Returns `false` if it was cancelled before.

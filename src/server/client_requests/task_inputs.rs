@@ -4,7 +4,8 @@
 //!
 //! Invariants: a task has no more open input requests than a call; a key names one request for the
 //! whole life of the task; the same request under it gets the same response, before and after that
-//! arrives. When the task ends, waiting handlers get an error.
+//! arrives. When the task ends, waiting handlers get an error and nothing is stored any more.
+//! Requests and responses are charged to the handler while they are stored.
 //!
 //! A handler and the task table share one [`TaskInputs`] on the same shard: cells, no locks.
 //!
@@ -17,9 +18,11 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::{Map, Value};
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::Error;
 use crate::protocol::model::{InputRequest, InputResponse};
 use crate::server::client_requests::{CLIENT_REQUESTS_MAX, too_many_requests};
+use crate::server::handler_memory::{RequestAccount, RequestCharge};
 use crate::service::ClientRequestError;
 
 /// The input requests of one task.
@@ -39,20 +42,47 @@ struct InputState {
 #[derive(Debug)]
 struct Input {
     key: Box<str>,
-    response: Option<Result<InputResponse, ClientRequestError>>,
+    response: Option<InputResponse>,
     wakers: Vec<Waker>,
+    /// For the request, and then for the response.
+    charge: RequestCharge,
+}
+
+/// A response to the open request at `place`.
+struct ValidResponse {
+    place: usize,
+    response: InputResponse,
+    charge: RequestCharge,
 }
 
 impl InputState {
-    /// Resolves the open request at `place`.
-    fn resolve(&mut self, place: usize, answer: Result<InputResponse, ClientRequestError>) {
+    fn find(&mut self, key: &str) -> Option<&mut Input> {
+        self.inputs.iter_mut().find(|input| *input.key == *key)
+    }
+
+    /// Validates and charges the response to the open request at `place`.
+    fn validate(&mut self, place: usize, response: &Value) -> Result<ValidResponse, Error> {
+        let (key, request) = &self.open[place];
+        let response = request.read_response(response)?;
+        let bytes = input_bytes(key, &response);
+        let input = self.inputs.iter().find(|input| *input.key == **key);
+        let input = input.ok_or_else(|| Error::internal("the input request is unknown"))?;
+        Ok(ValidResponse { place, response, charge: input.charge.account().charge(bytes)? })
+    }
+
+    /// Resolves an open request.
+    fn resolve(&mut self, ValidResponse { place, response, charge }: ValidResponse) {
         let (key, _) = self.open.remove(place);
-        let question = self.inputs.iter_mut().find(|question| *question.key == key);
-        if let Some(question) = question {
-            question.response = Some(answer);
-            question.wakers.drain(..).for_each(Waker::wake);
+        if let Some(input) = self.find(&key) {
+            (input.response, input.charge) = (Some(response), charge);
+            input.wakers.drain(..).for_each(Waker::wake);
         }
     }
+}
+
+/// Returns the bytes that count for an input request or its response.
+fn input_bytes(key: &str, value: &impl HeapBytes) -> usize {
+    size_of::<Input>() + key.heap_bytes() + value.heap_bytes()
 }
 
 impl TaskInputs {
@@ -60,21 +90,25 @@ impl TaskInputs {
     ///
     /// # Errors
     ///
-    /// The limit of open requests is reached.
+    /// The limit of open requests is reached, or `account` has no memory for the request.
     pub(in crate::server) fn request(
         &self,
         key: &str,
         request: InputRequest,
+        account: &RequestAccount,
     ) -> Result<bool, ClientRequestError> {
-        let InputState { open, inputs: questions, .. } = &mut *self.state.borrow_mut();
-        if questions.iter().any(|question| &*question.key == key) {
+        let state = &mut *self.state.borrow_mut();
+        if state.find(key).is_some() {
             return Ok(false);
         }
-        if open.len() >= CLIENT_REQUESTS_MAX {
+        if state.open.len() >= CLIENT_REQUESTS_MAX {
             return Err(too_many_requests());
         }
-        questions.push(Input { key: key.into(), response: None, wakers: Vec::new() });
-        open.push((key.to_owned(), request));
+        let charge = account.charge(input_bytes(key, &request));
+        let charge = charge.map_err(ClientRequestError::Refused)?;
+        let input = Input { key: key.into(), response: None, wakers: Vec::new(), charge };
+        state.inputs.push(input);
+        state.open.push((key.to_owned(), request));
         Ok(true)
     }
 
@@ -98,27 +132,30 @@ impl TaskInputs {
 
     /// Applies the responses of one `tasks/update`: all of them, or none if one does not match its
     /// request. Responses to requests that are not open are ignored.
+    ///
+    /// # Errors
+    ///
+    /// A response is invalid, or the server is short of memory.
     pub(in crate::server) fn update(&self, responses: &Map<String, Value>) -> Result<(), Error> {
         let state = &mut *self.state.borrow_mut();
-        let answers = state.open.iter().map(|(key, request)| {
-            responses.get(key).map(|response| request.read_response(response)).transpose()
-        });
-        let answers: Vec<Option<InputResponse>> = answers.collect::<Result<_, _>>()?;
-        // In reverse order, so that the indexes of the others stay valid.
-        for (place, answer) in answers.into_iter().enumerate().rev() {
-            if let Some(answer) = answer {
-                state.resolve(place, Ok(answer));
+        let mut valid = Vec::new();
+        for place in 0..state.open.len() {
+            if let Some(response) = responses.get(&state.open[place].0) {
+                valid.push(state.validate(place, response)?);
             }
+        }
+        // In reverse order, so that the indexes of the others stay valid.
+        for response in valid.into_iter().rev() {
+            state.resolve(response);
         }
         Ok(())
     }
 
-    /// Cancels the open requests: the task has ended.
+    /// Cancels the open requests and drops the responses: the task has ended.
     pub(in crate::server) fn close(&self) {
-        let state = &mut *self.state.borrow_mut();
-        for place in (0..state.open.len()).rev() {
-            state.resolve(place, Err(ClientRequestError::Cancelled));
-        }
+        let InputState { open, inputs } = &mut *self.state.borrow_mut();
+        open.clear();
+        inputs.drain(..).flat_map(|input| input.wakers).for_each(Waker::wake);
     }
 }
 
@@ -134,15 +171,14 @@ impl Future for ResponseFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let state = &mut *self.inputs.state.borrow_mut();
-        let question = state.inputs.iter_mut().find(|question| question.key == self.key);
-        let Some(question) = question else {
+        let Some(input) = state.find(&self.key) else {
             return Poll::Ready(Err(ClientRequestError::Cancelled));
         };
-        if let Some(answer) = &question.response {
-            return Poll::Ready(answer.clone());
+        if let Some(response) = &input.response {
+            return Poll::Ready(Ok(response.clone()));
         }
-        if !question.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            question.wakers.push(context.waker().clone());
+        if !input.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            input.wakers.push(context.waker().clone());
         }
         Poll::Pending
     }

@@ -170,10 +170,10 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let io_bytes = connections.account_memory(key) + http.sessions.held_bytes();
         let Dispatcher { handlers, deferred, subscriptions, .. } = &*self.dispatcher;
         let held_bytes = io_bytes
-            + handlers.arguments.held_bytes()
+            + handlers.memory.held_bytes()
             + deferred.tasks.table.usage().result_bytes
             + subscriptions.held_bytes();
-        if handlers.arguments.limit.is_exceeded_by(held_bytes) {
+        if handlers.memory.limit().is_exceeded_by(held_bytes) {
             let Self { ring, transports, parser, dispatcher, outbox, now } = self;
             let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
             MemoryRelief { ring: *ring, requests }.free(held_bytes);

@@ -33,7 +33,7 @@ impl<R: Ring> MemoryRelief<'_, R> {
             let bytes = self.bytes_of(connection);
             if is_freed(connection) { freed_bytes += bytes } else { holders.push((key, bytes)) }
         }
-        let limit = self.requests.dispatcher.handlers.arguments.limit;
+        let limit = self.requests.dispatcher.handlers.memory.limit();
         let held_bytes = held_bytes.saturating_sub(freed_bytes);
         if !limit.is_exceeded_by(held_bytes) {
             return;
@@ -43,10 +43,11 @@ impl<R: Ring> MemoryRelief<'_, R> {
         }
     }
 
-    /// Returns what a connection holds: its input and output, and the arguments of its calls.
+    /// Returns what a connection holds: its input and output, and what the handlers of its calls
+    /// hold.
     fn bytes_of(&self, connection: &Connection<ConnectionState>) -> usize {
-        let calls = &self.requests.dispatcher.deferred.calls;
-        connection.held_bytes() + calls.argument_bytes(&connection.state.in_flight)
+        let deferred = &self.requests.dispatcher.deferred;
+        connection.held_bytes() + deferred.handler_bytes(&connection.state.in_flight)
     }
 
     /// Closes a connection. It receives an error first if that does not keep what it holds.

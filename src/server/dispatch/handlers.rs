@@ -13,12 +13,12 @@ use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::json::Value;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
+use crate::server::handler_memory::{HandlerCharge, HandlerMemory};
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
-use crate::server::memory::{ArgumentCharge, ArgumentMemory};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{
     self, BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
@@ -29,7 +29,7 @@ use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, Reque
 pub(super) struct NewHandler<W> {
     pub(super) work: W,
     /// The charge for its arguments, released when it ends.
-    pub(super) charge: ArgumentCharge,
+    pub(super) charge: HandlerCharge,
 }
 
 /// Starts the handlers of one shard.
@@ -43,8 +43,8 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) executor: Rc<dyn Executor>,
     /// The thread pool of blocking handlers.
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
-    /// The memory of their arguments.
-    pub(in crate::server) arguments: ArgumentMemory,
+    /// What they hold.
+    pub(in crate::server) memory: Rc<HandlerMemory>,
     /// The id of this shard, and the sender to it for blocking handlers.
     pub(in crate::server) shard: ShardId,
     pub(in crate::server) sender: Sender<ShardMessage>,
@@ -55,16 +55,15 @@ impl Handlers {
     /// `held_bytes`.
     pub(super) fn charge_arguments(
         &self,
-        peer: &mut PeerState<'_>,
+        peer: &PeerState<'_>,
         (request, stored_bytes): (&Request<'_>, usize),
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
-    ) -> Result<ArgumentCharge, Error> {
+    ) -> Result<HandlerCharge, Error> {
         let params = request.params.and_then(Value::as_object).into_iter().flatten();
         // `inputResponses` are stored as text, if at all.
         let members = params.filter(|(key, _)| *key != "inputResponses");
         let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
-        let charge = self.arguments.charge(bytes, || held_bytes(&peer.state.in_flight));
-        charge.inspect_err(|_| peer.outbox.counters.requests.refused_memory += 1)
+        self.memory.charge(bytes, || held_bytes(&peer.state.in_flight))
     }
 
     /// Starts a local handler: a future on this shard.

@@ -83,9 +83,9 @@ pub(super) struct MessageContext {
 
 impl Dispatcher {
     /// Applies new limits.
-    pub(super) const fn set_limits(&mut self, limits: &ShardLimits) {
+    pub(super) fn set_limits(&mut self, limits: &ShardLimits) {
         self.deferred.set_limits(limits);
-        self.handlers.arguments.limit = limits.memory;
+        self.handlers.memory.set_limit(limits.memory);
         self.subscriptions.limits = limits.subscriptions;
     }
 
@@ -114,11 +114,12 @@ impl Dispatcher {
         open.tasks = self.deferred.tasks.table.usage().tasks;
     }
 
-    pub(super) const fn add_counters(&self, counters: &mut Counters) {
+    pub(super) fn add_counters(&self, counters: &mut Counters) {
         let rejected = &self.deferred.tasks.table.rejected;
         let requests = &mut counters.requests;
         requests.tasks_refused_limit = rejected.by_shard;
         requests.tasks_refused_per_connection = rejected.by_connection;
+        requests.refused_memory = self.handlers.memory.refused();
     }
 
     /// Handles a task message of another shard, or of this one.

@@ -12,8 +12,8 @@
 //! Source: Tasks extension 2026-07-28 (SEP-2663), "Task Creation": input that is required first is
 //! requested before the task is created.
 
-use std::cell::{Cell, RefCell};
-use std::future::{poll_fn, ready};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -22,9 +22,12 @@ use std::time::Duration;
 use super::{HandlerEvent, HandlerQueue};
 use crate::base::slab::Key;
 use crate::protocol::model::InputRequest;
-use crate::server::client_requests::{InputResult, Oneshot, PendingInputs, TaskInputs};
+use crate::server::client_requests::{
+    InputResult, NewClientRequest, Oneshot, PendingInputs, TaskInputs,
+};
+use crate::server::handler_memory::RequestAccount;
 use crate::server::shard_message::{Requester, TaskEvent};
-use crate::service::{ClientInfo, HandlerError, HandlerOutput, HostFuture};
+use crate::service::{ClientInfo, ClientRequestError, HandlerError, HandlerOutput, HostFuture};
 
 /// The state of one local handler.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(in crate::server) struct HandlerState {
     transition: RefCell<TaskTransition>,
     /// Wakers that wait for the transition to a task.
     transition_wakers: RefCell<Vec<Waker>>,
+    /// The account of its requests to the client, once there is one.
+    requests: OnceCell<RequestAccount>,
 }
 
 /// How input requests reach the client.
@@ -78,7 +83,13 @@ impl HandlerState {
             carrier: RefCell::new(carrier),
             transition: RefCell::new(transition),
             transition_wakers: RefCell::default(),
+            requests: OnceCell::new(),
         }
+    }
+
+    /// Returns the account of its requests to the client.
+    fn request_account(&self) -> &RequestAccount {
+        self.requests.get_or_init(|| RequestAccount::new(&self.queue.memory))
     }
 
     /// Returns the call or task that the handler runs as.
@@ -265,40 +276,36 @@ enum InputState {
 }
 
 impl InputFuture {
-    fn send(&self, key: &str, request: InputRequest) -> InputState {
+    /// Sends the request.
+    ///
+    /// # Errors
+    ///
+    /// The request exceeds a limit; nothing is sent.
+    fn send(&self, key: &str, request: InputRequest) -> Result<InputState, ClientRequestError> {
         let HandlerState { queue, token, carrier, .. } = &*self.handler;
+        let account = self.handler.request_account();
         match &*carrier.borrow() {
             RequestCarrier::ServerRequest => {
-                let (number, oneshot) = (queue.allocate_request_number(), Rc::<Oneshot>::default());
+                let request = NewClientRequest::charged(request, account)?;
+                let (number, oneshot) =
+                    (queue.allocate_request_number(), Rc::clone(&request.oneshot));
                 let handler = Rc::clone(&self.handler);
-                queue.push(HandlerEvent::SendRequest {
-                    handler,
-                    number,
-                    request,
-                    oneshot: Rc::clone(&oneshot),
-                });
-                InputState::Open { number, oneshot }
+                queue.push(HandlerEvent::SendRequest { handler, number, request });
+                Ok(InputState::Open { number, oneshot })
             }
             RequestCarrier::RoundTrip(inputs) => {
-                InputState::Delegated(inputs.request(key, request))
+                Ok(InputState::Delegated(inputs.request(key, request, account)?))
             }
-            // A cancelled task sends nothing more and gets no response.
-            RequestCarrier::TaskInput(inquiries) => {
-                if !token.is_cancelled() {
-                    match (inquiries.request(key, request), self.handler.requester()) {
-                        (Err(error), _) => {
-                            return InputState::Delegated(Box::pin(ready(Err(error))));
-                        }
-                        (Ok(true), Requester::Task(task)) => {
-                            queue.push(HandlerEvent::Task {
-                                task,
-                                event: TaskEvent::InputRequested,
-                            });
-                        }
-                        (Ok(_), _) => {}
-                    }
+            RequestCarrier::TaskInput(inputs) => {
+                // A cancelled task sends nothing more and gets no response.
+                if !token.is_cancelled()
+                    && inputs.request(key, request, account)?
+                    && let Requester::Task(task) = self.handler.requester()
+                {
+                    let event = TaskEvent::InputRequested;
+                    queue.push(HandlerEvent::Task { task, event });
                 }
-                InputState::Delegated(Box::pin(inquiries.response_to(key)))
+                Ok(InputState::Delegated(Box::pin(inputs.response_to(key))))
             }
         }
     }
@@ -311,7 +318,10 @@ impl Future for InputFuture {
         if let InputState::Unsent(client_request) = &mut self.state
             && let Some((key, request)) = client_request.take()
         {
-            self.state = self.send(&key, request);
+            match self.send(&key, request) {
+                Ok(state) => self.state = state,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
         let reply = match &mut self.state {
             InputState::Open { oneshot, .. } => oneshot.poll(context),

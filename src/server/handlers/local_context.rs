@@ -132,15 +132,19 @@ mod tests {
     use crate::base::slab::Key;
     use crate::engine::ring::Waker;
     use crate::protocol::eras::ClientCapabilities;
-    use crate::protocol::model::InputResponse;
+    use crate::protocol::model::{ElicitRequest, InputResponse};
     use crate::protocol::revision::Revision;
+    use crate::server::handler_memory::HandlerMemory;
     use crate::server::handlers::HandlerQueue;
     use crate::server::handlers::handler_state::{RequestCarrier, TaskTransition};
+    use crate::server::memory::MemoryLimit;
+    use crate::service::ClientRequestError;
 
     fn local_context() -> LocalContext {
         let capabilities = ClientCapabilities::default();
         let client = ClientInfo { revision: Revision::LATEST_LEGACY, capabilities };
-        let queue = Rc::new(HandlerQueue::new(Waker::new(|| {}), 4));
+        let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(1600)));
+        let queue = Rc::new(HandlerQueue::new(Waker::new(|| {}), 4, &memory));
         let requester = Requester::Call(Key::from_bits(7));
         let transition = TaskTransition::Allowed(None);
         let handler = HandlerState::new(
@@ -208,8 +212,8 @@ mod tests {
         let mut client_request = context.request_input("roots", InputRequest::ListRoots);
         assert!(poll(&mut client_request).is_pending());
         let events = take_events(&context);
-        let [HandlerEvent::SendRequest { oneshot, .. }] = &events[..] else { panic!("{events:?}") };
-        oneshot.send(Ok(InputResponse::ListRoots(Vec::new())));
+        let [HandlerEvent::SendRequest { request, .. }] = &events[..] else { panic!("{events:?}") };
+        request.oneshot.send(Ok(InputResponse::ListRoots(Vec::new())));
         assert!(matches!(poll(&mut client_request), Poll::Ready(Ok(InputResponse::ListRoots(_)))));
         drop(client_request);
         assert!(take_events(&context).is_empty());
@@ -230,6 +234,19 @@ mod tests {
             panic!("{events:?}");
         };
         assert_eq!(number, taken);
+    }
+
+    #[test]
+    fn client_request_beyond_memory_is_not_sent() {
+        let context = local_context();
+        let ask = |bytes| {
+            let request = ElicitRequest::url("x".repeat(bytes), "https://example.com");
+            context.request_input("page", InputRequest::Elicit(request))
+        };
+        let refused = poll(&mut ask(500));
+        assert!(matches!(refused, Poll::Ready(Err(ClientRequestError::Refused(_)))), "{refused:?}");
+        assert!(take_events(&context).is_empty());
+        assert!(poll(&mut ask(300)).is_pending());
     }
 
     #[test]

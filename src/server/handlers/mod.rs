@@ -23,14 +23,14 @@ use std::time::Duration;
 pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
 use self::pending_update::PendingUpdate;
-use super::client_requests::{Oneshot, PendingInput, PendingInputs};
+use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
+use super::handler_memory::HandlerMemory;
 use super::shard_message::{LogMessage, Progress};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::ring::Waker;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::in_flight::CallId;
-use crate::protocol::model::InputRequest;
 use crate::server::shard_message::TaskEvent;
 use crate::service::{HandlerError, HandlerOutput};
 
@@ -38,13 +38,7 @@ use crate::service::{HandlerError, HandlerOutput};
 #[derive(Debug)]
 pub(super) enum HandlerEvent {
     /// Sends a request to the client.
-    SendRequest {
-        handler: Rc<HandlerState>,
-        number: u64,
-        request: InputRequest,
-        /// Receives the result.
-        oneshot: Rc<Oneshot>,
-    },
+    SendRequest { handler: Rc<HandlerState>, number: u64, request: NewClientRequest },
     /// The round trip ends: the handler needs input that is not there (2026-07-28).
     InputRequired {
         call_id: CallId,
@@ -84,6 +78,8 @@ pub(super) struct HandlerQueue {
     in_turn: Cell<bool>,
     /// Number of the next client request.
     next_request: Cell<u64>,
+    /// What the handlers of the shard hold.
+    memory: Rc<HandlerMemory>,
 }
 
 #[derive(Debug)]
@@ -94,7 +90,7 @@ struct Sleepers {
 
 impl HandlerQueue {
     /// Returns an empty queue of the shard behind `waker`, for at most `sleeps_max` sleepers.
-    pub(super) fn new(waker: Waker, sleeps_max: usize) -> Self {
+    pub(super) fn new(waker: Waker, sleeps_max: usize, memory: &Rc<HandlerMemory>) -> Self {
         let sleepers = Sleepers { wakers: Slab::new(sleeps_max), timers: TimerWheel::new() };
         Self {
             now: Cell::new(Instant::ORIGIN),
@@ -104,6 +100,7 @@ impl HandlerQueue {
             waker,
             in_turn: Cell::new(false),
             next_request: Cell::new(0),
+            memory: Rc::clone(memory),
         }
     }
 
@@ -230,10 +227,12 @@ mod tests {
     use std::pin::pin;
 
     use super::*;
+    use crate::server::memory::MemoryLimit;
     use crate::service::CallToolResult;
 
-    fn handler_queue() -> Rc<HandlerQueue> {
-        Rc::new(HandlerQueue::new(Waker::new(|| {}), 4))
+    fn handler_queue(waker: Waker) -> Rc<HandlerQueue> {
+        let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(1 << 20)));
+        Rc::new(HandlerQueue::new(waker, 4, &memory))
     }
 
     fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
@@ -242,7 +241,7 @@ mod tests {
 
     #[test]
     fn sleep_resolves_at_deadline_not_before() {
-        let queue = handler_queue();
+        let queue = handler_queue(Waker::new(|| {}));
         queue.begin_turn(Instant::from_milliseconds(10));
         let mut sleep = queue.sleep(Duration::from_millis(5));
         assert_eq!(poll(&mut sleep), Poll::Pending);
@@ -263,7 +262,7 @@ mod tests {
         let waker = Waker::new(move || {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });
-        let queue = HandlerQueue::new(waker, 4);
+        let queue = handler_queue(waker);
         let note = || HandlerEvent::Finished {
             call_id: Key::from_bits(1),
             result: Ok(CallToolResult::text("x").into()),

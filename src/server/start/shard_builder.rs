@@ -28,9 +28,9 @@ use crate::server::connection_state::ConnectionState;
 use crate::server::connections::{Acceptor, Broadcaster, ListenerEntry, Transports};
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
+use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
-use crate::server::memory::ArgumentMemory;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
@@ -156,6 +156,7 @@ impl ShardBuilder {
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
         let deferred =
             deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
+        let memory = Rc::new(HandlerMemory::new(limits.memory));
         let http = HttpParts {
             profile: check_profile(&self.options),
             origin: self.origin_guard,
@@ -169,12 +170,12 @@ impl ShardBuilder {
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
             deferred,
             handlers: Handlers {
-                queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max)),
+                queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max, &memory)),
                 pending_updates,
                 catalog_writer,
                 executor,
                 blocking_pool: blocking,
-                arguments: ArgumentMemory::new(limits.memory),
+                memory,
                 shard,
                 sender,
             },

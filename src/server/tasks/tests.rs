@@ -11,7 +11,9 @@ use super::*;
 use crate::base::random::Random;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::ErrorKind;
-use crate::protocol::model::{InputRequest, InputResponse, TaskDetail, TaskStatus};
+use crate::protocol::model::{ElicitRequest, InputRequest, InputResponse, TaskDetail, TaskStatus};
+use crate::server::handler_memory::{HandlerMemory, RequestAccount};
+use crate::server::memory::MemoryLimit;
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
@@ -63,6 +65,10 @@ fn status(tasks: &mut TaskTable<&'static str>, key: Key) -> TaskStatus {
 
 fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn account() -> RequestAccount {
+    RequestAccount::new(&Rc::new(HandlerMemory::new(MemoryLimit::new(1 << 20))))
 }
 
 fn responses(value: Value) -> Map<String, Value> {
@@ -231,7 +237,7 @@ fn changed_tasks_are_taken_once_in_order() {
             .unwrap()
             .requests
             .inputs
-            .request("key", InputRequest::ListRoots)
+            .request("key", InputRequest::ListRoots, &account())
             .unwrap()
     );
     tasks.update_input_status(two, at(1));
@@ -247,9 +253,12 @@ fn input_requests_and_responses_change_task_status() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
-    assert!(inquiries.request("one", InputRequest::ListRoots).unwrap());
-    assert!(inquiries.request("two", InputRequest::ListRoots).unwrap());
-    assert!(!inquiries.request("one", InputRequest::ListRoots).unwrap(), "the same request");
+    assert!(inquiries.request("one", InputRequest::ListRoots, &account()).unwrap());
+    assert!(inquiries.request("two", InputRequest::ListRoots, &account()).unwrap());
+    assert!(
+        !inquiries.request("one", InputRequest::ListRoots, &account()).unwrap(),
+        "the same request"
+    );
     tasks.update_input_status(key, at(1));
     let task = tasks.get_mut(key).unwrap();
     assert_eq!(task.status(), TaskStatus::InputRequired);
@@ -268,7 +277,7 @@ fn input_requests_and_responses_change_task_status() {
     assert_eq!(status(&mut tasks, key), TaskStatus::InputRequired);
     // The same request gets the same response.
     for _ in 0..2 {
-        assert!(!inquiries.request("two", InputRequest::ListRoots).unwrap());
+        assert!(!inquiries.request("two", InputRequest::ListRoots, &account()).unwrap());
         let Poll::Ready(Ok(InputResponse::ListRoots(roots))) = poll(inquiries.response_to("two"))
         else {
             panic!("no response");
@@ -286,16 +295,18 @@ fn open_inputs_of_task_are_limited_like_calls() {
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
     for number in 0..32 {
-        assert!(inquiries.request(&number.to_string(), InputRequest::ListRoots).unwrap());
+        assert!(
+            inquiries.request(&number.to_string(), InputRequest::ListRoots, &account()).unwrap()
+        );
     }
     assert!(matches!(
-        inquiries.request("more", InputRequest::ListRoots),
-        Err(ClientRequestError::ErrorResponse(_))
+        inquiries.request("more", InputRequest::ListRoots, &account()),
+        Err(ClientRequestError::Refused(_))
     ));
     // An open request may be repeated, and a response frees its slot.
-    assert!(!inquiries.request("7", InputRequest::ListRoots).unwrap());
+    assert!(!inquiries.request("7", InputRequest::ListRoots, &account()).unwrap());
     inquiries.update(&responses(json!({"7": {"roots": []}}))).unwrap();
-    assert!(inquiries.request("more", InputRequest::ListRoots).unwrap());
+    assert!(inquiries.request("more", InputRequest::ListRoots, &account()).unwrap());
 }
 
 #[test]
@@ -303,8 +314,8 @@ fn task_update_with_one_invalid_response_changes_nothing() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
-    inquiries.request("one", InputRequest::ListRoots).unwrap();
-    inquiries.request("two", InputRequest::ListRoots).unwrap();
+    inquiries.request("one", InputRequest::ListRoots, &account()).unwrap();
+    inquiries.request("two", InputRequest::ListRoots, &account()).unwrap();
     let mixed = responses(json!({"one": {"roots": []}, "two": {"roots": "none"}}));
     assert_eq!(inquiries.update(&mixed).unwrap_err().code, -32602);
     assert!(poll(inquiries.response_to("one")).is_pending());
@@ -312,11 +323,35 @@ fn task_update_with_one_invalid_response_changes_nothing() {
 }
 
 #[test]
+fn task_inputs_are_charged_until_task_ends() {
+    let mut tasks = tasks(limits());
+    let key = begin(&mut tasks, Revision::LATEST, at(0));
+    let inputs = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
+    let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(64 << 10)));
+    let account = RequestAccount::new(&memory);
+    let long = InputRequest::Elicit(ElicitRequest::url("x".repeat(8 << 10), "https://example.com"));
+    inputs.request("page", long.clone(), &account).unwrap();
+    assert!(memory.held_bytes() > 8 << 10);
+    let refused = inputs.request("more", long, &account);
+    assert!(matches!(refused, Err(ClientRequestError::Refused(_))));
+    inputs.update(&responses(json!({"page": {"action": "decline"}}))).unwrap();
+    assert!((1..1 << 10).contains(&memory.held_bytes()));
+    inputs.request("roots", InputRequest::ListRoots, &account).unwrap();
+    let roots = |bytes| json!({"roots": {"roots": [{"uri": "x".repeat(bytes)}]}});
+    assert_eq!(inputs.update(&responses(roots(16 << 10))).unwrap_err().code, -32603);
+    assert!(inputs.is_open());
+    inputs.update(&responses(roots(8 << 10))).unwrap();
+    assert!(memory.held_bytes() > 8 << 10);
+    tasks.complete(key, result("{}", false), at(1));
+    assert_eq!(memory.held_bytes(), 0);
+}
+
+#[test]
 fn waiting_handler_gets_cancelled_when_task_ends() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
-    inquiries.request("one", InputRequest::ListRoots).unwrap();
+    inquiries.request("one", InputRequest::ListRoots, &account()).unwrap();
     tasks.cancel(key, "enough", at(1));
     let answer = poll(inquiries.response_to("one"));
     assert!(matches!(answer, Poll::Ready(Err(ClientRequestError::Cancelled))), "{answer:?}");
@@ -329,7 +364,7 @@ fn failed_input_fails_task_until_handler_ends() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
-    inquiries.request("one", InputRequest::ListRoots).unwrap();
+    inquiries.request("one", InputRequest::ListRoots, &account()).unwrap();
     tasks.update_input_status(key, at(1));
     assert!(tasks.fail(key, Error::internal("no input"), at(2)));
     assert!(matches!(

@@ -130,6 +130,8 @@ pub enum ClientRequestError {
     Timeout,
     /// The client did not declare these capabilities; nothing was sent.
     MissingCapability(ClientCapabilities),
+    /// The request exceeds a limit of the server, such as its memory; nothing was sent.
+    Refused(Error),
 }
 
 impl ClientRequestError {
@@ -157,6 +159,7 @@ impl fmt::Display for ClientRequestError {
             }
             Self::Timeout => formatter.write_str("the client did not respond in time"),
             Self::MissingCapability(_) => formatter.write_str(MISSING_CAPABILITY),
+            Self::Refused(error) => write!(formatter, "the request was not sent: {error}"),
         }
     }
 }
@@ -167,7 +170,9 @@ impl From<ClientRequestError> for HandlerError {
     fn from(error: ClientRequestError) -> Self {
         match error {
             ClientRequestError::Cancelled => Self::Cancelled,
-            ClientRequestError::InvalidResponse(error) => Self::Rpc(error),
+            ClientRequestError::InvalidResponse(error) | ClientRequestError::Refused(error) => {
+                Self::Rpc(error)
+            }
             ClientRequestError::ErrorResponse(_) | ClientRequestError::Timeout => {
                 Self::failed(error)
             }

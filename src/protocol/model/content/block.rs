@@ -8,6 +8,7 @@
 
 use super::annotations::Annotations;
 use super::resource::{MetaObject, ResourceContents, ResourceLink, write_annotations_and_meta};
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::Revision;
 use bytes::Bytes;
@@ -83,6 +84,19 @@ impl Content {
         }
         write_annotations_and_meta(&mut object, annotations, meta, revision);
         object.close();
+    }
+}
+
+impl HeapBytes for Content {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.heap_bytes(),
+            Self::Image { data, mime_type } | Self::Audio { data, mime_type } => {
+                data.heap_bytes() + mime_type.heap_bytes()
+            }
+            Self::ResourceLink(link) => link.heap_bytes(),
+            Self::EmbeddedResource(resource) => resource.heap_bytes(),
+        }
     }
 }
 

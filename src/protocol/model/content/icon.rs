@@ -2,6 +2,7 @@
 //!
 //! MCP schema: `Icon` of 2025-11-25 and 2026-07-28.
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::json::ObjectWriter;
 use std::borrow::Cow;
 
@@ -25,6 +26,12 @@ pub enum IconTheme {
     Light,
     /// Dark background.
     Dark,
+}
+
+impl HeapBytes for Icon {
+    fn heap_bytes(&self) -> usize {
+        self.src.heap_bytes() + self.mime_type.heap_bytes() + self.sizes.heap_bytes()
+    }
 }
 
 impl Icon {

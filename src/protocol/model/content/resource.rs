@@ -5,6 +5,7 @@
 
 use super::annotations::Annotations;
 use super::icon::Icon;
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::revision::Revision;
 use bytes::Bytes;
@@ -110,6 +111,25 @@ impl ResourceLink {
         if revision.dialect().icons && !self.icons.is_empty() {
             Icon::write_all(&self.icons, object.key("icons"));
         }
+    }
+}
+
+impl HeapBytes for ResourceContents {
+    fn heap_bytes(&self) -> usize {
+        let body = match &self.body {
+            ResourceBody::Text(text) => text.heap_bytes(),
+            ResourceBody::Blob(bytes) => bytes.heap_bytes(),
+        };
+        self.uri.heap_bytes() + self.mime_type.heap_bytes() + body + self.meta.heap_bytes()
+    }
+}
+
+impl HeapBytes for ResourceLink {
+    fn heap_bytes(&self) -> usize {
+        let Self { uri, name, title, description, mime_type, size_bytes: _, icons } = self;
+        let optional = [title, description, mime_type].map(Option::heap_bytes);
+        let required = uri.heap_bytes() + name.heap_bytes() + icons.heap_bytes();
+        required + optional.iter().sum::<usize>()
     }
 }
 

@@ -3,6 +3,7 @@
 //! MCP `client/elicitation` (2025-06-18 and later); schema: `ElicitRequest`, `ElicitResult`.
 
 use super::form::Form;
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::revision::Revision;
@@ -90,6 +91,15 @@ impl ElicitRequest {
         }
     }
 
+    /// Discards what reading the result does not need.
+    pub(super) fn discard_texts(&mut self) {
+        self.message = String::new();
+        match &mut self.mode {
+            ElicitMode::Form(form) => form.discard_texts(),
+            ElicitMode::Url { url, .. } => *url = String::new(),
+        }
+    }
+
     /// Reads the result.
     pub(super) fn read(&self, result: &Map<String, Value>) -> Result<ElicitResult, Error> {
         let action = match result.get("action").and_then(Value::as_str) {
@@ -108,6 +118,16 @@ impl ElicitRequest {
             ElicitMode::Form(_) | ElicitMode::Url { .. } => Map::new(),
         };
         Ok(ElicitResult { action, content })
+    }
+}
+
+impl HeapBytes for ElicitRequest {
+    fn heap_bytes(&self) -> usize {
+        let mode = match &self.mode {
+            ElicitMode::Form(form) => form.heap_bytes(),
+            ElicitMode::Url { url, id } => url.heap_bytes() + id.heap_bytes(),
+        };
+        self.message.heap_bytes() + mode
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! MCP schema: `PrimitiveSchemaDefinition` from 2025-06-18 on; `client/elicitation`.
 
+use crate::base::heap_bytes::HeapBytes;
 use serde_json::Value;
 
 /// A field of a [`super::Form`].
@@ -245,9 +246,41 @@ impl Field {
         self
     }
 
+    /// Discards what only the user sees.
+    pub(super) fn discard_texts(&mut self) {
+        (self.title, self.description, self.default) = (None, None, None);
+        if let FieldType::SingleSelect { options, .. } | FieldType::MultiSelect { options, .. } =
+            &mut self.field_type
+        {
+            for option in options {
+                option.title = None;
+            }
+        }
+    }
+
     pub(super) fn new(name: impl Into<String>, field_type: FieldType) -> Self {
         let name = name.into();
         Self { name, title: None, description: None, default: None, is_required: false, field_type }
+    }
+}
+
+impl HeapBytes for Field {
+    fn heap_bytes(&self) -> usize {
+        let options = match &self.field_type {
+            FieldType::Text { .. } | FieldType::Number { .. } | FieldType::Boolean => 0,
+            FieldType::SingleSelect { options, .. } | FieldType::MultiSelect { options, .. } => {
+                options.heap_bytes()
+            }
+        };
+        let texts =
+            self.name.heap_bytes() + self.title.heap_bytes() + self.description.heap_bytes();
+        texts + self.default.heap_bytes() + options
+    }
+}
+
+impl HeapBytes for SelectOption {
+    fn heap_bytes(&self) -> usize {
+        self.value.heap_bytes() + self.title.heap_bytes()
     }
 }
 

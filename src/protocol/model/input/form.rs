@@ -7,6 +7,7 @@
 //! `client/elicitation`, "Requested Schema".
 
 use super::field::Field;
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::Error;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::revision::Revision;
@@ -59,6 +60,11 @@ impl Form {
         object.close();
     }
 
+    /// Discards what [`Form::read`] does not need.
+    pub(super) fn discard_texts(&mut self) {
+        self.fields.iter_mut().for_each(Field::discard_texts);
+    }
+
     /// Validates the submitted content; members that are not fields of the form are dropped.
     pub(super) fn read(&self, content: Option<&Value>) -> Result<Map<String, Value>, Error> {
         let empty = Map::new();
@@ -84,5 +90,11 @@ impl Form {
             }
         }
         Ok(read)
+    }
+}
+
+impl HeapBytes for Form {
+    fn heap_bytes(&self) -> usize {
+        self.fields.heap_bytes()
     }
 }

@@ -36,6 +36,7 @@ pub use sampling::{
 pub use sampling_content::SamplingMessageContentBlock;
 
 use super::implementation::suffix_meta;
+use crate::base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::json::ObjectWriter;
@@ -136,6 +137,15 @@ impl InputRequest {
         }
     }
 
+    /// Discards what [`InputRequest::read_response`] does not need, after the request was written.
+    pub(crate) fn discard_texts(&mut self) {
+        match self {
+            Self::Elicit(elicitation) => elicitation.discard_texts(),
+            Self::CreateMessage(sampling) => **sampling = CreateMessageRequest::default(),
+            Self::ListRoots => {}
+        }
+    }
+
     fn write_members(&self, object: &mut ObjectWriter<'_>, revision: Revision, id: Id<'_>) {
         match self {
             Self::Elicit(elicitation) => {
@@ -143,6 +153,28 @@ impl InputRequest {
             }
             Self::CreateMessage(sampling) => sampling.write(object, revision),
             Self::ListRoots => {}
+        }
+    }
+}
+
+impl HeapBytes for InputRequest {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Elicit(elicitation) => elicitation.heap_bytes(),
+            Self::CreateMessage(sampling) => {
+                ALLOCATION_BYTES + size_of::<CreateMessageRequest>() + sampling.heap_bytes()
+            }
+            Self::ListRoots => 0,
+        }
+    }
+}
+
+impl HeapBytes for InputResponse {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Elicit(ElicitResult { action: _, content }) => content.heap_bytes(),
+            Self::CreateMessage(message) => message.heap_bytes(),
+            Self::ListRoots(roots) => roots.heap_bytes(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! MCP schema: `CreateMessageResult` and `ListRootsResult` of each revision.
 
 use super::sampling_content::SamplingMessageContentBlock;
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::Error;
 use crate::protocol::model::content::{Content, Role};
 use base64::Engine;
@@ -46,6 +47,12 @@ impl CreateMessageResult {
     }
 }
 
+impl HeapBytes for CreateMessageResult {
+    fn heap_bytes(&self) -> usize {
+        self.content.heap_bytes() + self.model.heap_bytes() + self.stop_reason.heap_bytes()
+    }
+}
+
 /// A root of the client: a directory or file that servers may use.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Root {
@@ -65,6 +72,12 @@ impl Root {
             Ok(Self { uri: text(root, "uri")?, name: text_if(root, "name")? })
         };
         roots.iter().map(read).collect()
+    }
+}
+
+impl HeapBytes for Root {
+    fn heap_bytes(&self) -> usize {
+        self.uri.heap_bytes() + self.name.heap_bytes()
     }
 }
 

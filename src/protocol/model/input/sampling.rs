@@ -4,6 +4,7 @@
 //! `CreateMessageRequest`, `CreateMessageResult`.
 
 use super::sampling_content::SamplingMessageContentBlock;
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::model::content::{MetaObject, Role};
 use crate::protocol::revision::Revision;
@@ -225,6 +226,29 @@ impl CreateMessageRequest {
             }
         }
         out.push(b']');
+    }
+}
+
+impl HeapBytes for CreateMessageRequest {
+    fn heap_bytes(&self) -> usize {
+        let Self { messages, system_prompt, stop_sequences, model_preferences, .. } = self;
+        let texts =
+            messages.heap_bytes() + system_prompt.heap_bytes() + stop_sequences.heap_bytes();
+        let hints = model_preferences.as_ref().map_or(0, |it| it.hints.heap_bytes());
+        texts + hints + self.metadata.heap_bytes() + self.tools.heap_bytes()
+    }
+}
+
+impl HeapBytes for SamplingMessage {
+    fn heap_bytes(&self) -> usize {
+        self.content.heap_bytes()
+    }
+}
+
+impl HeapBytes for SamplingTool {
+    fn heap_bytes(&self) -> usize {
+        let Self { name, description, input_schema } = self;
+        name.heap_bytes() + description.heap_bytes() + input_schema.heap_bytes()
     }
 }
 

@@ -6,6 +6,7 @@
 //! MCP schema: `SamplingMessageContentBlock` of 2025-11-25 and later, and the unions of the same
 //! members before.
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::model::content::{Content, ResourceBody, write_text};
 use crate::protocol::revision::Revision;
@@ -94,6 +95,20 @@ impl SamplingMessageContentBlock {
             Self::ToolResult { content, .. } => {
                 let count = content.len();
                 write_text_block(out, format_args!("[tool result: {count} content blocks]"));
+            }
+        }
+    }
+}
+
+impl HeapBytes for SamplingMessageContentBlock {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Content(content) => content.heap_bytes(),
+            Self::ToolUse { id, name, input } => {
+                id.heap_bytes() + name.heap_bytes() + input.heap_bytes()
+            }
+            Self::ToolResult { tool_use_id, content, is_error: _ } => {
+                tool_use_id.heap_bytes() + content.heap_bytes()
             }
         }
     }

@@ -1,0 +1,187 @@
+//! What the handlers of a shard hold: the arguments of calls and tasks until their handlers end,
+//! the requests to their clients while they are open, and the responses that tasks store.
+//!
+//! Invariants: all of it takes a quarter of the memory limit at most, because it is freed only when
+//! handlers end; a call whose peer, and a request whose handler, holds less than its share is
+//! admitted nevertheless.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::memory::{MemoryLimit, short_of_memory};
+use crate::engine::mesh::SharedCounter;
+use crate::protocol::error::Error;
+
+/// The memory of the handlers of a shard.
+#[derive(Debug)]
+pub(in crate::server) struct HandlerMemory {
+    limit: Cell<MemoryLimit>,
+    /// Blocking handlers release their arguments on other threads.
+    held: Arc<SharedCounter>,
+    /// Number of refused charges.
+    refused: Cell<u64>,
+}
+
+/// A part of the memory of the handlers, released when it is dropped.
+#[derive(Debug)]
+pub(in crate::server) struct HandlerCharge {
+    held: Arc<SharedCounter>,
+    bytes: usize,
+}
+
+/// The account of one handler for its requests to the client.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct RequestAccount {
+    memory: Rc<HandlerMemory>,
+    /// The sum of its charges.
+    held: Rc<Cell<usize>>,
+}
+
+/// The charge for one request to the client, or for the response to it.
+#[derive(Debug)]
+pub(in crate::server) struct RequestCharge {
+    account: RequestAccount,
+    charge: HandlerCharge,
+}
+
+impl HandlerMemory {
+    pub(in crate::server) fn new(limit: MemoryLimit) -> Self {
+        Self { limit: Cell::new(limit), held: Arc::default(), refused: Cell::new(0) }
+    }
+
+    /// Returns the limit of the shard.
+    #[inline]
+    pub(in crate::server) const fn limit(&self) -> MemoryLimit {
+        self.limit.get()
+    }
+
+    pub(in crate::server) fn set_limit(&self, limit: MemoryLimit) {
+        self.limit.set(limit);
+    }
+
+    /// Returns the bytes held by all handlers.
+    #[inline]
+    pub(in crate::server) fn held_bytes(&self) -> usize {
+        self.held.count()
+    }
+
+    /// Returns the number of refused charges.
+    pub(in crate::server) const fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
+    /// Charges `bytes` to an owner that holds `owner_bytes` besides.
+    ///
+    /// # Errors
+    ///
+    /// The server is short of memory, and the owner holds more than its share.
+    pub(in crate::server) fn charge(
+        &self,
+        bytes: usize,
+        owner_bytes: impl FnOnce() -> usize,
+    ) -> Result<HandlerCharge, Error> {
+        let limit = self.limit();
+        let is_free = self.held_bytes().saturating_add(bytes) <= limit.handlers();
+        if !is_free && owner_bytes().saturating_add(bytes) > limit.share() {
+            self.refused.set(self.refused.get() + 1);
+            return Err(short_of_memory());
+        }
+        self.held.adjust(0, bytes);
+        Ok(HandlerCharge { held: Arc::clone(&self.held), bytes })
+    }
+}
+
+impl HandlerCharge {
+    pub(in crate::server) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for HandlerCharge {
+    fn drop(&mut self) {
+        self.held.adjust(self.bytes, 0);
+    }
+}
+
+impl RequestAccount {
+    pub(in crate::server) fn new(memory: &Rc<HandlerMemory>) -> Self {
+        Self { memory: Rc::clone(memory), held: Rc::default() }
+    }
+
+    /// Charges `bytes` to the handler.
+    ///
+    /// # Errors
+    ///
+    /// The server is short of memory, and the requests of the handler hold more than its share.
+    pub(in crate::server) fn charge(&self, bytes: usize) -> Result<RequestCharge, Error> {
+        let charge = self.memory.charge(bytes, || self.held.get())?;
+        self.held.set(self.held.get() + bytes);
+        Ok(RequestCharge { account: self.clone(), charge })
+    }
+}
+
+impl RequestCharge {
+    /// Returns the account that it belongs to.
+    pub(in crate::server) const fn account(&self) -> &RequestAccount {
+        &self.account
+    }
+
+    pub(in crate::server) const fn bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    /// Releases all but `bytes`, if it is for more.
+    pub(in crate::server) fn shrink(&mut self, bytes: usize) {
+        let HandlerCharge { held, bytes: charged } = &mut self.charge;
+        if bytes < *charged {
+            held.adjust(*charged, bytes);
+            self.account.held.set(self.account.held.get() - (*charged - bytes));
+            *charged = bytes;
+        }
+    }
+}
+
+impl Drop for RequestCharge {
+    fn drop(&mut self) {
+        self.account.held.set(self.account.held.get() - self.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A share of 100 bytes, 400 for all handlers.
+    const LIMIT: MemoryLimit = MemoryLimit::new(1600);
+
+    #[test]
+    fn calls_below_their_share_are_admitted() {
+        let memory = HandlerMemory::new(LIMIT);
+        let large = memory.charge(400, || 0).unwrap();
+        assert_eq!(memory.charge(101, || 0).unwrap_err().code, -32603);
+        assert!(memory.charge(60, || 41).is_err());
+        let small = memory.charge(60, || 40).unwrap();
+        assert_eq!((memory.held_bytes(), small.bytes(), memory.refused()), (460, 60, 2));
+        drop((large, small));
+        assert_eq!(memory.held_bytes(), 0);
+        assert!(memory.charge(400, || 400).is_ok());
+    }
+
+    #[test]
+    fn requests_of_a_handler_share_one_account() {
+        let memory = Rc::new(HandlerMemory::new(LIMIT));
+        let (one, other) = (RequestAccount::new(&memory), RequestAccount::new(&memory));
+        let mut large = one.charge(400).unwrap();
+        assert!(one.charge(1).is_err());
+        let small = other.charge(60).unwrap();
+        assert!(other.charge(41).is_err());
+        assert!(other.charge(40).is_ok());
+        large.shrink(30);
+        large.shrink(50);
+        assert_eq!((memory.held_bytes(), large.bytes()), (90, 30));
+        assert!(large.account().charge(310).is_ok());
+        drop((large, small));
+        assert_eq!((memory.held_bytes(), one.held.get(), other.held.get()), (0, 0, 0));
+    }
+}
