@@ -23,7 +23,9 @@ use crate::server::outbox::Outbox;
 use crate::server::shard_message::{
     self, BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
-use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
+use crate::service::{
+    BlockingContext, BlockingWork, ClientInfo, HandlerError, LocalWork, RequestContext,
+};
 
 /// A handler to start.
 pub(super) struct NewHandler<W> {
@@ -84,7 +86,7 @@ impl Handlers {
     }
 
     /// Starts a blocking handler: a closure on the thread pool. `alive` lives until it is
-    /// cancelled.
+    /// cancelled; a handler that is cancelled before a thread takes it does not run.
     pub(super) fn start_blocking(
         &self,
         NewHandler { work, charge }: NewHandler<BlockingWork>,
@@ -95,6 +97,10 @@ impl Handlers {
         let (sender, shard) = (self.sender.clone(), self.shard);
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
         let job = Box::new(move || {
+            // Cancelled while it waited for a thread: the handler does not run.
+            let is_cancelled = alive.strong_count() == 0;
+            let work =
+                move |ctx| if is_cancelled { Err(HandlerError::Cancelled) } else { work(ctx) };
             let handle = |call_id: CallId| {
                 let sender = sender.clone();
                 BlockingHandle { sender, shard, call_id, alive, client, log_filter, catalog }
