@@ -17,6 +17,8 @@ pub enum ErrorKind {
     TooManyRequests,
     /// Too many connections to the server (code 1001).
     ConnectionLimit,
+    /// The server shuts down and serves no new connections (code 1001).
+    Draining,
     /// A handler panicked; clients see the same code as [`ErrorKind::Internal`].
     HandlerPanicked,
     /// An HTTP header is missing or disagrees with the body (MCP 2026-07-28, `basic/transports`).
@@ -66,7 +68,7 @@ impl ErrorKind {
         let (code, http_modern, http_legacy) = match self {
             Self::Application(code) => (code, 200, 200),
             Self::TooManyRequests => (-32603, 503, 503),
-            Self::ConnectionLimit => (1001, 503, 503),
+            Self::ConnectionLimit | Self::Draining => (1001, 503, 503),
             Self::HeaderMismatch => (-32020, 400, 400),
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
             Self::InvalidParams => (-32602, 400, 200),
@@ -141,6 +143,11 @@ impl Error {
             "too many connections from this address (limit address_share_percent of \
              connections_max); close some or retry later",
         )
+    }
+
+    /// The server shuts down and serves no new connections.
+    pub fn draining() -> Self {
+        Self::new(ErrorKind::Draining, "the server is shutting down; connect again later")
     }
 
     /// A handler panicked. The panic message is not sent.

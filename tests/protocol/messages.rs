@@ -157,6 +157,7 @@ fn error_response_fits_every_revision() {
         Error::application(7, "a \"quoted\" word"),
         Error::too_many_requests(1024),
         Error::connection_limit(),
+        Error::draining(),
         Error::internal("x"),
         Error::invalid_params("x").with_data(r#"{"uri":"file:///x"}"#),
         Error::invalid_request("x"),

@@ -218,3 +218,20 @@ pub(in crate::server) const fn count_close(reason: CloseReason, outbox: &mut Out
         CloseReason::Refused => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_own_error() {
+        let mut outbox = Outbox::default();
+        let limit = count_refusal(RefusalReason::ConnectionLimit, &mut outbox);
+        let draining = count_refusal(RefusalReason::Draining, &mut outbox);
+        assert!(limit.message.starts_with("connection limit of the server reached"));
+        assert!(draining.message.starts_with("the server is shutting down"));
+        let counters = &outbox.counters;
+        let refused = (counters.connections.refused_limit, counters.connections.refused_draining);
+        assert_eq!((refused, counters.errors.count_of(1001)), ((1, 1), 2));
+    }
+}

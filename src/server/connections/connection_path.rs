@@ -88,7 +88,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
     fn reject(&mut self, key: Key, reason: RefusalReason) {
         let error = match reason {
             RefusalReason::AddressShare => Error::address_connection_limit(),
-            RefusalReason::ConnectionLimit | RefusalReason::Draining => Error::connection_limit(),
+            RefusalReason::ConnectionLimit => Error::connection_limit(),
+            RefusalReason::Draining => Error::draining(),
         };
         self.outbox.count_error(&error);
         if self.transports.connections.table.codec(key) == Codec::Http {
