@@ -267,6 +267,19 @@ impl DeferredWork {
         }
     }
 
+    /// Cancels every call of a peer; each gets `error`.
+    pub(super) fn fail_calls(
+        &mut self,
+        in_flight: &RequestsInFlight,
+        error: &Error,
+        outbox: &mut Outbox,
+    ) {
+        for call_id in in_flight.calls() {
+            let result = CallResult::Cancelled(error.clone());
+            self.calls.complete_call(call_id, result, &mut self.client_requests, outbox);
+        }
+    }
+
     /// Cancels every call of a connection that has closed.
     pub(super) fn abandon_calls(&mut self, in_flight: &mut RequestsInFlight, outbox: &mut Outbox) {
         for call_id in in_flight.drain_calls() {

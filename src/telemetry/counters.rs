@@ -38,6 +38,9 @@ group! {
         refused_draining,
         /// Accepts that failed in the kernel: no slot, no memory, or reset before the accept.
         accept_failed,
+        /// Connections whose calls were cancelled at the end of their input because too many others
+        /// waited for theirs (`tcp.half_close_timeout`).
+        refused_half_closed,
         /// Connections closed, for any reason; also counted in one of the fields below.
         closed,
         /// Closed by the peer, in order.

@@ -54,6 +54,16 @@ pub enum Event<'a> {
         /// The path, the problem and what to do.
         warning: &'a str,
     },
+    /// The calls of a connection were cancelled at the end of its input, because too many others
+    /// waited for theirs.
+    HalfCloseRefused {
+        /// Shard of the connection.
+        shard: u16,
+        /// Connections that may wait.
+        waiting_max: usize,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
     /// A line was not valid UTF-8 and was skipped.
     InvalidUtf8Skipped {
         /// Shard of the connection.
@@ -179,6 +189,11 @@ impl Event<'_> {
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            Self::HalfCloseRefused { shard, waiting_max, peer } => {
+                let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));
+                let what = "calls cancelled: too many half-closed connections";
+                warn!(shard, waiting_max, limit, peer, suppressed, "{what}");
             }
             #[cfg(feature = "cli")]
             Self::CountersSnapshot { counters } => tracing::debug!(%counters, "counters"),

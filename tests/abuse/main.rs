@@ -7,6 +7,7 @@
 // They connect from several addresses of 127.0.0.0/8.
 #[cfg(target_os = "linux")]
 mod connections;
+mod half_close;
 mod honest_clients;
 mod memory;
 mod open_requests;

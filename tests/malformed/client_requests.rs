@@ -8,7 +8,7 @@ use corelane_test_support::messages::{
     LEGACY, LEGACY_REVISIONS, call, cancelled, echo, endless, expect_error, join_lines,
     notification, request, result_text,
 };
-use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
+use corelane_test_support::{LineClient, TIMEOUT, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
 use crate::interactive_catalog;
@@ -365,19 +365,35 @@ fn disconnect_cancels_open_client_requests() {
             if round % 2 == 0 {
                 client.reset();
             } else {
-                // After a half-close no response can arrive, so the call ends.
                 client.shutdown_write();
                 assert_eq!(
                     receive_checked(&mut client, LEGACY)["method"],
                     "notifications/cancelled"
                 );
-                assert!(client.receive()["result"]["isError"] == true);
                 client.expect_end();
             }
         }
         let counters = server.close();
         assert_eq!(counters.client_requests.sent, 10, "{counters}");
         assert_eq!(counters.client_requests.cancelled, 10, "{counters}");
+    });
+}
+
+#[test]
+fn half_close_fails_open_client_requests() {
+    over_each_ring(tcp_options(), |mut options| {
+        options.tcp.half_close_timeout = TIMEOUT;
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
+        let mut client = connect_capable(&server, LEGACY);
+        client.send(ask_name(1));
+        receive_client_request(&mut client, "elicitation/create");
+        // No response can arrive any more, so the call ends before the timeout.
+        client.shutdown_write();
+        assert_eq!(receive_checked(&mut client, LEGACY)["method"], "notifications/cancelled");
+        assert_eq!(client.receive()["result"]["isError"], true);
+        client.expect_end();
+        drop(client);
+        server.close();
     });
 }
 

@@ -7,8 +7,6 @@ use corelane_test_support::messages::{
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use rustix::process::{Resource, getrlimit};
 
-use crate::connection_limit::connect_accepted;
-
 /// Connections in total.
 const CONNECTIONS: usize = 10_000;
 
@@ -62,7 +60,7 @@ fn ten_thousand_short_connections_free_all_slots() {
         }
         // Fills the limit: every slot is free again.
         let mut clients: Vec<LineClient> =
-            (1..connections_per_round()).map(|_| connect_accepted(&server)).collect();
+            (1..connections_per_round()).map(|_| server.connect_accepted()).collect();
         clients.iter_mut().for_each(LineClient::ping);
         expect_error(&server.connect_tcp().receive(), 1001, None);
         drop((clients, other));

@@ -4,20 +4,6 @@ use corelane_test_support::messages::{LEGACY, echo, expect_error, result_text};
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::Value;
 
-/// Opens connections until one is accepted: a slot is freed shortly after its former peer has seen
-/// the end of its connection.
-pub(crate) fn connect_accepted(server: &TestServer) -> LineClient {
-    for _ in 0..10_000 {
-        let mut client = server.connect_tcp();
-        client.send(r#"{"jsonrpc":"2.0","id":"in?","method":"ping"}"#);
-        match client.receive_line_or_reset() {
-            Some(line) if !line.contains("1001") => return client,
-            _ => {}
-        }
-    }
-    panic!("no connection slot was freed");
-}
-
 #[test]
 fn connection_over_limit_gets_error_and_closes() {
     over_each_ring(tcp_options(), |mut options| {
@@ -69,7 +55,7 @@ fn freed_connection_slot_is_reusable() {
         let server = TestServer::start(options);
         let mut stays = server.connect_initialized(LEGACY);
         for _ in 0..50 {
-            let mut client = connect_accepted(&server);
+            let mut client = server.connect_accepted();
             client.handshake(LEGACY);
             assert_eq!(result_text(&client.exchange(echo(1, "in"))), "in");
             expect_error(&server.connect_tcp().receive(), 1001, None);
@@ -92,7 +78,7 @@ fn connection_limit_spans_all_shards() {
             expect_error(&server.connect_tcp().receive(), 1001, None);
         }
         drop(served);
-        let mut again: Vec<LineClient> = (0..8).map(|_| connect_accepted(&server)).collect();
+        let mut again: Vec<LineClient> = (0..8).map(|_| server.connect_accepted()).collect();
         again.iter_mut().for_each(LineClient::ping);
         drop(again);
         server.close();

@@ -107,7 +107,7 @@ fn unread_responses_do_not_suspend_idle_timeout() {
         client.handshake(LEGACY);
         client.send(echo(1, &"x".repeat(64 << 10)));
         // Its slot is freed although the peer neither reads nor closes.
-        drop(crate::connection_limit::connect_accepted(&server));
+        drop(server.connect_accepted());
         drop(client);
         let counters = server.close();
         assert!(counters.connections.closed_idle_timeout >= 1, "{counters}");

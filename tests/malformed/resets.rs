@@ -4,8 +4,6 @@ use corelane_test_support::messages::{LEGACY, call, echo, endless, join_lines, r
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
 
-use crate::connection_limit::connect_accepted;
-
 #[test]
 fn reset_inside_message_spares_other_connections() {
     over_each_ring(tcp_options(), |mut options| {
@@ -14,7 +12,7 @@ fn reset_inside_message_spares_other_connections() {
         let mut other = server.connect_initialized(LEGACY);
         let text = echo(1, &"long ".repeat(1000)).to_string();
         for cut in [1, 10, 100, 1000, 4096, text.len()] {
-            let mut client = connect_accepted(&server);
+            let mut client = server.connect_accepted();
             client.handshake(LEGACY);
             client.send_bytes(&text.as_bytes()[..cut]);
             other.ping();
@@ -22,7 +20,7 @@ fn reset_inside_message_spares_other_connections() {
             assert_eq!(result_text(&other.exchange(echo(2, "unaffected"))), "unaffected");
         }
         // Every connection slot is free again.
-        let mut again = [connect_accepted(&server), connect_accepted(&server)];
+        let mut again = [server.connect_accepted(), server.connect_accepted()];
         again.iter_mut().for_each(LineClient::ping);
         drop((again, other));
         let counters = server.close();

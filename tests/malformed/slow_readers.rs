@@ -88,7 +88,7 @@ fn closed_slow_reader_frees_its_connection_slot() {
         let message = "x".repeat(MESSAGE_BYTES);
         let requests = join_lines((0..RESPONSES).map(|id| echo(id, &message)));
         for resets in [true, false] {
-            let mut client = crate::connection_limit::connect_accepted(&server);
+            let mut client = server.connect_accepted();
             client.handshake(LEGACY);
             write_until_blocked(client.socket(), requests.as_bytes());
             if resets {
@@ -97,7 +97,7 @@ fn closed_slow_reader_frees_its_connection_slot() {
                 drop(client);
             }
         }
-        drop(crate::connection_limit::connect_accepted(&server));
+        drop(server.connect_accepted());
         let counters = server.close();
         assert!(counters.traffic.read_pauses > 0, "{counters}");
     });
@@ -134,7 +134,8 @@ fn call_over_in_flight_limit_is_rejected() {
 
 #[test]
 fn unread_progress_is_dropped_but_response_is_not() {
-    over_each_ring(tcp_options(), |options| {
+    over_each_ring(tcp_options(), |mut options| {
+        options.tcp.half_close_timeout = TIMEOUT;
         let server = TestServer::start(with_small_buffers(options));
         let mut client = LineClient::connect_with_buffers(server.address(), 16 << 10);
         client.handshake(LEGACY);

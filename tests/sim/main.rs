@@ -38,7 +38,7 @@ fn calm_server_answers_each_request_once_in_order() {
 
 #[test]
 fn drained_server_answers_what_it_has_read() {
-    run_scenarios(ScenarioKind::Drained, 0..80);
+    run_scenarios(ScenarioKind::Drained, 0..160);
 }
 
 #[test]

@@ -54,6 +54,12 @@ totals! {
     connections_refused,
     /// Those among them whose address had its share.
     connections_refused_by_address,
+    /// Connections refused because the server drained.
+    connections_refused_draining,
+    /// Calls that got no response because their client had ended its input.
+    half_close_cancellations,
+    /// Calls that got an error because their client had ended its input.
+    half_close_errors,
     /// Messages refused for their length.
     messages_too_large,
     /// Connections closed because memory ran out.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane_test_support::over_each_ring;
+use corelane_test_support::{TIMEOUT, over_each_ring};
 use serde_json::json;
 
 use crate::task_client::RELATED_TASK;
@@ -124,12 +124,13 @@ fn elicitation_during_drain_fails_pending_result() {
 
 #[test]
 fn half_close_fails_open_elicitation() {
-    over_each_ring(options(), |options| {
+    over_each_ring(options(), |mut options| {
+        options.tcp.half_close_timeout = TIMEOUT;
         let server = start_server(options);
         let mut client = TaskClient::connect_core(&server);
         let id = client.start_task("confirm");
         client.wait_for_message("elicitation/create");
-        // This response is pending until the task ends, so the connection stays open.
+        // This response is pending until the task ends, so the connection waits for it.
         let waiting = client.send_request("tasks/result", json!({"taskId": id}));
         client.shutdown_write();
         let result = client.read_response(waiting, "tasks/result");
@@ -145,8 +146,24 @@ fn half_close_fails_open_elicitation() {
 }
 
 #[test]
-fn half_close_prevents_new_elicitation() {
+fn half_close_ends_pending_result_without_response() {
     over_each_ring(options(), |options| {
+        let server = start_server(options);
+        let mut client = TaskClient::connect_core(&server);
+        let id = client.start_task("confirm");
+        client.wait_for_message("elicitation/create");
+        client.send_request("tasks/result", json!({"taskId": id}));
+        client.shutdown_write();
+        client.wait_for_eof();
+        let counters = server.close();
+        assert_eq!(counters.requests.cancelled, 1, "{counters}");
+    });
+}
+
+#[test]
+fn half_close_prevents_new_elicitation() {
+    over_each_ring(options(), |mut options| {
+        options.tcp.half_close_timeout = TIMEOUT;
         let server = start_server(options);
         let mut client = TaskClient::connect_core(&server);
         let id = client.start_task("ask_late");

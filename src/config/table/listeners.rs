@@ -67,6 +67,17 @@ pub(super) static TCP: Section = Section {
             field: |options| &mut options.tcp.first_message_timeout,
         },
         Row {
+            key: "tcp.half_close_timeout",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: DAY },
+            description: "Time that calls in flight get after a TCP client has shut down writing \
+                          and still reads, as nc -N does; then they get an error. 0 cancels them \
+                          at once, without a response. An eighth of tcp.connections_max may wait.",
+            cost: "clients that have closed their connection keep it and their calls for that long",
+            source: "RFC 9293, section 3.6",
+            field: |options| &mut options.tcp.half_close_timeout,
+        },
+        Row {
             key: "tcp.keepalive",
             short: None,
             unit: Unit::Switch,

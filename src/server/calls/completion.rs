@@ -25,6 +25,8 @@ pub(in crate::server) enum CallResult {
     InputRequired { state: Result<String, Error>, open: Vec<PendingInput> },
     /// It took longer than this; the handler is cancelled.
     TimedOut(Duration),
+    /// Its connection does not wait for it any longer; the handler is cancelled.
+    Cancelled(Error),
 }
 
 impl CallTable {
@@ -39,8 +41,14 @@ impl CallTable {
         for number in self.take_open_requests(call_id) {
             client_requests.cancel(number, outbox);
         }
-        if let CallResult::TimedOut(after) = result {
-            return self.time_out(call_id, after, outbox);
+        match result {
+            CallResult::TimedOut(after) => return self.time_out(call_id, after, outbox),
+            CallResult::Cancelled(error) => {
+                let is_cancelled = self.cancel_with_error(call_id, error, outbox);
+                outbox.counters.requests.cancelled += u64::from(is_cancelled);
+                return;
+            }
+            _ => {}
         }
         let Some(call) = self.remove(call_id) else { return };
         if matches!(result, CallResult::Handler(Ok(_))) {
@@ -68,20 +76,25 @@ impl CallTable {
                 model::end_response(text);
                 Ok(())
             }
-            CallResult::TimedOut(_) => Ok(()),
+            CallResult::TimedOut(_) | CallResult::Cancelled(_) => Ok(()),
         });
         outbox.counters.requests.tool_errors += u64::from(is_failed);
     }
 
     /// Cancels a call at its deadline and responds with an error.
     fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
-        let Some(call) = self.find_awaited(call_id) else { return };
+        let message = format!("the call took longer than {after:?} and was cancelled");
+        let is_cancelled = self.cancel_with_error(call_id, Error::internal(message), outbox);
+        outbox.counters.requests.timed_out += u64::from(is_cancelled);
+    }
+
+    /// Cancels a call and responds with an error. Returns `false` if no response is awaited.
+    fn cancel_with_error(&mut self, call_id: CallId, error: Error, outbox: &mut Outbox) -> bool {
+        let Some(call) = self.find_awaited(call_id) else { return false };
         let target = (call.reply_to, call.id.clone(), call.revision);
         self.cancel(call_id);
-        outbox.counters.requests.timed_out += 1;
-        outbox.respond(target, |_, _| {
-            Err(Error::internal(format!("the call took longer than {after:?} and was cancelled")))
-        });
+        outbox.respond(target, |_, _| Err(error));
+        true
     }
 
     /// Cancels a call and its open client requests. Returns `false` if it was cancelled before.

@@ -12,6 +12,7 @@ use crate::base::time::Instant;
 use crate::connection::CloseReason;
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
+use crate::protocol::error::Error;
 use crate::server::client_address::ClientAddress;
 use crate::server::connection_count::{ConnectionCount, ConnectionLimit};
 use crate::server::connection_state::ConnectionState;
@@ -203,6 +204,15 @@ const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 2] {
     ]
 }
 
+/// Returns the error that a connection gets that is refused for `reason`.
+pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
+    match reason {
+        RefusalReason::AddressShare => Error::address_connection_limit(),
+        RefusalReason::ConnectionLimit => Error::connection_limit(),
+        RefusalReason::Draining => Error::draining(),
+    }
+}
+
 /// Counts a connection that has closed.
 pub(in crate::server) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
     let connections = &mut outbox.counters.connections;
@@ -225,13 +235,15 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_own_error() {
-        let mut outbox = Outbox::default();
-        let limit = count_refusal(RefusalReason::ConnectionLimit, &mut outbox);
-        let draining = count_refusal(RefusalReason::Draining, &mut outbox);
-        assert!(limit.message.starts_with("connection limit of the server reached"));
-        assert!(draining.message.starts_with("the server is shutting down"));
-        let counters = &outbox.counters;
-        let refused = (counters.connections.refused_limit, counters.connections.refused_draining);
-        assert_eq!((refused, counters.errors.count_of(1001)), ((1, 1), 2));
+        let texts = [
+            (RefusalReason::ConnectionLimit, "connection limit of the server reached"),
+            (RefusalReason::AddressShare, "too many connections from this address"),
+            (RefusalReason::Draining, "the server is shutting down"),
+        ];
+        for (reason, text) in texts {
+            let error = refusal_error(reason);
+            assert!(error.message.starts_with(text), "{error:?}");
+            assert_eq!(error.code, 1001);
+        }
     }
 }

@@ -6,7 +6,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::acceptor::{Refusal, count_close};
+use super::acceptor::{Refusal, count_close, refusal_error};
+use super::half_closed::{HalfClose, half_close_refused, half_close_timeout};
 use super::memory_relief::MemoryRelief;
 use super::peers::Peers;
 use super::request_path::RequestPath;
@@ -15,7 +16,6 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
-use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
 use crate::server::client_address::ClientAddress;
@@ -23,6 +23,7 @@ use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwn
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 
 /// The connections of a shard with the ring that drives them.
@@ -86,11 +87,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
 
     /// Sends the reason to a connection that is not served, and closes it.
     fn reject(&mut self, key: Key, reason: RefusalReason) {
-        let error = match reason {
-            RefusalReason::AddressShare => Error::address_connection_limit(),
-            RefusalReason::ConnectionLimit => Error::connection_limit(),
-            RefusalReason::Draining => Error::draining(),
-        };
+        let error = refusal_error(reason);
         self.outbox.count_error(&error);
         if self.transports.connections.table.codec(key) == Codec::Http {
             self.requests().http().send_closing_error(key, &error);
@@ -224,8 +221,9 @@ impl<R: Ring> ConnectionPath<'_, R> {
         self.finish_input(key);
     }
 
-    /// Handles the end of input: an unterminated last line counts, then the connection closes as
-    /// soon as no response is outstanding.
+    /// Handles the end of input: an unterminated last line counts, then calls in flight are
+    /// cancelled, except those over stdio, and the connection closes as soon as no response is
+    /// outstanding.
     fn finish_input(&mut self, key: Key) {
         if !self.transports.connections.table.is_input_over(key) {
             return;
@@ -242,18 +240,50 @@ impl<R: Ring> ConnectionPath<'_, R> {
             }
             self.transports.connections.pool.put(line.into_buffer());
         }
-        let mut peers = self.peers();
-        if codec == Codec::WebSocket {
+        let connection = self.transports.connections.table.get(key);
+        let transport = connection.map(|connection| connection.state.transport);
+        match transport {
             // Without a close frame: no response can be delivered.
-            peers.cancel_calls(key);
+            Some(Transport::WebSocket) => self.peers().cancel_calls(key),
+            Some(Transport::Tcp) => self.end_calls(key),
+            Some(Transport::Http | Transport::Stdio) | None => {}
         }
+        let mut peers = self.peers();
         peers.cancel_streams(key);
         // Before the connection closes: an idle one closes at once.
         peers.fail_client_requests(PeerId::Connection(key));
         self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
-        let connection = self.transports.connections.table.get(key);
-        if connection.is_some_and(|it| it.state.transport == Transport::Stdio) {
+        if transport == Some(Transport::Stdio) {
             self.outbox.push(Effect::EndInput);
+        }
+    }
+
+    /// Cancels the calls of a TCP connection whose input has ended, unless they may complete for
+    /// `tcp.half_close_timeout`.
+    fn end_calls(&mut self, key: Key) {
+        let Transports { connections, half_closed, acceptor, .. } = &mut *self.transports;
+        let Some(connection) = connections.table.get(key) else { return };
+        let peer = connection.peer;
+        if connection.pending_work.pending_responses == 0 {
+            return;
+        }
+        match half_closed.admit(key, self.now) {
+            HalfClose::Wait => {}
+            HalfClose::Cancel => self.peers().cancel_calls(key),
+            HalfClose::Refuse { waiting_max } => {
+                self.outbox.counters.connections.refused_half_closed += 1;
+                let shard = acceptor.shard().0;
+                acceptor.log(&Event::HalfCloseRefused { shard, waiting_max, peer }, self.now);
+                self.peers().fail_calls(key, &half_close_refused(waiting_max));
+            }
+        }
+    }
+
+    /// Cancels the calls of half-closed connections whose time has passed, with an error.
+    #[inline]
+    pub(in crate::server) fn expire_half_closed(&mut self) {
+        while let Some((key, timeout)) = self.transports.half_closed.pop_expired(self.now) {
+            self.peers().fail_calls(key, &half_close_timeout(timeout));
         }
     }
 
@@ -306,8 +336,12 @@ impl<R: Ring> ConnectionPath<'_, R> {
 
     /// Cleans up after a closed socket.
     pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
-        let Transports { connections, websockets, acceptor, .. } = &mut *self.transports;
+        let Transports { connections, websockets, acceptor, half_closed, .. } =
+            &mut *self.transports;
         let Some(key) = connections.table.key_of(socket) else { return };
+        if connections.table.is_input_over(key) {
+            half_closed.remove(key);
+        }
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
         // Rejected connections were never counted.
         if state.is_counted {

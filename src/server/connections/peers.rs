@@ -9,6 +9,7 @@ use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{Codec, Connection, PendingWork};
+use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
@@ -138,6 +139,13 @@ impl Peers<'_> {
         let Self { transports, dispatcher, outbox, .. } = self;
         let Some(connection) = transports.connections.table.get(key) else { return };
         dispatcher.deferred.time_out_calls(&connection.state.in_flight, timeout, outbox);
+    }
+
+    /// Cancels every call of a connection and responds to it with `error`.
+    pub(in crate::server) fn fail_calls(&mut self, key: Key, error: &Error) {
+        let Self { transports, dispatcher, outbox, .. } = self;
+        let Some(connection) = transports.connections.table.get(key) else { return };
+        dispatcher.deferred.fail_calls(&connection.state.in_flight, error, outbox);
     }
 
     /// Removes the streams of a connection without a response.

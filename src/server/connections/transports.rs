@@ -1,6 +1,7 @@
 //! The connections of a shard and the state of the transports that they carry.
 
 use super::acceptor::Acceptor;
+use super::half_closed::HalfClosed;
 use crate::base::time::Instant;
 use crate::connection::{ConnectionStatistics, Connections};
 use crate::server::connection_state::ConnectionState;
@@ -14,6 +15,7 @@ use crate::telemetry::open_work::OpenWork;
 pub(in crate::server) struct Transports {
     pub(in crate::server) connections: Connections<ConnectionState>,
     pub(in crate::server) acceptor: Acceptor,
+    pub(in crate::server) half_closed: HalfClosed,
     pub(in crate::server) http: HttpFrontend,
     pub(in crate::server) websockets: WebSocketFrontend,
 }
@@ -22,15 +24,19 @@ impl Transports {
     /// Applies new limits. Connections that exceed one already stay open.
     pub(in crate::server) fn set_limits(&mut self, limits: &ShardLimits) {
         self.acceptor.set_limits(limits);
+        self.half_closed.set_limits(limits.half_close);
         self.connections.options = limits.connections;
         self.http.set_limits(limits.http_request, limits.http_timeouts, limits.sessions);
         self.websockets.rules = limits.websocket;
     }
 
-    /// Returns the next deadline of connections, exchanges and sessions.
+    /// Returns the next deadline of connections, their calls, exchanges and sessions.
     pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         let http = self.http.is_active().then(|| self.http.next_deadline()).flatten();
-        [self.connections.deadline(), http].into_iter().flatten().min()
+        [self.connections.deadline(), self.half_closed.next_deadline(), http]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Counts connections, exchanges and sessions.

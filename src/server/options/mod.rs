@@ -57,6 +57,11 @@ pub struct TcpOptions {
     /// Time from accept to the first valid request, after which the connection is closed.
     /// Default 30 s.
     pub first_message_timeout: Duration,
+    /// Time that calls in flight get after their client has ended its input (`shutdown(SHUT_WR)`,
+    /// `nc -N`); then they are cancelled and get an error. Zero cancels them at once, without a
+    /// response. An eighth of `connections_max`, over all shards, may wait at once. Cost: a client
+    /// that has closed its connection keeps its place and its calls for that long. Default 0.
+    pub half_close_timeout: Duration,
     /// `SO_KEEPALIVE`: the kernel detects vanished peers. Cost: one probe every two hours of
     /// silence. Default true.
     pub keepalive: bool,
@@ -361,6 +366,7 @@ impl Default for TcpOptions {
             connections_max: 1024,
             idle_timeout: Duration::from_mins(5),
             first_message_timeout: Duration::from_secs(30),
+            half_close_timeout: Duration::ZERO,
             keepalive: true,
             nodelay: true,
             receive_buffer_bytes: 64 * KIB,

@@ -223,6 +223,7 @@ impl<R: Ring> Driver<R> for Shard {
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
         self.dispatcher.handlers.queue.begin_turn(now);
         self.transports.connections.expire_timers(ring, now);
+        self.path(ring, now).expire_half_closed();
         if self.transports.http.is_active() {
             self.path(ring, now).requests().http().expire();
         }

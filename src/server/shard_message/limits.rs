@@ -19,6 +19,7 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) address_share: AddressShare,
     pub(in crate::server) connections_max: usize,
     pub(in crate::server) http_connections_max: usize,
+    pub(in crate::server) half_close: HalfCloseLimits,
     /// Limits of one HTTP request.
     pub(in crate::server) http_request: RequestLimits,
     pub(in crate::server) http_timeouts: HttpTimeouts,
@@ -32,6 +33,15 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) drain_timeout: Duration,
     pub(in crate::server) tasks: TaskLimits,
     pub(in crate::server) subscriptions: SubscriptionLimits,
+}
+
+/// Limits of TCP connections whose client has ended its input while calls are in flight.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct HalfCloseLimits {
+    /// Time of the calls; zero cancels them at once.
+    pub(in crate::server) timeout: Duration,
+    /// Connections that may wait for their calls, over all shards.
+    pub(in crate::server) waiting_max: usize,
 }
 
 /// Limits of the tasks of a shard.

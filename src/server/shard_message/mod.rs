@@ -14,7 +14,8 @@ pub use self::broadcast::Busy;
 pub(super) use self::handler_message::{LogMessage, Progress, Requester, UpdateResult};
 pub(super) use self::http_message::{ExchangeAddress, HttpMessage, HttpOutput, SessionOp};
 pub(super) use self::limits::{
-    EventLogLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits, TaskLimits,
+    EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits,
+    TaskLimits,
 };
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::subscriptions::CatalogLists;

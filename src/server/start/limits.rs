@@ -6,9 +6,10 @@ use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
 use crate::server::client_address::AddressShare;
 use crate::server::connections::REJECTED_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
-use crate::server::options::{HttpOptions, Options, WebSocketOptions};
+use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
 use crate::server::shard_message::{
-    EventLogLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits, TaskLimits,
+    EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits,
+    TaskLimits,
 };
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
@@ -27,6 +28,9 @@ const LINGERING_STREAMS_MAX: usize = 4_096;
 /// Connections beyond the limits that may be open on each shard: rejected ones that receive an
 /// error response, and as many that are about to be closed without one.
 const SPARE_CONNECTIONS: u32 = 2 * REJECTED_CONNECTIONS_MAX;
+
+/// Part of the TCP connections that may wait for their calls after the end of their input.
+const HALF_CLOSED_PART: usize = 8;
 
 /// Connections that may be open at once, those being rejected included.
 pub(in crate::server) fn connections_max(options: &Options) -> u32 {
@@ -53,6 +57,7 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         address_share: AddressShare::new(options.limits.address_share_percent),
         connections_max: options.tcp.connections_max as usize,
         http_connections_max: options.http.connections_max as usize,
+        half_close: half_close_limits(&options.tcp),
         http_request: options.request_limits(),
         http_timeouts: http_timeouts(&options.http),
         websocket: MessageRules::from_options(options),
@@ -94,6 +99,13 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
             held_bytes_max: (options.limits.subscription_bytes_max / shards.max(1))
                 .min(stored_bytes_max),
         },
+    }
+}
+
+fn half_close_limits(options: &TcpOptions) -> HalfCloseLimits {
+    HalfCloseLimits {
+        timeout: options.half_close_timeout,
+        waiting_max: (options.connections_max as usize / HALF_CLOSED_PART).max(1),
     }
 }
 

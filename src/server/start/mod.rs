@@ -39,7 +39,7 @@ use super::shard_message::Broadcast;
 use crate::connection::listener::{self, ListenerOptions};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::entropy::Entropy;
-use crate::engine::mesh::{ReplayFilter, build_mesh};
+use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use crate::engine::placement::Placement;
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::service::{Catalog, CatalogError};
@@ -288,6 +288,7 @@ impl Server {
         let guard = self.origin_guard().map_err(io::Error::other)?;
         let (tcp_connections, http_connections) =
             (Arc::<ConnectionCount>::default(), Arc::<ConnectionCount>::default());
+        let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
         let blocking = Arc::new(blocking);
@@ -311,6 +312,7 @@ impl Server {
             origin_guard: guard.clone(),
             tcp_connections: Arc::clone(&tcp_connections),
             http_connections: Arc::clone(&http_connections),
+            half_closed: Arc::clone(&half_closed),
             gauges: gauges.clone(),
             blocking_pool: Arc::clone(&blocking),
             update_executor: update_executor.clone(),

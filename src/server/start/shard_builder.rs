@@ -13,7 +13,7 @@ use crate::connection::{Codec, Connections, SocketPair};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::entropy::Entropy;
 use crate::engine::executor::Executor;
-use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId};
+use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
 use crate::engine::ring::{Listener, Ring, Socket};
 use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
@@ -25,7 +25,7 @@ use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_count::ConnectionCount;
 use crate::server::connection_state::ConnectionState;
-use crate::server::connections::{Acceptor, Broadcaster, ListenerEntry, Transports};
+use crate::server::connections::{Acceptor, Broadcaster, HalfClosed, ListenerEntry, Transports};
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handler_memory::HandlerMemory;
@@ -62,6 +62,8 @@ pub struct ShardBuilder {
     pub(in crate::server) sender: Sender<ShardMessage>,
     pub(in crate::server) tcp_connections: Arc<ConnectionCount>,
     pub(in crate::server) http_connections: Arc<ConnectionCount>,
+    /// Half-closed connections of all shards that wait for their calls.
+    pub(in crate::server) half_closed: Arc<SharedCounter>,
     pub(in crate::server) gauges: Gauges,
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
     pub(in crate::server) update_executor: UpdateExecutor,
@@ -187,6 +189,7 @@ impl ShardBuilder {
         let transports = Transports {
             connections: Connections::new(limits.connections),
             acceptor,
+            half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, (shard, shards)),
             websockets: WebSocketFrontend::new(limits.websocket, accepts),
         };

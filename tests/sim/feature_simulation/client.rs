@@ -320,7 +320,9 @@ impl SimClient {
 /// How long it may take until every subscriber has been notified.
 const NOTIFY_MAX: Duration = Duration::from_millis(30);
 
-/// Returns whether a message tells that the connection is not served.
+/// Returns whether a message refuses the connection because the server drains.
 fn is_refusal(message: &Value) -> bool {
-    message.get("id").is_none() && message["error"]["code"] == CONNECTION_LIMIT
+    let text = message["error"]["message"].as_str().unwrap_or_default();
+    let is_refusal = message.get("id").is_none() && message["error"]["code"] == CONNECTION_LIMIT;
+    is_refusal && text.contains("shutting down")
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use corelane::base::time::Instant;
 use corelane::protocol::model::Implementation;
-use corelane::server::Server;
+use corelane::server::{Options, Server};
 use corelane::service::demo;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use crate::line_simulation::expectation::{
     CallEnd, DeferredResponse, Expectation, ImmediateResponse,
 };
 use crate::line_simulation::expected_response::ExpectedResponse;
+use crate::line_simulation::input_end::{HalfCloseRule, InputEnd};
 use crate::line_simulation::response_checker::ResponseChecker;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
 use crate::line_simulation::simulation;
@@ -334,4 +335,50 @@ fn run_fails_when_response_never_comes() {
         is_silent
     });
     assert!(changed > 4 && failed > changed / 2, "{failed} of {changed}");
+}
+
+#[test]
+fn cancellation_needs_end_of_input() {
+    let cancel = |timeout_ms: u64, clients: usize, ends: bool, text: &str| {
+        let mut options = Options::tiny();
+        options.tcp.half_close_timeout = Duration::from_millis(timeout_ms);
+        let mut conversation = checker(vec![expect_slow(1, CallEnd::Result)]);
+        if ends {
+            let rule = HalfCloseRule::new(&options, clients);
+            conversation.end_input(InputEnd { at: Instant::ORIGIN, rule });
+        }
+        conversation.set_now(Instant::ORIGIN.after(Duration::from_millis(50)));
+        let error = json!({"code": -32603, "message": format!("the call was cancelled: {text}")});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
+        conversation.check_line(message.as_bytes()).map(|()| conversation.is_complete())
+    };
+    let (timeout, limit) = ("tcp.half_close_timeout", "tcp.connections_max / 8");
+    assert_eq!(cancel(50, 1, true, timeout), Ok(true));
+    assert_eq!(cancel(80, 2, true, limit), Ok(true));
+    let wrong = [
+        (50, 1, false, timeout),
+        (80, 1, true, timeout),
+        (80, 1, true, limit),
+        (0, 2, true, limit),
+    ];
+    for (timeout_ms, clients, ends, text) in wrong {
+        assert!(cancel(timeout_ms, clients, ends, text).is_err(), "{timeout_ms} {ends} {text}");
+    }
+}
+
+#[test]
+fn end_of_input_excuses_calls_only() {
+    let rule = HalfCloseRule::new(&Options::tiny(), 1);
+    let is_complete = |notes, received: &[Value]| {
+        let mut conversation = checker(notes);
+        conversation.end_input(InputEnd { at: Instant::ORIGIN, rule });
+        for message in received {
+            assert_eq!(conversation.check_line(message.to_string().as_bytes()), Ok(()));
+        }
+        conversation.is_complete()
+    };
+    let call = expect_slow(2, CallEnd::Result);
+    assert!(is_complete(vec![call.clone()], &[]));
+    assert!(!is_complete(vec![expect_echo(1), call.clone()], &[]));
+    assert!(is_complete(vec![expect_echo(1), call], &[echo_response(1)]));
 }

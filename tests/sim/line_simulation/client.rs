@@ -10,6 +10,7 @@ use corelane::base::time::Instant;
 use crate::harness::shard::STALL_MAX;
 use crate::harness::socket::ClientSocket;
 use crate::line_simulation::action::LineAction;
+use crate::line_simulation::input_end::{HalfCloseRule, InputEnd};
 use crate::line_simulation::response_checker::{ConnectionStatus, ResponseChecker};
 use crate::totals::Totals;
 
@@ -44,6 +45,8 @@ pub(crate) struct ClientTraits {
     pub(crate) may_be_refused: bool,
     /// The memory limit may be reached.
     pub(crate) may_exhaust_memory: bool,
+    /// What the server does with its calls when it ends its input; `None` over pipes.
+    pub(crate) half_close: Option<HalfCloseRule>,
 }
 
 /// One client on one connection.
@@ -188,15 +191,18 @@ impl LineClient {
         }
         self.ended_at = Some(now);
         match standing {
-            ConnectionStatus::Refused
-                if !self.traits.may_be_refused && conditions.drain.is_none() =>
-            {
+            ConnectionStatus::Refused if !self.traits.may_be_refused => {
                 Err(self.describe_failure("was refused below the connection limit"))
+            }
+            ConnectionStatus::RefusedDraining if conditions.drain.is_none() => {
+                Err(self.describe_failure("was refused before the drain"))
             }
             ConnectionStatus::Closing if !self.may_be_out_of_memory(conditions) => {
                 Err(self.describe_failure("was closed below the memory limit"))
             }
-            ConnectionStatus::Refused | ConnectionStatus::Closing => Ok(()),
+            ConnectionStatus::Refused
+            | ConnectionStatus::RefusedDraining
+            | ConnectionStatus::Closing => Ok(()),
             ConnectionStatus::Open => self.check_close(now, conditions),
         }
     }
@@ -205,6 +211,7 @@ impl LineClient {
     fn check_close(&mut self, now: Instant, conditions: &CloseConditions) -> Result<(), String> {
         let is_complete = self.checker.is_complete() && self.partial.is_empty();
         if self.has_shut_down_write && is_complete {
+            self.checker.count_half_close_cancellations();
             return Ok(());
         }
         if self.may_have_timed_out(conditions) {
@@ -308,6 +315,9 @@ impl LineClient {
             Some(LineAction::Linger) => self.lingers = true,
             Some(LineAction::ShutdownWrite) => {
                 self.has_shut_down_write = true;
+                if let Some(rule) = self.traits.half_close {
+                    self.checker.end_input(InputEnd { at: now, rule });
+                }
                 self.socket.shut_down_write();
             }
             Some(LineAction::AwaitClose) => {

@@ -11,6 +11,7 @@
 //! - a call is refused by the limit of requests in flight only while the limit is reached;
 //! - a second request with the same id is refused exactly while the first is in flight;
 //! - nothing follows a final error (connection refused, message too large);
+//! - a call is cancelled by the server only after the client has ended its input;
 //! - of two calls that time out, the one that was read earlier ends first;
 //! - an older catalog version is never seen after a newer one.
 
@@ -26,6 +27,7 @@ use crate::line_simulation::expectation::{
 use crate::line_simulation::expected_response::{
     CONNECTION_LIMIT, ExpectedResponse, INTERNAL, TOO_LARGE,
 };
+use crate::line_simulation::input_end::InputEnd;
 use crate::totals::Totals;
 
 /// Resolution of the timer wheel.
@@ -38,6 +40,8 @@ pub(crate) enum ConnectionStatus {
     Open,
     /// The server refused it for lack of room and sent the error.
     Refused,
+    /// The server refused it because it drains, and sent the error.
+    RefusedDraining,
     /// The server closes it after an error that it has sent.
     Closing,
 }
@@ -67,6 +71,8 @@ pub(crate) struct ResponseChecker {
     client_requests_due: usize,
     /// Ids of those that have arrived.
     client_requests_open: Vec<Value>,
+    /// The end of the input of a TCP client.
+    input_end: Option<InputEnd>,
     pub(crate) totals: Totals,
 }
 
@@ -102,6 +108,7 @@ impl ResponseChecker {
             may_exhaust_memory,
             client_requests_due: 0,
             client_requests_open: Vec::new(),
+            input_end: None,
             immediate: VecDeque::new(),
             deferred: Vec::new(),
             sent: 0,
@@ -127,6 +134,11 @@ impl ResponseChecker {
                 self.add_expectation(note);
             }
         }
+    }
+
+    /// Records that the client has ended its input, over TCP.
+    pub(crate) const fn end_input(&mut self, input_end: InputEnd) {
+        self.input_end = Some(input_end);
     }
 
     fn add_expectation(&mut self, note: Expectation) {
@@ -214,9 +226,15 @@ impl ResponseChecker {
         }
         let code = message["error"]["code"].as_i64();
         if self.lines == 1 && code == Some(CONNECTION_LIMIT) {
-            self.status = ConnectionStatus::Refused;
-            self.totals.connections_refused += 1;
             let text = message["error"]["message"].as_str().unwrap_or_default();
+            let is_draining = text.contains("shutting down");
+            self.status = if is_draining {
+                ConnectionStatus::RefusedDraining
+            } else {
+                ConnectionStatus::Refused
+            };
+            self.totals.connections_refused += u64::from(!is_draining);
+            self.totals.connections_refused_draining += u64::from(is_draining);
             let names_address = text.contains("address_share_percent");
             self.totals.connections_refused_by_address += u64::from(names_address);
         } else if code == Some(INTERNAL) {
@@ -236,6 +254,9 @@ impl ResponseChecker {
         if let Some(number) = self.take_limit_error(message)? {
             return self.mark_read(number);
         }
+        if InputEnd::is_cancellation(message) {
+            return self.check_cancellation(message);
+        }
         let found = self.deferred.iter().position(|running| running.response.matches(message));
         let Some(found) = found else {
             return Err(format!("unexpected message {message}; {}", self.expectations()));
@@ -254,6 +275,19 @@ impl ResponseChecker {
             return Err(format!("{progress} of {} progress steps before {message}", call.steps));
         }
         self.totals.responses += 1;
+        self.mark_read(number)
+    }
+
+    /// Checks the error of a call that the server has cancelled after the end of the input.
+    fn check_cancellation(&mut self, message: &Value) -> Result<(), String> {
+        let found = self.deferred.iter().position(|it| Some(&it.response.id) == message.get("id"));
+        let is_due = self.input_end.is_some_and(|end| end.explains(message, self.now));
+        let Some(found) = found.filter(|_| is_due) else {
+            return Err(format!("unexpected message {message}; {}", self.expectations()));
+        };
+        let CallInFlight { number, .. } = self.deferred.remove(found);
+        self.totals.responses += 1;
+        self.totals.half_close_errors += 1;
         self.mark_read(number)
     }
 
@@ -419,14 +453,27 @@ impl ResponseChecker {
 
     /// Returns whether every response has arrived; cancelled calls need none.
     pub(crate) fn is_complete(&self) -> bool {
-        self.immediate.is_empty() && self.deferred.iter().all(|running| running.cancelled.is_some())
+        self.immediate.is_empty() && self.unanswered().next().is_none()
+    }
+
+    /// Returns the calls that must be answered.
+    fn unanswered(&self) -> impl Iterator<Item = &CallInFlight> {
+        let are_cancelled = self.input_end.is_some_and(|end| end.cancels_at_once());
+        let calls = self.deferred.iter().filter(move |_| !are_cancelled);
+        calls.filter(|running| running.cancelled.is_none())
+    }
+
+    /// Counts the calls that the end of the input has cancelled without a response.
+    pub(crate) fn count_half_close_cancellations(&mut self) {
+        let are_cancelled = self.input_end.is_some_and(|end| end.cancels_at_once());
+        let cancelled = self.deferred.iter().filter(|running| running.cancelled.is_none());
+        self.totals.half_close_cancellations +=
+            if are_cancelled { cancelled.count() as u64 } else { 0 };
     }
 
     /// Returns whether every call that was certainly read has its response.
     pub(crate) fn is_complete_as_far_as_read(&self) -> bool {
-        let is_outstanding =
-            |running: &CallInFlight| running.cancelled.is_none() && running.number <= self.read;
-        !self.deferred.iter().any(is_outstanding)
+        !self.unanswered().any(|running| running.number <= self.read)
     }
 
     /// Describes the responses that are still due.

@@ -11,6 +11,7 @@ use corelane::server::Options;
 use crate::harness::mesh::simulated_mesh;
 use crate::harness::shard::STALL_MAX;
 use crate::line_simulation::action::{ActionGenerator, LineAction};
+use crate::line_simulation::input_end::HalfCloseRule;
 use crate::line_simulation::message_generator::ServerFacts;
 
 /// Kind of a run; each kind has seeds of its own.
@@ -41,9 +42,22 @@ impl ScenarioKind {
                 "accepts_failed",
                 "shard_messages",
                 "catalog_changes_seen",
+                "half_close_cancellations",
+                "half_close_errors",
             ],
-            Self::Drained => &["drain_closes", "connection_resets"],
-            Self::Jumped => &["clock_jumps", "idle_closes", "drain_closes"],
+            Self::Drained => &[
+                "drain_closes",
+                "connection_resets",
+                "connections_refused_draining",
+                "half_close_cancellations",
+            ],
+            Self::Jumped => &[
+                "clock_jumps",
+                "idle_closes",
+                "drain_closes",
+                "half_close_cancellations",
+                "half_close_errors",
+            ],
             Self::Piped => &["drain_closes", "shard_messages"],
             Self::Tight => &[
                 "idle_closes",
@@ -53,6 +67,8 @@ impl ScenarioKind {
                 "memory_limit_errors",
                 "drain_closes",
                 "connection_resets",
+                "half_close_cancellations",
+                "half_close_errors",
             ],
         }
     }
@@ -128,8 +144,7 @@ pub(crate) struct ScenarioClient {
 impl Scenario {
     /// Draws the run of this seed.
     pub(crate) fn draw(chapter: ScenarioKind, seed: u64) -> Self {
-        let mut random = Random::seeded(seed ^ chapter.seed_salt() << 48);
-        let random = &mut random;
+        let random = &mut Random::seeded(seed ^ chapter.seed_salt() << 48);
         let mut options = match chapter {
             ScenarioKind::Calm
             | ScenarioKind::Drained
@@ -147,6 +162,7 @@ impl Scenario {
             _ => faults.without(Fault::ClockJump),
         };
         options.engine.mesh = simulated_mesh(faults, random);
+        options.tcp.half_close_timeout = draw_half_close_timeout(seed);
         let stall_chance = random.chance(1, 2).then(|| 4 + random.below(16));
         let is_piped = chapter == ScenarioKind::Piped;
         if is_piped {
@@ -198,6 +214,12 @@ impl Scenario {
         has_new_limits || self.options.limits.outgoing_bytes_max < 256 << 10
     }
 
+    /// Returns what the server does with the calls of clients that end their input; `None` over
+    /// pipes, where they have the drain timeout.
+    pub(crate) fn half_close_rule(&self) -> Option<HalfCloseRule> {
+        (!self.is_piped).then(|| HalfCloseRule::new(&self.options, self.clients.len()))
+    }
+
     /// Returns whether the memory limit may be reached.
     pub(crate) const fn may_exhaust_memory(&self) -> bool {
         self.options.limits.memory_bytes_max < UNLIMITED_MEMORY_BYTES
@@ -226,6 +248,14 @@ const CLIENT_ADDRESSES: [IpAddr; 3] = [
 
 /// Distinguishes the addresses of clients from other random streams of the same seed.
 const ADDRESS_SALT: u64 = 0x4144_4452;
+
+/// Zero, or less than a slow call takes, or more. From a random stream of its own, so that the
+/// other draws of a seed stay the same.
+fn draw_half_close_timeout(seed: u64) -> Duration {
+    let mut random = Random::seeded(seed ^ HALF_CLOSE_SALT);
+    let timeout = Duration::from_millis(1 << random.below(10));
+    if random.chance(1, 2) { timeout } else { Duration::ZERO }
+}
 
 /// Up to four jumps: within the request timeout, past it, past the idle timeout, past everything.
 fn draw_clock_jumps(random: &mut Random, options: &Options) -> Vec<(Duration, Duration)> {
@@ -305,6 +335,9 @@ fn small_limits(random: &mut Random) -> Options {
 fn from_one_to(random: &mut Random, most: usize) -> u32 {
     1 + u32::try_from(random.below(most)).unwrap_or(0)
 }
+
+/// Distinguishes the timeout after the end of the input from other draws of the same seed.
+const HALF_CLOSE_SALT: u64 = 0x4841_4C46;
 
 /// A limit that no scenario reaches.
 const UNLIMITED_MEMORY_BYTES: usize = 1 << 20;

@@ -1,5 +1,7 @@
 //! Scenarios written by hand: what happens when, to the millisecond of simulated time.
 
+mod half_close;
+
 use std::time::Duration;
 
 use corelane::base::time::Instant;

@@ -168,6 +168,7 @@ impl<'a> LineSimulation<'a> {
                 calls_in_flight_max: self.scenario.options.limits.requests_in_flight_max as usize,
                 may_be_refused: self.scenario.may_refuse(client),
                 may_exhaust_memory: self.scenario.may_exhaust_memory(),
+                half_close: self.scenario.half_close_rule(),
             };
             let world = &self.server.world;
             let connect = || world.connect_from(client.address, listen_address());

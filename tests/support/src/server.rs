@@ -84,6 +84,20 @@ impl TestServer {
         LineClient::connect(self.tcp())
     }
 
+    /// Opens TCP connections until one is accepted: a slot is freed shortly after its former peer
+    /// has seen the end of its connection.
+    pub fn connect_accepted(&self) -> LineClient {
+        for _ in 0..CONNECTION_ATTEMPTS_MAX {
+            let mut client = self.connect_tcp();
+            client.send(r#"{"jsonrpc":"2.0","id":"in?","method":"ping"}"#);
+            match client.receive_line_or_reset() {
+                Some(line) if !line.contains("1001") => return client,
+                _ => {}
+            }
+        }
+        panic!("no connection slot was freed");
+    }
+
     /// Connects over TCP and makes the handshake in `revision`.
     pub fn connect_initialized(&self, revision: &str) -> LineClient {
         let mut client = self.connect_tcp();
@@ -208,6 +222,9 @@ impl Gate {
         }
     }
 }
+
+/// Attempts to get a freed connection slot before a test fails; they take several seconds.
+const CONNECTION_ATTEMPTS_MAX: usize = 10_000;
 
 /// Polls of `/status` before a test fails; they take several seconds.
 const STATUS_POLLS_MAX: usize = 200_000;
