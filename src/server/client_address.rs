@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 
 /// An IPv4 address or the /64 prefix of an IPv6 address: the smallest unit that one client controls
 /// (RFC 6177).
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(in crate::server) struct ClientAddress(NonZeroU64);
 
 impl ClientAddress {

@@ -4,9 +4,13 @@
 //! connections, stored events of sessions, what handlers hold ([`super::handler_memory`]), results
 //! of tasks, subscriptions. Each component knows what it holds.
 //!
-//! Invariants: at the limit those who hold most pay, not the one who sends next; who holds less
-//! than its share is never refused.
+//! Invariants: at the limit the address whose connections hold most pays, not the one that sends
+//! next; who holds less than its share is never refused.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::client_address::ClientAddress;
 use crate::protocol::error::{Error, ErrorKind};
 
 /// Bytes that every connection and session may hold whatever the others hold, unless the limit is
@@ -48,23 +52,73 @@ impl MemoryLimit {
         self.bytes_max / 4
     }
 
-    /// Returns those of `holders`, each with what it holds, that have to go so that `held_bytes` no
-    /// longer exceed the limit: those that hold most. The share of a holder does not protect it if
-    /// all hold less.
-    pub(in crate::server) fn largest_holders<K>(
+    /// Returns those of `holders` that have to go so that `held_bytes` no longer exceed the limit:
+    /// one by one the largest of the address whose holders hold most together. So an address does
+    /// not gain by dividing what it holds, and one that holds less than others pays after them.
+    pub(in crate::server) fn largest_holders<K: Copy>(
         self,
         held_bytes: usize,
-        holders: impl Iterator<Item = (K, usize)>,
+        holders: impl Iterator<Item = Holder<K>>,
     ) -> Vec<K> {
-        let mut holders: Vec<(K, usize)> = holders.filter(|(_, bytes)| *bytes > 0).collect();
-        holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        let mut excess = self.excess(held_bytes);
-        let chosen = holders.into_iter().take_while(|(_, bytes)| {
-            let is_chosen = excess > 0;
-            excess = excess.saturating_sub(*bytes);
-            is_chosen
-        });
-        chosen.map(|(holder, _)| holder).collect()
+        let mut holders: Vec<Holder<K>> = holders.filter(|it| it.bytes > 0).collect();
+        // The largest of an address is its last.
+        holders.sort_by_key(|it| (it.client, it.bytes));
+        let (mut addresses, mut from) = (BinaryHeap::new(), 0);
+        for group in holders.chunk_by(|a, b| a.client.is_some() && a.client == b.client) {
+            let bytes: usize = group.iter().map(|it| it.bytes).sum();
+            addresses.push((bytes, Reverse(from), group.len()));
+            from += group.len();
+        }
+        let (mut excess, mut chosen) = (self.excess(held_bytes), Vec::new());
+        while excess > 0
+            && let Some((bytes, Reverse(from), count)) = addresses.pop()
+        {
+            let largest = &holders[from + count - 1];
+            chosen.push(largest.key);
+            excess = excess.saturating_sub(largest.bytes);
+            if count > 1 {
+                addresses.push((bytes - largest.bytes, Reverse(from), count - 1));
+            }
+        }
+        chosen
+    }
+
+    /// Returns by how much the held bytes grow between two searches for the largest holders.
+    const fn search_interval(self) -> usize {
+        self.bytes_max / 64
+    }
+}
+
+/// A connection and what it holds.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct Holder<K> {
+    pub(in crate::server) key: K,
+    /// The address that pays for it; `None` if it stands for itself.
+    pub(in crate::server) client: Option<ClientAddress>,
+    pub(in crate::server) bytes: usize,
+}
+
+/// When a shard above its limit searches for the largest holders.
+///
+/// A search visits every connection. It may free nothing: what is left may be held by the ring
+/// until its sends are cancelled, or by calls. Then the next one follows once the held bytes have
+/// grown by a 64th of the limit, which bounds the cost of searches per received byte.
+#[derive(Debug, Default)]
+pub(in crate::server) struct HolderSearch {
+    /// The lowest number of held bytes seen since the last search.
+    lowest_bytes: usize,
+}
+
+impl HolderSearch {
+    /// Returns whether a search is due at `held_bytes`, which exceed `limit`.
+    pub(in crate::server) fn is_due(&mut self, held_bytes: usize, limit: MemoryLimit) -> bool {
+        self.lowest_bytes = self.lowest_bytes.min(held_bytes);
+        held_bytes - self.lowest_bytes >= limit.search_interval()
+    }
+
+    /// Records that a search has left `held_bytes`.
+    pub(in crate::server) const fn record(&mut self, held_bytes: usize) {
+        self.lowest_bytes = held_bytes;
     }
 }
 
@@ -80,12 +134,50 @@ mod tests {
 
     const LIMIT: MemoryLimit = MemoryLimit::new(1600);
 
+    /// Returns the indices of the largest of `holders`, each with the last byte of its address.
+    fn largest(held_bytes: usize, holders: &[(u8, usize)]) -> Vec<usize> {
+        let holders = holders.iter().enumerate().map(|(key, &(host, bytes))| Holder {
+            key,
+            client: ClientAddress::new([127, 0, 0, host].into()),
+            bytes,
+        });
+        LIMIT.largest_holders(held_bytes, holders)
+    }
+
+    /// The host of an exempt address.
+    const EXEMPT: u8 = 1;
+
     #[test]
-    fn largest_holders_go_first() {
-        let holders = [("a", 100), ("b", 900), ("c", 0), ("d", 500), ("e", 200)];
-        assert_eq!(LIMIT.largest_holders(1700, holders.into_iter()), ["b"]);
-        assert_eq!(LIMIT.largest_holders(2200, holders.into_iter()), ["b", "d"]);
-        assert!(LIMIT.largest_holders(1200, holders.into_iter()).is_empty());
+    fn largest_exempt_holders_go_first() {
+        let holders = [100, 900, 0, 500, 200].map(|bytes| (EXEMPT, bytes));
+        assert_eq!(largest(1700, &holders), [1]);
+        assert_eq!(largest(2200, &holders), [1, 3]);
+        assert!(largest(1200, &holders).is_empty());
+    }
+
+    #[test]
+    fn address_pays_for_all_its_holders() {
+        let divided = [(2, 90), (EXEMPT, 400), (2, 100), (3, 300), (2, 80), (2, 95), (2, 85)];
+        assert_eq!(largest(1201, &divided), [2]);
+        // Until it holds less than the next one: 450, 350, then 400 and 300 are the most.
+        assert_eq!(largest(1301, &divided), [2, 1]);
+        assert_eq!(largest(2200, &divided), [2, 1, 5, 3, 0, 6]);
+    }
+
+    #[test]
+    fn search_repeats_only_after_growth() {
+        let mut search = HolderSearch::default();
+        assert!(search.is_due(1601, LIMIT));
+        search.record(1700);
+        // In each of a thousand turns the shard is above its limit.
+        let searches = (0..1000).filter(|turn| search.is_due(1700 + turn % 25, LIMIT));
+        assert_eq!(searches.count(), 0);
+        assert!(search.is_due(1725, LIMIT));
+        search.record(1200);
+        assert!(search.is_due(1601, LIMIT));
+        search.record(1800);
+        assert!(!search.is_due(1601, LIMIT) && !search.is_due(1625, LIMIT));
+        assert!(search.is_due(1626, LIMIT));
     }
 
     #[test]

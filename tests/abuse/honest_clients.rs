@@ -40,8 +40,13 @@ impl<'a> HonestClients<'a> {
     ///
     /// A call fails.
     pub(crate) fn call_all(&mut self) {
+        self.echo_all("honest");
+    }
+
+    /// Like [`Self::call_all`], with this text.
+    pub(crate) fn echo_all(&mut self, text: &str) {
         self.sent += 1;
-        let call = echo(self.sent, "honest");
+        let call = echo(self.sent, text);
         let modern = modern(call.clone());
         let mut new = self.server.connect_initialized(LEGACY);
         let responses = [
@@ -52,7 +57,7 @@ impl<'a> HonestClients<'a> {
             new.exchange(call),
         ];
         for response in &responses {
-            assert_eq!(result_text(response), "honest", "{response}");
+            assert!(result_text(response) == text, "{:.200}", response.to_string());
         }
     }
 }

@@ -8,6 +8,8 @@
 #[cfg(target_os = "linux")]
 mod connections;
 mod half_close;
+#[cfg(target_os = "linux")]
+mod half_messages;
 mod honest_clients;
 mod memory;
 mod open_requests;

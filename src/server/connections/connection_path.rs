@@ -163,24 +163,42 @@ impl<R: Ring> ConnectionPath<'_, R> {
     /// limit closes once the error is sent.
     #[inline]
     pub(in crate::server) fn check_memory(&mut self, key: Key) {
-        // What is stored for sessions, calls, tasks and subscriptions counts as well.
-        let Transports { connections, http, .. } = &mut *self.transports;
-        let io_bytes = connections.account_memory(key) + http.sessions.held_bytes();
-        let Dispatcher { handlers, deferred, subscriptions, .. } = &*self.dispatcher;
-        let held_bytes = io_bytes
-            + handlers.memory.held_bytes()
-            + deferred.tasks.table.usage().result_bytes
-            + subscriptions.held_bytes();
-        if handlers.memory.limit().is_exceeded_by(held_bytes) {
-            let Self { ring, transports, parser, dispatcher, outbox, now } = self;
-            let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
-            MemoryRelief { ring: *ring, requests }.free(held_bytes);
+        let held_bytes = self.account_memory(key);
+        if self.dispatcher.handlers.memory.limit().is_exceeded_by(held_bytes) {
+            self.free_memory(key, held_bytes);
         }
         let connection = self.transports.connections.table.get(key);
         if connection.is_some_and(|connection| connection.state.violated_limit) {
             self.peers().cancel_calls(key);
             self.close_gracefully(key, CloseReason::ProtocolViolation);
         }
+    }
+
+    /// Updates the accounted memory of a connection. Returns what the shard holds: what is stored
+    /// for sessions, calls, tasks and subscriptions counts as well.
+    #[inline]
+    fn account_memory(&mut self, key: Key) -> usize {
+        let Transports { connections, http, .. } = &mut *self.transports;
+        let io_bytes = connections.account_memory(key) + http.sessions.held_bytes();
+        let Dispatcher { handlers, deferred, subscriptions, .. } = &*self.dispatcher;
+        io_bytes
+            + handlers.memory.held_bytes()
+            + deferred.tasks.table.usage().result_bytes
+            + subscriptions.held_bytes()
+    }
+
+    /// Closes the connections that hold most of `held_bytes`, which exceed the limit.
+    #[cold]
+    fn free_memory(&mut self, key: Key, held_bytes: usize) {
+        let limit = self.dispatcher.handlers.memory.limit();
+        if !self.transports.holder_search.is_due(held_bytes, limit) {
+            return;
+        }
+        let Self { ring, transports, parser, dispatcher, outbox, now } = self;
+        let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
+        MemoryRelief { ring: *ring, requests }.free(held_bytes);
+        let held_bytes = self.account_memory(key);
+        self.transports.holder_search.record(held_bytes);
     }
 
     /// Handles an event of the connection table.

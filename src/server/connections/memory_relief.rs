@@ -1,7 +1,7 @@
-//! The memory limit of a shard: the connections that hold most are closed.
+//! The memory limit of a shard: connections of the address that holds most are closed.
 //!
-//! Invariants: a connection that holds less than another one is closed after it; what a closed one
-//! holds is freed at once, except a send that the ring still owns.
+//! Invariants: of one address, a connection that holds less than another one is closed after it;
+//! what a closed one holds is freed at once, except a send that the ring still owns.
 
 use super::peers::Peers;
 use super::request_path::{RequestPath, write_error};
@@ -9,7 +9,7 @@ use crate::base::slab::Key;
 use crate::connection::{CloseReason, Codec, Connection};
 use crate::engine::ring::Ring;
 use crate::server::connection_state::ConnectionState;
-use crate::server::memory::short_of_memory;
+use crate::server::memory::{Holder, short_of_memory};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 
@@ -20,8 +20,8 @@ pub(super) struct MemoryRelief<'a, R> {
 }
 
 impl<R: Ring> MemoryRelief<'_, R> {
-    /// Closes the connections that hold most of `held_bytes`, the memory of the shard. Cost: one
-    /// pass over all connections.
+    /// Closes the connections that have to go at `held_bytes`, the memory of the shard. Cost: one
+    /// pass over all connections, and a sort of those that hold something.
     #[cold]
     pub(super) fn free(&mut self, held_bytes: usize) {
         let table = &self.requests.transports.connections.table;
@@ -31,7 +31,11 @@ impl<R: Ring> MemoryRelief<'_, R> {
         let (mut freed_bytes, mut holders) = (0, Vec::new());
         for (key, connection) in table.iter() {
             let bytes = self.bytes_of(connection);
-            if is_freed(connection) { freed_bytes += bytes } else { holders.push((key, bytes)) }
+            if is_freed(connection) {
+                freed_bytes += bytes;
+            } else {
+                holders.push(Holder { key, client: connection.state.client, bytes });
+            }
         }
         let limit = self.requests.dispatcher.handlers.memory.limit();
         let held_bytes = held_bytes.saturating_sub(freed_bytes);

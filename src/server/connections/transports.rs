@@ -6,6 +6,7 @@ use crate::base::time::Instant;
 use crate::connection::{ConnectionStatistics, Connections};
 use crate::server::connection_state::ConnectionState;
 use crate::server::http::HttpFrontend;
+use crate::server::memory::HolderSearch;
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
@@ -18,6 +19,7 @@ pub(in crate::server) struct Transports {
     pub(in crate::server) half_closed: HalfClosed,
     pub(in crate::server) http: HttpFrontend,
     pub(in crate::server) websockets: WebSocketFrontend,
+    pub(in crate::server) holder_search: HolderSearch,
 }
 
 impl Transports {

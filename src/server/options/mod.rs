@@ -164,10 +164,10 @@ pub struct LimitOptions {
     pub outgoing_bytes_max: usize,
     /// Bytes that peers may make the server hold: incomplete messages, unsent output, arguments of
     /// running calls, open requests to clients, stored events, task results, subscriptions. Divided
-    /// evenly among shards. At the limit the connections that hold most are closed. Arguments and
-    /// requests to clients may take a quarter of it; beyond that a call gets error -32603, unless
-    /// the arguments of its connection's calls take less than 64 KiB, and a request to a client
-    /// fails, unless those of its handler take less. Default 1 GiB.
+    /// evenly among shards. At the limit connections of the address that holds most are closed.
+    /// Arguments and requests to clients may take a quarter of it; beyond that a call gets error
+    /// -32603, unless the arguments of its connection's calls take less than 64 KiB, and a request
+    /// to a client fails, unless those of its handler take less. Default 1 GiB.
     pub memory_bytes_max: usize,
     /// Percent of the connections, tasks and waiting blocking calls that one client address may
     /// take; an IPv6 /64 prefix counts as one address. 100 switches the limit off. 127.0.0.1 and

@@ -31,6 +31,7 @@ use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
+use crate::server::memory::HolderSearch;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
@@ -192,6 +193,7 @@ impl ShardBuilder {
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, (shard, shards)),
             websockets: WebSocketFrontend::new(limits.websocket, accepts),
+            holder_search: HolderSearch::default(),
         };
         Shard {
             id: shard,

@@ -65,6 +65,11 @@ impl LineClient {
         self.send_bytes(&[bytes, b"\n"].concat());
     }
 
+    /// Like [`Self::send_bytes`]; returns errors of the connection.
+    pub fn try_send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(bytes)
+    }
+
     /// Like [`Self::send`]; returns errors of the connection.
     pub fn try_send(&mut self, text: impl Display) -> io::Result<()> {
         self.reader.get_mut().write_all(format!("{text}\n").as_bytes())
