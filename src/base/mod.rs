@@ -1,5 +1,5 @@
-//! Building blocks without I/O: slab, buffer pool, time values, sizes of values and a seeded
-//! random generator.
+//! Building blocks without I/O: slab, linked lists, buffer pool, time values, sizes of values and a
+//! seeded random generator.
 //!
 //! Independent of MCP, sockets and clocks; every other module may use it.
 
@@ -10,3 +10,5 @@ pub mod pool;
 pub mod random;
 pub mod slab;
 pub mod time;
+
+pub mod linked_list;

@@ -17,6 +17,11 @@ impl Key {
         self.index as usize
     }
 
+    /// Returns the slot, see [`Slab::key_at`].
+    pub(super) const fn slot(self) -> u32 {
+        self.index
+    }
+
     /// Packs the key into 64 bits.
     #[cfg(any(test, feature = "internals"))]
     pub const fn to_bits(self) -> u64 {
@@ -110,6 +115,16 @@ impl<T> Slab<T> {
                 Some(value)
             }
             _ => None,
+        }
+    }
+
+    /// Returns the key of the value in a slot, or `None` if it holds none.
+    pub(super) fn key_at(&self, slot: u32) -> Option<Key> {
+        match self.slots.get(slot as usize)? {
+            Slot { generation, state: SlotState::Occupied(_) } => {
+                Some(Key { index: slot, generation: *generation })
+            }
+            Slot { .. } => None,
         }
     }
 

@@ -23,6 +23,16 @@ impl ClientAddress {
         };
         NonZeroU64::new(bits).map(Self)
     }
+
+    /// Returns the IPv4 address, or the first IPv6 address of the prefix.
+    pub(in crate::server) const fn ip(self) -> IpAddr {
+        let bits = self.0.get();
+        if bits >> 32 == 0xffff {
+            #[expect(clippy::cast_possible_truncation, reason = "the low half is the address")]
+            return IpAddr::V4(Ipv4Addr::from_bits(bits as u32));
+        }
+        IpAddr::V6(Ipv6Addr::from_bits((bits as u128) << 64))
+    }
 }
 
 /// The part of a shared table that the clients of one [`ClientAddress`] may take.
@@ -61,6 +71,8 @@ mod tests {
         assert_ne!(address("2001:db8:0:1::1"), address("2001:db8:0:2::1"));
         assert_ne!(address("192.0.2.1"), address("192.0.2.2"));
         assert_eq!(address("192.0.2.1"), address("::ffff:192.0.2.1"));
+        let shown = ["2001:db8:0:1::1", "192.0.2.1"].map(|it| address(it).unwrap().ip());
+        assert_eq!(shown.map(|ip| ip.to_string()), ["2001:db8:0:1::", "192.0.2.1"]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::model;
 use crate::protocol::revision::Revision;
 use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
 
 /// One effect.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(super) enum Effect {
     AdvanceExchange(Key),
     /// Notifies a legacy session, which has opened its stream, of the lists that have changed.
     SendMissedLists(Key),
+    /// Logs an event unless too many were logged lately.
+    Log(Box<Event<'static>>),
     /// Closes a connection once its pending responses are sent.
     Close { key: Key, reason: CloseReason },
     /// The input of a connection over stdio has ended: its calls have the drain timeout left.
@@ -174,6 +177,12 @@ impl Outbox {
     /// Sends a message to a shard.
     pub(super) fn forward(&mut self, shard: ShardId, message: ShardMessage) {
         self.push(Effect::Forward { shard, message });
+    }
+
+    /// Logs an event unless too many were logged lately.
+    #[cold]
+    pub(super) fn log(&mut self, event: Event<'static>) {
+        self.push(Effect::Log(Box::new(event)));
     }
 
     fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {

@@ -176,8 +176,16 @@ group! {
     SessionCounters {
         /// Sessions created.
         created,
-        /// Sessions evicted for new ones.
+        /// Sessions evicted for new ones; also counted in one of the next three.
         evicted,
+        /// Evicted because its address had more than its share.
+        evicted_address_share,
+        /// Evicted because it had no message after `initialize`.
+        evicted_unused,
+        /// Evicted because it was idle longest.
+        evicted_idle,
+        /// Sessions refused because no session could be evicted (status 503).
+        refused,
         /// Streams resumed by a client.
         streams_resumed,
         /// Resume attempts that failed: the stream was evicted or unknown.

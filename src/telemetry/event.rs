@@ -8,12 +8,12 @@
 //! Start-up lines (`listening tcp 127.0.0.1:8888`) use the target [`START_TARGET`] and are written
 //! at every log level.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tracing::{error, info, warn};
 
 use crate::base::time::Instant;
-use crate::telemetry::label::{RefusalReason, Transport};
+use crate::telemetry::label::{EvictionReason, RefusalReason, Transport};
 use crate::telemetry::throttle::EventThrottle;
 
 /// The `tracing` target of start-up lines; the message is the whole line.
@@ -132,6 +132,22 @@ pub enum Event<'a> {
         /// The backend used instead.
         fallback: Option<&'a str>,
     },
+    /// A legacy session was evicted for a new one.
+    SessionEvicted {
+        /// The shard.
+        shard: u16,
+        /// Why this one was evicted.
+        reason: EvictionReason,
+        /// Address that created the new session, unless it is exempt from the share.
+        peer: Option<IpAddr>,
+    },
+    /// A legacy session was refused because none could be evicted.
+    SessionRefused {
+        /// The shard.
+        shard: u16,
+        /// Address of the client, unless it is exempt from the share.
+        peer: Option<IpAddr>,
+    },
     /// A shard stopped because of an internal error.
     ShardFailed {
         /// The shard.
@@ -220,6 +236,14 @@ impl Event<'_> {
             }
             Self::RingUnavailable { ring, cause, hint, fallback: None } => {
                 error!(ring, cause, hint, "ring unavailable");
+            }
+            Self::SessionEvicted { shard, reason, peer } => {
+                let (peer, limit) = (peer.map(tracing::field::display), "http.sessions_max");
+                warn!(shard, %reason, peer, limit, suppressed, "session evicted");
+            }
+            Self::SessionRefused { shard, peer } => {
+                let (peer, limit) = (peer.map(tracing::field::display), "http.sessions_max");
+                warn!(shard, peer, limit, suppressed, "session refused");
             }
             Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
             Self::ShardStarted { shard, cpu, node, sibling } => {

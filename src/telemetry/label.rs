@@ -49,3 +49,15 @@ labels! {
         AddressShare = "address_share",
     }
 }
+
+labels! {
+    /// Why a legacy session was evicted for a new one.
+    EvictionReason {
+        /// Its address had more than its share.
+        AddressShare = "address_share",
+        /// It had no message after `initialize`.
+        Unused = "unused",
+        /// It was idle longest.
+        Idle = "idle",
+    }
+}

@@ -13,3 +13,5 @@ mod half_messages;
 mod honest_clients;
 mod memory;
 mod open_requests;
+#[cfg(target_os = "linux")]
+mod sessions;

@@ -122,8 +122,9 @@ pub(super) static SESSIONS: Section = Section {
             key: "http.sessions_max",
             short: None,
             unit: Unit::Count { min: 1, max: 10_000_000 },
-            description: "Sessions over all shards; one more ends the session that has been idle \
-                    longest, or gets status 503 if none is idle.",
+            description: "Sessions over all shards; one more ends an idle one, or gets status 503 \
+                          if there is none. Sessions without a message after initialize, and \
+                          those of an address with more than an eighth of all, end first.",
             cost: "about 512 bytes each",
             source: "MCP 2025-11-25, basic/transports: session management",
             field: |options| &mut options.http.sessions_max,

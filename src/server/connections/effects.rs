@@ -46,6 +46,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 peers.fail_client_requests(PeerId::Connection(key));
             }
             Effect::AdvanceExchange(key) => self.advance_exchange(key),
+            Effect::Log(event) => self.transports.acceptor.log(&event, self.now),
             Effect::Close { key, reason } => self.close_gracefully(key, reason),
             // Applied by the shard.
             Effect::Forward { .. } | Effect::SendMissedLists(_) | Effect::EndInput => {}

@@ -2,16 +2,20 @@
 
 use super::exchanges::{ExchangePath, Exchanges};
 use super::gauges::{GaugeTotals, GaugeValues, Gauges};
-use super::sessions::{SessionOutput, SessionStore};
+use super::sessions::{CreatedSession, SessionError, SessionOutput, SessionStore, clean_up};
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::Connections;
 use crate::engine::mesh::ShardId;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
+use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, HttpSession};
+use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{HttpTimeouts, SessionLimits};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::EvictionReason;
 use crate::transport::http::checks::CheckProfile;
 use crate::transport::http::date::Date;
 use crate::transport::http::limits::RequestLimits;
@@ -74,6 +78,48 @@ impl HttpFrontend {
         self.limits = request;
         self.exchanges.timeouts = timeouts;
         self.sessions.limits = sessions;
+    }
+
+    /// Creates a session; call [`HttpFrontend::confirm_session`] once its handshake has succeeded,
+    /// or remove it. Returns `None` if it is refused.
+    pub(super) fn create_session(
+        &mut self,
+        session: HttpSession,
+        outbox: &mut Outbox,
+        now: Instant,
+    ) -> Option<CreatedSession> {
+        let address = session.state.client;
+        let created = self.sessions.create(session, address, now);
+        if created == Err(SessionError::SessionLimit) {
+            outbox.counters.sessions.refused += 1;
+            let (shard, peer) = (self.exchanges.shard().0, address.map(ClientAddress::ip));
+            outbox.log(Event::SessionRefused { shard, peer });
+        }
+        created.ok()
+    }
+
+    /// Completes the creation of a session: the one that it evicts ends.
+    pub(super) fn confirm_session(
+        &mut self,
+        created: &CreatedSession,
+        (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
+        now: Instant,
+    ) {
+        let counts = &mut outbox.counters.sessions;
+        counts.created += 1;
+        let Some(eviction) = created.evicts else { return };
+        // It was idle: there is no exchange to end.
+        let Some(removed) = self.sessions.remove(eviction.key) else { return };
+        counts.evicted += 1;
+        match eviction.reason {
+            EvictionReason::AddressShare => counts.evicted_address_share += 1,
+            EvictionReason::Unused => counts.evicted_unused += 1,
+            EvictionReason::Idle => counts.evicted_idle += 1,
+        }
+        let creator = self.sessions.get_mut(created.key).and_then(|it| it.state.client);
+        let (shard, peer) = (self.exchanges.shard().0, creator.map(ClientAddress::ip));
+        outbox.log(Event::SessionEvicted { shard, reason: eviction.reason, peer });
+        clean_up(removed, (dispatcher, outbox), now);
     }
 
     /// Returns the shard that owns a session.

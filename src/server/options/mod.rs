@@ -105,8 +105,9 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// Bytes of a request head; a longer one gets 431. Default 16 KiB.
     pub head_bytes_max: usize,
-    /// Legacy sessions over all shards; a further one evicts the longest idle one, or gets 503 if
-    /// none is idle. Cost: about 512 bytes each. Default 65,536.
+    /// Legacy sessions over all shards; a further one evicts an idle one, or gets 503 if there is
+    /// none. Sessions without a message after `initialize`, and those of an address with more than
+    /// an eighth of all, are evicted first. Cost: about 512 bytes each. Default 65,536.
     pub sessions_max: u32,
     /// Time after which a session without requests in flight and open streams ends. Default 30 min.
     pub session_idle_timeout: Duration,

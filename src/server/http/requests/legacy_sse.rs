@@ -13,7 +13,6 @@ use crate::protocol::json::PaddedText;
 use crate::server::connection_state::{
     HttpSession, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
-use crate::server::http::sessions::confirm_created;
 use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
 use crate::transport::http::fields::ResponseFields;
@@ -31,13 +30,13 @@ pub(in crate::server::http) fn open_stream(
     let incoming = &IncomingRequest { format, ..*incoming };
     let client = path.connections.table.get(incoming.key).and_then(|it| it.state.client);
     let http_session = HttpSession { is_legacy_sse: true, ..HttpSession::new(client) };
-    let Ok(created) = path.http.sessions.create(http_session, path.now) else {
+    let Some(created) = path.http.create_session(http_session, path.outbox, path.now) else {
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
         return path.respond(incoming, (Status::UNAVAILABLE, BodyKind::Empty, fields), &[]);
     };
     let HttpPath { http, dispatcher, outbox, now, .. } = path;
-    confirm_created(&mut http.sessions, created.key, (dispatcher, outbox), *now);
+    http.confirm_session(&created, (dispatcher, outbox), *now);
     let owner = ResponseOwner::Session(created.id);
     let from = path.exchanges().open((incoming.key, incoming.origin()), format, owner);
     path.exchanges().mark_idle_stream(incoming.key);

@@ -19,7 +19,6 @@ use crate::server::connection_state::{
 };
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::frontend::HttpFrontend;
-use crate::server::http::sessions::confirm_created;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::transport::http::checks::{self, CheckId, Era, Rejection};
@@ -222,7 +221,7 @@ impl StatelessRequest<'_> {
     fn initialize(self, raw: &RawRequest<'_>) -> PostOutcome {
         let (format, now) = (self.incoming.format, self.now);
         let session = HttpSession::new(self.connection.state.client);
-        let Ok(created) = self.http.sessions.create(session, now) else {
+        let Some(created) = self.http.create_session(session, self.outbox, now) else {
             let error = Error::connection_limit();
             return self.respond_error(Some(raw.id), (Status::UNAVAILABLE, &error));
         };
@@ -245,10 +244,9 @@ impl StatelessRequest<'_> {
         self.outbox.count_outcome(outcome);
         if outcome == Outcome::Response {
             response::end_response(outgoing, mark);
-            self.http.sessions.touch(created.key, now);
             // Only now, so that a failed handshake evicts no session.
             let Self { http, dispatcher, outbox, .. } = self;
-            confirm_created(&mut http.sessions, created.key, (dispatcher, outbox), now);
+            http.confirm_session(&created, (dispatcher, outbox), now);
             return PostOutcome::Responded;
         }
         // The handshake failed: there is no session.

@@ -16,12 +16,14 @@ mod output;
 mod owner;
 
 pub(super) use self::output::SessionOutput;
-pub(super) use self::owner::{SessionOwner, confirm_created};
+pub(super) use self::owner::{SessionOwner, clean_up};
+pub(super) use self::store::CreatedSession;
 pub(in crate::server) use self::store::SessionStore;
+pub(super) use self::streams::SessionError;
 #[cfg(test)]
 use self::{
-    store::{CreatedSession, RemovedSession},
-    streams::{LISTENING_STREAM, PushedEvent, ResumedStream, SessionError},
+    store::{Eviction, RemovedSession},
+    streams::{LISTENING_STREAM, PushedEvent, ResumedStream},
 };
 
 #[cfg(test)]

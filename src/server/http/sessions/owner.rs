@@ -283,25 +283,8 @@ impl SessionOwner<'_> {
     }
 }
 
-/// Completes the creation of a session: the longest idle one ends if there is one too many.
-pub(in crate::server::http) fn confirm_created(
-    sessions: &mut SessionStore<HttpSession>,
-    key: Key,
-    (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
-    now: Instant,
-) {
-    let evicted = sessions.evict_idle(key);
-    let counts = &mut outbox.counters.sessions;
-    counts.created += 1;
-    counts.evicted += u64::from(evicted.is_some());
-    // It was idle: there is no exchange to end.
-    if let Some(removed) = evicted {
-        clean_up(removed, (dispatcher, outbox), now);
-    }
-}
-
 /// Cleans up after an ended session: its calls, streams and client requests.
-fn clean_up(
+pub(in crate::server::http) fn clean_up(
     removed: RemovedSession<HttpSession>,
     (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
     now: Instant,

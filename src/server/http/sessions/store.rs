@@ -3,9 +3,14 @@
 //! Invariants:
 //!
 //! - A session is idle while none of its requests runs and none of its streams is attached. Only
-//!   idle sessions expire, a fixed time after they became idle, and only idle sessions are evicted,
-//!   the longest idle first.
-//! - Idle sessions are a linked list in the order in which they became idle: expiry and eviction
+//!   idle sessions expire, a fixed time after they became idle, and only idle sessions are evicted.
+//! - A session is unused until it gets a message after `initialize`. At the limit of sessions a new
+//!   one evicts the first that exists of: if its address has its share, the longest idle unused,
+//!   then used session of its address; the longest idle unused session of all; the longest idle
+//!   session of an address with more than its share; unless its address has its share, the longest
+//!   idle of all. So neither unused sessions nor an address with more than its share make used
+//!   sessions of other addresses end.
+//! - Idle sessions are linked lists in the order in which they became idle: expiry and eviction
 //!   need no search, and no session has a timer of its own.
 //! - Sessions, their streams and the bytes of all their events are bounded. At the limit of bytes,
 //!   lingering streams are removed, the oldest first; then a new event displaces older ones of its
@@ -18,7 +23,11 @@
 
 mod stored_session;
 
-mod idle_list;
+mod idle_lists;
+
+mod address_table;
+
+mod idle_sessions;
 
 mod stream_totals;
 
@@ -29,7 +38,8 @@ mod keyed_streams;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use self::idle_list::IdleList;
+pub(in crate::server) use self::idle_sessions::Eviction;
+use self::idle_sessions::IdleSessions;
 use self::keyed_streams::KeyedStreams;
 use self::lingering_queue::LingeringQueue;
 use self::stored_session::StoredSession;
@@ -37,6 +47,7 @@ use self::stream_totals::StreamTotals;
 use super::streams::{LISTENING_STREAM, SessionError, SessionStreams};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
+use crate::server::client_address::ClientAddress;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 
@@ -48,7 +59,7 @@ pub(in crate::server) struct SessionStore<S> {
     ids: OwnerIds,
     sessions: Slab<StoredSession<S>>,
     keys: HashMap<SessionId, Key, BuildHasherDefault<SessionIdHasher>>,
-    idle: IdleList,
+    idle: IdleSessions,
     lingering: LingeringQueue,
     totals: StreamTotals,
 }
@@ -58,6 +69,8 @@ pub(in crate::server) struct SessionStore<S> {
 pub(in crate::server) struct CreatedSession {
     pub(in crate::server) key: Key,
     pub(in crate::server) id: SessionId,
+    /// The session to remove once this one is certain to stay.
+    pub(in crate::server) evicts: Option<Eviction>,
 }
 
 /// A session that was removed.
@@ -76,7 +89,7 @@ impl<S> SessionStore<S> {
             ids,
             sessions: Slab::new(usize::MAX),
             keys: HashMap::default(),
-            idle: IdleList::default(),
+            idle: IdleSessions::new(),
             lingering: LingeringQueue::default(),
             totals: StreamTotals::default(),
         }
@@ -88,41 +101,45 @@ impl<S> SessionStore<S> {
         self.ids.session_id()
     }
 
-    /// Creates a session. Beyond the limit it is one too many until [`SessionStore::evict_idle`] is
-    /// called, or until it is removed because its handshake failed, which evicts no other session.
+    /// Creates a session for a client at `address`, which is `None` if it is exempt from the share.
+    /// Beyond the limit it is one too many until the caller removes the session that it evicts, or
+    /// this one because its handshake failed.
     ///
     /// # Errors
     ///
-    /// [`SessionError::SessionLimit`] if none is idle, [`SessionError::NoEntropy`]; nothing is
+    /// [`SessionError::SessionLimit`] if it can evict none, [`SessionError::NoEntropy`]; nothing is
     /// changed then.
     pub(in crate::server) fn create(
         &mut self,
         session: S,
+        address: Option<ClientAddress>,
         now: Instant,
     ) -> Result<CreatedSession, SessionError> {
-        let is_full = self.sessions.len() >= self.limits.sessions_max;
-        if is_full && (self.idle.first().is_none() || self.limits.sessions_max == 0) {
+        let sessions_max = self.limits.sessions_max;
+        let is_full = self.sessions.len() >= sessions_max;
+        self.idle.set_share((sessions_max / ADDRESS_SHARE_DIVISOR).max(1));
+        let evicts = self.idle.eviction(&self.sessions, address).filter(|_| is_full);
+        if is_full && (evicts.is_none() || sessions_max == 0) {
             return Err(SessionError::SessionLimit);
         }
         let id = self.ids.session_id().ok_or(SessionError::NoEntropy)?;
-        let held = StoredSession::new(id, session, now);
-        let key = self.sessions.insert(held).map_err(|_| SessionError::SessionLimit)?;
+        let address = address.and_then(|address| self.idle.add_session(address));
+        let held = StoredSession::new(id, session, address, now);
+        let key = self.sessions.insert(held).map_err(|held| {
+            self.idle.remove_session(&held);
+            SessionError::SessionLimit
+        })?;
         self.keys.insert(id, key);
         self.idle.push_if_idle(&mut self.sessions, key, now);
-        Ok(CreatedSession { key, id })
-    }
-
-    /// Evicts the longest idle session if there is one too many, but not `begun`.
-    pub(in crate::server) fn evict_idle(&mut self, begun: Key) -> Option<RemovedSession<S>> {
-        let is_over_limit = self.sessions.len() > self.limits.sessions_max;
-        let idlest = self.idle.first().filter(|key| is_over_limit && *key != begun)?;
-        self.remove(idlest)
+        Ok(CreatedSession { key, id, evicts })
     }
 
     /// Removes a session, idle or not; returns `None` if it was removed before.
     pub(in crate::server) fn remove(&mut self, key: Key) -> Option<RemovedSession<S>> {
         self.idle.remove(&mut self.sessions, key);
-        let StoredSession { id, session, streams, .. } = self.sessions.remove(key)?;
+        let removed = self.sessions.remove(key)?;
+        self.idle.remove_session(&removed);
+        let StoredSession { id, session, streams, .. } = removed;
         self.keys.remove(&id);
         self.totals.subtract(&streams);
         Some(RemovedSession { key, session, exchanges: streams.exchanges().collect() })
@@ -176,9 +193,12 @@ impl<S> SessionStore<S> {
         self.sessions.iter_mut().map(|(key, held)| (key, &mut held.session))
     }
 
-    /// Restarts the idle time: the client sent a notification or a response.
+    /// Restarts the idle time of a session that got a message, which is used from now on.
     pub(in crate::server) fn touch(&mut self, key: Key, now: Instant) {
         self.idle.remove(&mut self.sessions, key);
+        if let Some(held) = self.sessions.get_mut(key) {
+            held.is_used = true;
+        }
         self.idle.push_if_idle(&mut self.sessions, key, now);
     }
 
@@ -232,18 +252,23 @@ impl<S> SessionStore<S> {
     /// Returns an upper estimate of the bytes of all sessions, without what an `S` allocates;
     /// events shared by several streams are counted in each.
     pub(in crate::server) const fn held_bytes(&self) -> usize {
-        self.sessions.len() * StoredSession::<S>::BYTES + self.totals.held_bytes()
+        let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
+        sessions + self.idle.held_bytes() + self.totals.held_bytes()
     }
 
     /// Asserts the invariants.
     #[cfg(test)]
-    pub(in crate::server::http) fn check_invariants(&self) {
+    pub(in crate::server::http) fn check_invariants(&mut self) {
         for (key, held) in self.sessions.iter() {
             assert_eq!(self.find(held.id), Some(key));
         }
         assert_eq!(self.keys.len(), self.sessions.len());
         self.totals.check_invariants(&self.sessions, self.limits.event_bytes_max);
         self.lingering.check_invariants(self.limits.lingering_streams_max);
-        self.idle.check_invariants(&self.sessions);
+        self.idle.check_invariants(&mut self.sessions);
     }
 }
+
+/// The share of an address is one of this many parts of all sessions. It decides only which
+/// session a new one evicts at the limit, so that it can be much smaller than a share that refuses.
+const ADDRESS_SHARE_DIVISOR: usize = 8;

@@ -1,6 +1,8 @@
-//! Tests of the session store: creation, expiry, eviction and memory limits.
+//! Tests of the session store: creation, expiry and memory limits.
 
+mod eviction;
 mod model;
+mod model_session;
 
 use std::time::Duration;
 
@@ -47,19 +49,9 @@ const fn at(seconds: u64) -> Instant {
 }
 
 fn begin(sessions: &mut SessionStore<char>, session: char, now: Instant) -> Key {
-    let CreatedSession { key, .. } = sessions.create(session, now).unwrap();
-    assert!(sessions.evict_idle(key).is_none());
+    let CreatedSession { key, evicts, .. } = sessions.create(session, None, now).unwrap();
+    assert_eq!(evicts, None);
     key
-}
-
-/// Creates a session at the limit; returns the evicted one, too.
-fn begin_evicting(
-    sessions: &mut SessionStore<char>,
-    session: char,
-    now: Instant,
-) -> (Key, RemovedSession<char>) {
-    let CreatedSession { key, .. } = sessions.create(session, now).unwrap();
-    (key, sessions.evict_idle(key).unwrap())
 }
 
 /// Opens a stream, pushes `text`, finishes it and detaches it as sent.
@@ -78,7 +70,7 @@ fn expire_all(sessions: &mut SessionStore<char>, now: Instant) -> Vec<char> {
 #[test]
 fn session_is_found_by_id_until_removed() {
     let mut sessions = sessions(LIMITS);
-    let CreatedSession { key, id, .. } = sessions.create('a', at(0)).unwrap();
+    let CreatedSession { key, id, .. } = sessions.create('a', None, at(0)).unwrap();
     assert_eq!(id.owner(5), ShardId(2));
     assert_eq!((sessions.find(id), sessions.id(key)), (Some(key), Some(id)));
     assert_eq!(SessionId::parse(&id.to_text()).and_then(|id| sessions.find(id)), Some(key));
@@ -162,35 +154,6 @@ fn session_with_attached_stream_does_not_expire() {
     assert!(sessions.streams_mut(key).detach(LISTENING_STREAM, exchange(1), true, at(500)));
     assert!(!sessions.has_listener(key));
     assert_eq!((sessions.next_deadline(), sessions.attached_streams()), (Some(at(560)), 0));
-}
-
-#[test]
-fn longest_idle_session_is_evicted_never_active_one() {
-    let mut sessions = sessions(LIMITS);
-    let [running, idle, listening] = ['r', 'i', 'l'].map(|name| begin(&mut sessions, name, at(0)));
-    assert!(sessions.begin_request(running));
-    sessions.streams_mut(listening).listen(exchange(1)).unwrap();
-    let (next, evicted) = begin_evicting(&mut sessions, 'n', at(1));
-    assert_eq!((evicted.key, evicted.session, evicted.exchanges), (idle, 'i', vec![]));
-    assert!(!sessions.contains(evicted.key));
-    assert!(sessions.begin_request(next));
-    assert_eq!(sessions.create('x', at(2)).unwrap_err(), SessionError::SessionLimit);
-    sessions.end_request(next, at(3));
-    sessions.end_request(running, at(4));
-    assert_eq!(begin_evicting(&mut sessions, 'y', at(5)).1.session, 'n');
-    assert_eq!(begin_evicting(&mut sessions, 'z', at(5)).1.session, 'r');
-    assert_eq!(sessions.len(), 3);
-    sessions.check_invariants();
-}
-
-#[test]
-fn failed_handshake_evicts_no_session() {
-    let mut sessions = sessions(LIMITS);
-    let keys = ['a', 'b', 'c'].map(|session| begin(&mut sessions, session, at(0)));
-    let CreatedSession { key, .. } = sessions.create('x', at(1)).unwrap();
-    sessions.remove(key).unwrap();
-    assert!(keys.iter().all(|key| sessions.contains(*key)) && sessions.len() == 3);
-    sessions.check_invariants();
 }
 
 #[test]

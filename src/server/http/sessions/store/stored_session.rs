@@ -1,5 +1,6 @@
-//! One stored session, with its links in the list of idle ones.
+//! One stored session, with its links in the lists of idle ones.
 
+use crate::base::linked_list::{Linked, Links};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::server::http::sessions::streams::SessionStreams;
@@ -12,33 +13,56 @@ pub(super) struct StoredSession<S> {
     pub(super) streams: SessionStreams,
     /// Running requests.
     pub(super) in_flight: u32,
-    /// Whether it is in the list of idle sessions.
-    pub(super) is_in_idle_list: bool,
+    /// Whether a message was received after `initialize`.
+    pub(super) is_used: bool,
     /// Since when it is idle, or was last.
     pub(super) idle_since: Instant,
-    /// Neighbours in the list of idle sessions.
-    pub(super) previous_idle: Option<Key>,
-    pub(super) next_idle: Option<Key>,
+    /// The address that created it, unless that is exempt.
+    pub(super) address: Option<Key>,
+    /// Neighbours in a list of idle sessions, of the shard and of the address.
+    links: [Links; 2],
+}
+
+/// Lists of sessions of the shard.
+pub(super) const OF_SHARD: usize = 0;
+/// Lists of sessions of one address.
+pub(super) const OF_ADDRESS: usize = 1;
+
+impl<S> Linked<OF_SHARD> for StoredSession<S> {
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links[OF_SHARD]
+    }
+}
+
+impl<S> Linked<OF_ADDRESS> for StoredSession<S> {
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links[OF_ADDRESS]
+    }
 }
 
 impl<S> StoredSession<S> {
-    /// Creates a session without streams, which is not in the list of idle ones yet.
-    pub(super) fn new(id: SessionId, session: S, now: Instant) -> Self {
+    /// Creates a session without streams, which is not in a list of idle ones yet.
+    pub(super) fn new(id: SessionId, session: S, address: Option<Key>, now: Instant) -> Self {
         Self {
             id,
             session,
             streams: SessionStreams::default(),
             in_flight: 0,
-            is_in_idle_list: false,
+            is_used: false,
             idle_since: now,
-            previous_idle: None,
-            next_idle: None,
+            address,
+            links: [Links::NONE; 2],
         }
     }
 
     /// Returns whether none of its requests runs and none of its streams is attached.
     pub(super) const fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.streams.attached() == 0
+    }
+
+    /// Returns whether it is in a list of idle sessions.
+    pub(super) const fn is_listed(&self) -> bool {
+        self.links[OF_SHARD].is_linked()
     }
 
     /// Upper estimate of the bytes of one session, without its streams and what its `S` allocates:

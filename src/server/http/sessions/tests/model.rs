@@ -7,14 +7,16 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::model_session::{ModelSession, ModelStream, stored_bytes};
 use super::*;
+use crate::telemetry::label::EvictionReason;
 
 /// One operation. Sessions are counted back from the newest one, removed ones included; streams and
 /// events are, too, from the next one. Stream 0 is itself.
 #[derive(Clone, Debug)]
 enum Operation {
     Advance { seconds: u64 },
-    Begin,
+    Begin { address: u8 },
     BeginRequest { session: usize },
     Detach { session: usize, stream: u32, exchange: Option<u32>, is_sent: bool },
     EndRequest { session: usize },
@@ -35,7 +37,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let stream = || prop_oneof![4 => 0..4u32, 1 => 4..8u32];
     let step = prop_oneof![
         1 => (0..40u64).prop_map(|seconds| Operation::Advance { seconds }),
-        2 => Just(Operation::Begin),
+        6 => (0..4u8).prop_map(|address| Operation::Begin { address }),
         2 => session().prop_map(|session| Operation::BeginRequest { session }),
         5 => (session(), stream(), prop::option::weighted(0.1, 0..50u32), any::<bool>()).prop_map(
             |(session, stream, exchange, is_sent)| Operation::Detach {
@@ -62,163 +64,12 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(step, 0..200)
 }
 
-#[derive(Clone, Debug, Default)]
-struct ModelStream {
-    /// Numbers and lengths of stored events.
-    events: Vec<(u32, usize)>,
-    last: u32,
-    last_delivered: u32,
-    exchange: Option<ExchangeAddress>,
-    is_finished: bool,
-    has_undelivered: bool,
-    /// When it last began to linger.
-    lingering_since: Instant,
-}
-
-#[derive(Debug)]
-struct ModelSession {
-    in_flight: u32,
-    /// When it became idle, and the order in which it did; `None` while it is active.
-    idle: Option<(Instant, u64)>,
-    opened: u32,
-    streams: BTreeMap<u32, ModelStream>,
-}
-
-/// Returns the bytes that one event counts for.
-const fn stored_bytes(bytes: usize) -> usize {
-    bytes + 2 * size_of::<Bytes>()
-}
-
-impl ModelStream {
-    fn bytes(&self) -> usize {
-        self.events.iter().map(|event| stored_bytes(event.1)).sum()
-    }
-
-    fn is_retained(&self) -> bool {
-        self.is_finished && self.exchange.is_none()
-    }
-
-    fn is_lingering(&self) -> bool {
-        self.is_retained() && !self.has_undelivered
-    }
-}
-
-impl ModelSession {
-    fn is_active(&self) -> bool {
-        self.in_flight > 0 || self.streams.values().any(|stream| stream.exchange.is_some())
-    }
-
-    /// Returns the number of the stream that an operation refers to.
-    fn number(&self, stream: u32) -> u32 {
-        if stream == LISTENING_STREAM { stream } else { (self.opened + 2).saturating_sub(stream) }
-    }
-
-    /// Removes streams that are not retained any more.
-    fn remove_excess_streams(&mut self, number: u32) {
-        self.streams.retain(|at, it| *at != number || !it.is_lingering() || !it.events.is_empty());
-        let kept = self.streams.iter().filter(|(_, stream)| stream.is_retained());
-        let mut kept: Vec<(bool, u32)> =
-            kept.map(|(at, stream)| (stream.has_undelivered, *at)).collect();
-        kept.sort_unstable();
-        let kept_max = LIMITS.streams.retained_streams_max;
-        for (_, number) in kept.iter().take(kept.len().saturating_sub(kept_max)) {
-            self.streams.remove(number);
-        }
-    }
-
-    fn open(&mut self, exchange: ExchangeAddress) -> Result<u32, SessionError> {
-        let open =
-            self.streams.iter().filter(|(number, stream)| **number > 0 && !stream.is_retained());
-        let open = open.count();
-        if open >= LIMITS.streams.streams_max {
-            return Err(SessionError::StreamLimit(open));
-        }
-        self.opened += 1;
-        let stream = ModelStream { exchange: Some(exchange), ..ModelStream::default() };
-        self.streams.insert(self.opened, stream);
-        Ok(self.opened)
-    }
-
-    fn listen(&mut self, exchange: ExchangeAddress) -> Result<u32, SessionError> {
-        let stream = self.streams.entry(LISTENING_STREAM).or_default();
-        if stream.exchange.is_some() {
-            return Err(SessionError::Conflict);
-        }
-        let after = stream.last_delivered;
-        stream.exchange = Some(exchange);
-        stream.last_delivered = stream.last;
-        Ok(after)
-    }
-
-    fn resume(
-        &mut self,
-        number: u32,
-        after: u32,
-        exchange: ExchangeAddress,
-    ) -> Result<ResumedStream, SessionError> {
-        let stream = self.streams.get_mut(&number).ok_or(SessionError::UnknownEvent)?;
-        if after > stream.last_delivered {
-            return Err(SessionError::UnknownEvent);
-        }
-        let replaced = stream.exchange.replace(exchange);
-        stream.last_delivered = stream.last;
-        stream.has_undelivered |= stream.last > after;
-        let kept = stream.events.iter().filter(|(number, _)| *number > after).count();
-        let missing = stream.last - after - u32::try_from(kept).unwrap();
-        Ok(ResumedStream {
-            replaced_exchange: replaced,
-            missing_events: missing,
-            is_finished: stream.is_finished,
-        })
-    }
-
-    fn push(&mut self, number: u32, bytes: usize, room: usize) -> Option<PushedEvent> {
-        if number == LISTENING_STREAM {
-            self.streams.entry(LISTENING_STREAM).or_default();
-        }
-        let stream = self.streams.get_mut(&number).filter(|stream| !stream.is_finished)?;
-        let bounds = LIMITS.streams.log;
-        let bytes_max = if stored_bytes(bytes) > bounds.bytes_max {
-            stream.bytes() + room / 2
-        } else {
-            bounds.bytes_max.min(stream.bytes() + room)
-        };
-        stream.last += 1;
-        stream.events.push((stream.last, bytes));
-        while stream.events.len() > bounds.events_max || stream.bytes() > bytes_max {
-            stream.events.remove(0);
-        }
-        stream.has_undelivered = true;
-        if stream.exchange.is_some() {
-            stream.last_delivered = stream.last;
-        }
-        let is_kept = !stream.events.is_empty();
-        Some(PushedEvent { number: stream.last, is_stored: is_kept, exchange: stream.exchange })
-    }
-
-    fn finish(&mut self, number: u32) -> Option<ExchangeAddress> {
-        let stream = self.streams.get_mut(&number).filter(|_| number != LISTENING_STREAM)?;
-        stream.is_finished = true;
-        let exchange = stream.exchange;
-        self.remove_excess_streams(number);
-        exchange
-    }
-
-    fn detach(&mut self, number: u32, exchange: ExchangeAddress, is_sent: bool) -> bool {
-        let Some(stream) = self.streams.get_mut(&number) else { return false };
-        if stream.exchange != Some(exchange) {
-            return false;
-        }
-        stream.exchange = None;
-        stream.has_undelivered &= !is_sent;
-        self.remove_excess_streams(number);
-        true
-    }
-}
-
 /// The store and its model, driven by the same operations.
 struct StoreWithModel {
     store: SessionStore<usize>,
+    sessions_max: usize,
+    /// Addresses with more than their share, in the order in which they exceeded it.
+    beyond_share: Vec<u8>,
     keys: Vec<Key>,
     model: Vec<Option<ModelSession>>,
     now: Instant,
@@ -231,10 +82,18 @@ struct StoreWithModel {
 }
 
 impl StoreWithModel {
-    fn new() -> Self {
-        let (keys, model) = (Vec::new(), Vec::new());
-        let store = sessions(LIMITS);
-        Self { store, keys, model, now: at(1), idle_count: 0, lingering: Vec::new(), serial: 0 }
+    fn new(sessions_max: usize) -> Self {
+        Self {
+            store: sessions(SessionLimits { sessions_max, ..LIMITS }),
+            sessions_max,
+            beyond_share: Vec::new(),
+            keys: Vec::new(),
+            model: Vec::new(),
+            now: at(1),
+            idle_count: 0,
+            lingering: Vec::new(),
+            serial: 0,
+        }
     }
 
     /// Returns the key of a session and its model, which is `None` after its removal.
@@ -248,12 +107,41 @@ impl StoreWithModel {
         exchange(self.serial)
     }
 
-    /// Returns the longest idle session.
-    fn idlest(&self) -> Option<(usize, Instant)> {
-        let idle = |session: &Option<ModelSession>| session.as_ref().and_then(|held| held.idle);
+    /// Returns the longest idle of the sessions that `matches` accepts, and since when it is.
+    fn idlest(&self, matches: impl Fn(&ModelSession) -> bool) -> Option<(usize, Instant)> {
         let line = self.model.iter().enumerate();
-        let line = line.filter_map(|(index, session)| Some((idle(session)?, index)));
-        line.min_by_key(|((_, order), _)| *order).map(|((since, _), index)| (index, since))
+        let idle = line.filter_map(|(index, session)| {
+            let held = session.as_ref().filter(|held| matches(held))?;
+            Some((held.idle?, held.is_used, index))
+        });
+        // Those that became idle at the same time expire in this order.
+        let first = idle.min_by_key(|((since, order), is_used, _)| (*since, *is_used, *order));
+        first.map(|((since, _), _, index)| (index, since))
+    }
+
+    fn count_of(&self, address: u8) -> usize {
+        self.model.iter().flatten().filter(|held| held.address == address).count()
+    }
+
+    fn share(&self) -> usize {
+        (self.sessions_max / 8).max(1)
+    }
+
+    /// Returns the session that a new one of `address` must evict.
+    fn eviction(&self, address: u8) -> Option<(usize, EvictionReason)> {
+        let is_full = address > 0 && self.count_of(address) >= self.share();
+        let of = |address: u8, is_used: bool| {
+            self.idlest(|held| held.address == address && held.is_used == is_used)
+        };
+        let beyond = self.beyond_share.iter().find_map(|address| of(*address, true));
+        let found = [
+            (of(address, false).filter(|_| is_full), EvictionReason::AddressShare),
+            (of(address, true).filter(|_| is_full), EvictionReason::AddressShare),
+            (self.idlest(|held| !held.is_used), EvictionReason::Unused),
+            (beyond, EvictionReason::AddressShare),
+            (self.idlest(|_| true).filter(|_| !is_full), EvictionReason::Idle),
+        ];
+        found.into_iter().find_map(|(found, reason)| Some((found?.0, reason)))
     }
 
     /// Queues a stream of a session if it lingers.
@@ -310,7 +198,7 @@ impl StoreWithModel {
             Operation::Advance { seconds } => {
                 self.now = self.now.after(Duration::from_secs(seconds));
             }
-            Operation::Begin => self.begin(),
+            Operation::Begin { address } => self.begin(address),
             Operation::Expire => self.expire(),
             Operation::ExpireLingering => self.expire_lingering(),
             Operation::Remove { session } => {
@@ -331,6 +219,7 @@ impl StoreWithModel {
                 // Its idle time restarts, if it is idle.
                 if let Some(held) = held {
                     held.idle = None;
+                    held.is_used = true;
                 }
                 self.store.touch(key, self.now);
             }
@@ -338,31 +227,40 @@ impl StoreWithModel {
         }
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, address: u8) {
         let index = self.keys.len();
-        let is_full = self.store.len() >= LIMITS.sessions_max;
-        let idlest = self.idlest();
-        match self.store.create(index, self.now) {
+        let is_full = self.store.len() >= self.sessions_max;
+        let expected = self.eviction(address).filter(|_| is_full);
+        let client = eviction::address(address).filter(|_| address > 0);
+        match self.store.create(index, client, self.now) {
             Err(refusal) => {
-                assert_eq!((refusal, is_full, idlest), (SessionError::SessionLimit, true, None));
+                assert_eq!((refusal, is_full), (SessionError::SessionLimit, true));
+                assert_eq!(expected, None);
             }
-            Ok(CreatedSession { key, id }) => {
-                let evicted = self.store.evict_idle(key);
-                assert_eq!(evicted.is_some(), is_full);
-                if let (Some(gone), Some((idlest, _))) = (evicted, idlest) {
-                    self.remove_from_model(idlest, &gone);
+            Ok(CreatedSession { key, id, evicts }) => {
+                let evicted = evicts.map(|it| (self.store.remove(it.key).unwrap(), it.reason));
+                let found = evicted.as_ref().map(|(gone, reason)| (gone.session, *reason));
+                assert_eq!((found, found.is_some()), (expected, is_full));
+                if let Some((gone, _)) = evicted {
+                    self.remove_from_model(gone.session, &gone);
                 }
                 assert_eq!(self.store.find(id), Some(key));
-                let streams = BTreeMap::new();
-                let session = ModelSession { in_flight: 0, idle: None, opened: 0, streams };
                 self.keys.push(key);
-                self.model.push(Some(session));
+                self.model.push(Some(ModelSession {
+                    address,
+                    is_used: false,
+                    in_flight: 0,
+                    idle: None,
+                    opened: 0,
+                    streams: BTreeMap::new(),
+                }));
             }
         }
     }
 
     fn expire(&mut self) {
-        let due = self.idlest().filter(|(_, since)| since.after(LIMITS.idle_timeout) <= self.now);
+        let due =
+            self.idlest(|_| true).filter(|(_, since)| since.after(LIMITS.idle_timeout) <= self.now);
         let gone = self.store.expire_idle(self.now);
         assert_eq!(gone.is_some(), due.is_some());
         if let (Some(gone), Some((index, _))) = (gone, due) {
@@ -455,6 +353,14 @@ impl StoreWithModel {
 
     /// Updates which sessions are idle, and compares everything observable.
     fn compare(&mut self) {
+        for address in 1..4 {
+            let is_beyond = self.count_of(address) > self.share();
+            if !is_beyond {
+                self.beyond_share.retain(|it| *it != address);
+            } else if !self.beyond_share.contains(&address) {
+                self.beyond_share.push(address);
+            }
+        }
         for session in self.model.iter_mut().flatten() {
             if session.is_active() {
                 session.idle = None;
@@ -469,7 +375,7 @@ impl StoreWithModel {
         assert_eq!(self.store.len(), live().count());
         let attached = streams().filter(|stream| stream.exchange.is_some()).count();
         assert_eq!(self.store.attached_streams(), attached);
-        let expiry = self.idlest().map(|(_, since)| since.after(LIMITS.idle_timeout));
+        let expiry = self.idlest(|_| true).map(|(_, since)| since.after(LIMITS.idle_timeout));
         let lingering =
             self.lingering.first().map(|(since, ..)| since.after(LIMITS.linger_timeout));
         let deadline = [expiry, lingering].into_iter().flatten().min();
@@ -490,8 +396,11 @@ impl StoreWithModel {
 
 proptest! {
     #[test]
-    fn session_store_agrees_with_model(steps in operations()) {
-        let mut pair = StoreWithModel::new();
+    fn session_store_agrees_with_model(
+        sessions_max in prop_oneof![Just(3), Just(16)],
+        steps in operations(),
+    ) {
+        let mut pair = StoreWithModel::new(sessions_max);
         for step in &steps {
             pair.apply(step);
             pair.compare();
