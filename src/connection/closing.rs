@@ -4,7 +4,8 @@
 //! side is shut down, and further input is discarded until the peer closes.
 //!
 //! Invariants: one close frame per connection, nothing after it. The peer has `linger_timeout` to
-//! receive the close frame and the same time again to close; otherwise the connection is cut.
+//! receive the close frame and the same time again to close; otherwise the connection is cut, and
+//! reset if the peer has not taken all output.
 
 use super::entry::Entry;
 use super::output;
@@ -47,6 +48,9 @@ impl CloseFrame {
             CloseReason::IdleTimeout => Self::IDLE_TIMEOUT,
             CloseReason::MessageTimeout => Self::MESSAGE_TIMEOUT,
             CloseReason::PeerClosed => Self::new(CloseCode::NORMAL, ""),
+            CloseReason::MemoryLimit => {
+                Self::new(CloseCode::INTERNAL, "the server is short of memory")
+            }
             CloseReason::SocketError | CloseReason::ProtocolViolation | CloseReason::Refused => {
                 Self::new(CloseCode::INTERNAL, "the server closes the connection")
             }
@@ -72,7 +76,8 @@ pub(super) fn close_gracefully<S, R: Ring>(
     if entry.connection.lifecycle.is_open() {
         entry.connection.lifecycle.enter(Phase::Draining);
         has_close = entry.discard_input();
-        if reason == CloseReason::ProtocolViolation {
+        if reason.limits_draining() {
+            entry.connection.last_activity = now;
             entry.arm_timer(now.after(entry.options.linger_timeout));
         }
     }

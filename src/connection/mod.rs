@@ -351,10 +351,15 @@ impl<S> Connections<S> {
     }
 
     /// Closes a connection immediately and discards what it holds, except a send in flight, which
-    /// the ring returns.
+    /// the ring returns. For [`CloseReason::MemoryLimit`] the kernel discards its part, too: the
+    /// peer sees a reset.
     pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key, reason: CloseReason) {
         if let Some(mut entry) = Entry::find(self, key) {
-            entry.connection.close(ring, reason);
+            if reason == CloseReason::MemoryLimit {
+                entry.connection.reset(ring, reason);
+            } else {
+                entry.connection.close(ring, reason);
+            }
             entry.discard_output();
             entry.discard_input();
         }

@@ -6,7 +6,7 @@
 
 use super::closing::{self, CloseFrame};
 use super::entry::Entry;
-use super::state::{CloseReason, Codec, Phase, ReadStatus, TimeoutCheck};
+use super::state::{CloseReason, Codec, Connection, Phase, ReadStatus, TimeoutCheck};
 use crate::base::time::Instant;
 use crate::engine::ring::Ring;
 use crate::transport::websocket::writer;
@@ -27,7 +27,7 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
         // A timer from before the linger phase may expire earlier.
         Phase::Lingering => (active.after(options.linger_timeout), CloseReason::PeerClosed),
         // A peer that violated a limit has this time for the error.
-        Phase::Draining if reason == Some(CloseReason::ProtocolViolation) => {
+        Phase::Draining if reason.is_some_and(CloseReason::limits_draining) => {
             (active.after(options.linger_timeout), CloseReason::ProtocolViolation)
         }
         Phase::Open | Phase::Draining if is_incomplete => {
@@ -43,7 +43,7 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
         }
     };
     if due <= now {
-        return connection.close(ring, reason);
+        return cut(connection, ring, reason);
     }
     // A new request may begin at any time and must then complete within its timeout.
     let is_ndjson = connection.input.codec() == Codec::Ndjson;
@@ -55,12 +55,16 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
 fn expire_websocket<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let linger_max = entry.options.linger_timeout;
     let connection = &mut *entry.connection;
+    let reason = connection.lifecycle.close_reason();
     let Some(frames) = connection.input.websocket() else { return };
     if !frames.expire_timer(now) {
         // An earlier timer that is no longer valid.
         return;
     }
     let due = match connection.lifecycle.phase() {
+        Phase::Draining if reason.is_some_and(CloseReason::limits_draining) => {
+            connection.last_activity.after(linger_max)
+        }
         Phase::Open | Phase::Draining => return expire_open_websocket(entry, now),
         Phase::CloseFrameQueued => frames.close_queued_at().after(linger_max),
         Phase::Lingering => connection.last_activity.after(linger_max),
@@ -69,7 +73,18 @@ fn expire_websocket<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Ins
     if due > now {
         entry.arm_timer(due);
     } else {
-        connection.close(ring, CloseReason::PeerClosed);
+        cut(connection, ring, CloseReason::PeerClosed);
+    }
+}
+
+/// Closes a connection whose time is up. If its peer does not read, or for memory, the kernel
+/// discards what it has not sent.
+fn cut<S, R: Ring>(connection: &mut Connection<S>, ring: &mut R, reason: CloseReason) {
+    let is_for_memory = connection.lifecycle.close_reason() == Some(CloseReason::MemoryLimit);
+    if is_for_memory || connection.queued_bytes() > 0 {
+        connection.reset(ring, reason);
+    } else {
+        connection.close(ring, reason);
     }
 }
 

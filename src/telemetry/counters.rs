@@ -53,6 +53,8 @@ group! {
         closed_message_timeout,
         /// Closed because the peer violated the protocol or exceeded a limit.
         closed_protocol_violation,
+        /// Closed because the memory limit was reached.
+        closed_memory_limit,
         /// Closed by a drain.
         closed_draining,
     }

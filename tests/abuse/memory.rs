@@ -67,6 +67,7 @@ fn unread_results_do_not_harm_other_clients() {
         drop(honest);
         let counters = server.close();
         assert!(counters.input_errors.memory >= 1, "{counters}");
+        assert!(counters.connections.closed_memory_limit >= 1, "{counters}");
     });
 }
 

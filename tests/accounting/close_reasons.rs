@@ -38,6 +38,7 @@ fn expect_close_reason(
     let reasons = connections.closed_by_peer
         + connections.closed_socket_error
         + connections.closed_protocol_violation
+        + connections.closed_memory_limit
         + connections.closed_idle_timeout
         + connections.closed_message_timeout
         + connections.closed_draining;

@@ -86,6 +86,19 @@ fn close_waits_for_send_in_flight() {
 }
 
 #[test]
+fn immediate_close_for_memory_resets_connection() {
+    let mut harness = Harness::new(Reaction::Echo);
+    let key = harness.open(A);
+    harness.receive(A, b"hello\n");
+    harness.flush();
+    harness.connections.close(&mut harness.ring, key, CloseReason::MemoryLimit);
+    assert!(harness.ring.resets.contains(&A));
+    harness.complete_send(A, &Err(io::Error::from_raw_os_error(125)));
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::MemoryLimit)]);
+}
+
+#[test]
 fn reused_socket_number_is_another_connection() {
     let mut harness = Harness::new(Reaction::Echo);
     let first = harness.open(A);

@@ -22,6 +22,8 @@ pub(crate) struct ScriptedRing {
     pub(crate) write_shutdowns: BTreeSet<Socket>,
     /// Sockets whose close is in flight.
     pub(crate) closing: BTreeSet<Socket>,
+    /// Sockets whose connection was reset.
+    pub(crate) resets: BTreeSet<Socket>,
     /// Stopped receives so far.
     pub(crate) receive_stops: usize,
 }
@@ -55,6 +57,10 @@ impl Ring for ScriptedRing {
             Operation::Close(socket) => {
                 assert!(self.closing.insert(socket), "closed twice");
                 self.receiving.remove(&socket);
+            }
+            Operation::Reset(socket) => {
+                self.resets.insert(socket);
+                self.submit(Operation::Close(socket));
             }
             Operation::Accept(_) | Operation::CloseListener(_) | Operation::Connect { .. } => {
                 panic!("connections neither listen nor connect");

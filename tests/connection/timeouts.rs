@@ -99,8 +99,66 @@ fn linger_timeout_bounds_graceful_close() {
     }
     assert!(harness.ring.closing.is_empty());
     harness.advance_time(milliseconds(10));
+    assert!(harness.ring.resets.is_empty(), "all output is sent");
     harness.complete_close(A);
     assert_eq!(harness.closed_connections, [("tcp", CloseReason::ProtocolViolation)]);
+}
+
+#[test]
+fn closing_peer_that_does_not_read_is_reset() {
+    for reason in [CloseReason::ProtocolViolation, CloseReason::MemoryLimit] {
+        let mut harness = Harness::new(Reaction::Ignore);
+        let key = harness.open(A);
+        harness.receive(A, b"half a li");
+        harness.advance_time(milliseconds(2_500));
+        harness.send_text(key, "an error");
+        let now = harness.now;
+        harness.connections.close_gracefully(&mut harness.ring, key, reason, now);
+        harness.flush();
+        // The earlier timer, of the first message, does not shorten the time for the error.
+        harness.advance_time(milliseconds(990));
+        assert!(harness.ring.closing.is_empty());
+        harness.advance_time(milliseconds(10));
+        assert!(harness.ring.resets.contains(&A));
+        harness.complete_send(A, &Err(std::io::Error::from_raw_os_error(125)));
+        harness.complete_close(A);
+        assert_eq!(harness.closed_connections, [("tcp", reason)]);
+        assert_eq!(harness.accounted_bytes(), 0);
+    }
+}
+
+#[test]
+fn connection_closed_for_memory_is_reset_after_error() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    let key = harness.open(A);
+    harness.send_text(key, "an error");
+    let (ring, now) = (&mut harness.ring, harness.now);
+    harness.connections.close_gracefully(ring, key, CloseReason::MemoryLimit, now);
+    harness.flush();
+    assert_eq!(harness.complete_send_text(A), "an error\n");
+    assert!(harness.ring.write_shutdowns.contains(&A));
+    harness.advance_time(milliseconds(990));
+    assert!(harness.ring.closing.is_empty());
+    // The kernel may still hold what the peer has not read.
+    harness.advance_time(milliseconds(10));
+    assert!(harness.ring.resets.contains(&A));
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::MemoryLimit)]);
+}
+
+#[test]
+fn peer_closing_after_memory_error_is_not_reset() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    let key = harness.open(A);
+    harness.send_text(key, "an error");
+    let (ring, now) = (&mut harness.ring, harness.now);
+    harness.connections.close_gracefully(ring, key, CloseReason::MemoryLimit, now);
+    harness.flush();
+    harness.complete_send_text(A);
+    harness.complete_end_of_stream(A, &Ok(()));
+    assert!(harness.ring.resets.is_empty());
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::MemoryLimit)]);
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn peer_that_accepts_no_bytes_is_cut_off() {
     harness.advance_time(milliseconds(999));
     assert!(harness.ring.closing.is_empty());
     harness.advance_time(milliseconds(1));
+    assert!(harness.ring.resets.contains(&A), "the rest is discarded");
     harness.complete_send(A, &Err(std::io::Error::from_raw_os_error(125)));
     harness.complete_close(A);
     assert_eq!(harness.closed_connections, [("http", CloseReason::ProtocolViolation)]);

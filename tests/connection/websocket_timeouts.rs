@@ -148,3 +148,32 @@ fn moved_deadlines_are_removed() {
     assert!(expirations < 50, "{expirations} expirations");
     assert!(harness.ring.closing.is_empty());
 }
+
+#[test]
+fn memory_limit_sends_close_frame_then_resets() {
+    for peer_reads in [true, false] {
+        let mut harness = Harness::new(Reaction::Ignore);
+        let key = harness.open_websocket(A);
+        harness.receive(A, &first_fragment("half"));
+        harness.advance_time(milliseconds(2_000));
+        harness.send_text(key, "an error");
+        let (ring, now) = (&mut harness.ring, harness.now);
+        harness.connections.close_gracefully(ring, key, CloseReason::MemoryLimit, now);
+        harness.flush();
+        if peer_reads {
+            let frames = ["an error", "close 1011 the server is short of memory"];
+            assert_eq!(harness.drain_frames(A), frames);
+            assert!(harness.ring.write_shutdowns.contains(&A));
+        }
+        harness.advance_time(milliseconds(999));
+        assert!(harness.ring.closing.is_empty());
+        harness.advance_time(milliseconds(1));
+        assert!(harness.ring.resets.contains(&A));
+        if !peer_reads {
+            harness.complete_send(A, &Err(std::io::Error::from_raw_os_error(125)));
+        }
+        harness.complete_close(A);
+        assert_eq!(harness.closed_connections, [("http", CloseReason::MemoryLimit)]);
+        assert_eq!(harness.accounted_bytes(), 0);
+    }
+}

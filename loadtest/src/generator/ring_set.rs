@@ -178,7 +178,8 @@ impl<R: Ring> Ring for RingSet<R> {
             | Operation::StopReceive(socket)
             | Operation::Send { socket, .. }
             | Operation::ShutdownWrite(socket)
-            | Operation::Close(socket) => socket,
+            | Operation::Close(socket)
+            | Operation::Reset(socket) => socket,
             Operation::Connect { .. } => return self.least_loaded().1.ring.submit(operation),
             // `register` rejects listeners.
             Operation::Accept(_) | Operation::CloseListener(_) => return,

@@ -9,6 +9,8 @@ pub enum CloseReason {
     SocketError,
     /// The peer violated the protocol, exceeded a limit or did not read.
     ProtocolViolation,
+    /// The memory limit was reached.
+    MemoryLimit,
     /// The idle timeout expired.
     IdleTimeout,
     /// No complete message arrived in time.
@@ -17,6 +19,13 @@ pub enum CloseReason {
     PeerClosed,
     /// The connection limit was reached; the connection was never served.
     Refused,
+}
+
+impl CloseReason {
+    /// Returns whether the peer has only the linger timeout for its last responses.
+    pub(in crate::connection) const fn limits_draining(self) -> bool {
+        matches!(self, Self::ProtocolViolation | Self::MemoryLimit)
+    }
 }
 
 /// Phase of a connection's life, in order.

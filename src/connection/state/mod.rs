@@ -238,14 +238,29 @@ impl<S> Connection<S> {
 
     /// Closes the sockets immediately; unsent output is lost.
     pub(super) fn close<R: Ring>(&mut self, ring: &mut R, reason: CloseReason) {
+        self.submit_close(ring, reason, Operation::Close);
+    }
+
+    /// Closes the sockets immediately and has the kernel discard what it has not sent. Unless all
+    /// output is sent, the peer does not take its end for an orderly one.
+    pub(super) fn reset<R: Ring>(&mut self, ring: &mut R, reason: CloseReason) {
+        self.submit_close(ring, reason, Operation::Reset);
+    }
+
+    fn submit_close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        reason: CloseReason,
+        operation: fn(Socket) -> Operation,
+    ) {
         self.lifecycle.set_close_reason(reason);
         if self.lifecycle.phase() == Phase::Closing {
             return;
         }
         self.lifecycle.enter(Phase::Closing);
-        ring.submit(Operation::Close(self.sockets.receive));
+        ring.submit(operation(self.sockets.receive));
         if !self.sockets.is_single() {
-            ring.submit(Operation::Close(self.sockets.send));
+            ring.submit(operation(self.sockets.send));
         }
     }
 }

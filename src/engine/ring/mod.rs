@@ -9,8 +9,8 @@
 //! - A [`Socket`] names one open socket from the completion that returned it until its
 //!   [`Completion::Closed`]; it is reused only after that, with nothing in flight.
 //! - A [`ReceiveBuffer`] is exclusive: its bytes belong to the holder until [`Ring::release`].
-//! - Completions of one socket are in order. After [`Operation::Close`] a socket yields only its
-//!   outstanding [`Completion::Sent`] and then [`Completion::Closed`].
+//! - Completions of one socket are in order. After [`Operation::Close`] or [`Operation::Reset`] a
+//!   socket yields only its outstanding [`Completion::Sent`] and then [`Completion::Closed`].
 //! - Every [`Operation::Send`] yields exactly one [`Completion::Sent`], which returns the buffer.
 //!   One send per socket may be in flight.
 //! - When the receive buffers are exhausted, receiving continues once buffers are released; no
@@ -110,8 +110,13 @@ pub enum Operation {
     /// Shut down writing (half close); receiving continues. A send in flight completes first; a
     /// close cancels both. Has no completion. No sends may follow. No effect on pipes.
     ShutdownWrite(Socket),
-    /// Close the socket; outstanding operations are cancelled first.
+    /// Close the socket; outstanding operations are cancelled first. What the kernel has accepted
+    /// is still sent.
     Close(Socket),
+    /// Close the socket and reset its connection (RFC 9293, section 3.10.5: ABORT): what the
+    /// kernel has not sent is discarded, and the peer's reads fail. Closes like
+    /// [`Operation::Close`] if the kernel cannot (`io_uring` before Linux 6.7) and for pipes.
+    Reset(Socket),
 }
 
 /// A completed operation or an event.

@@ -221,6 +221,7 @@ pub(in crate::server) const fn count_close(reason: CloseReason, outbox: &mut Out
         CloseReason::Drain => connections.closed_draining += 1,
         CloseReason::SocketError => connections.closed_socket_error += 1,
         CloseReason::ProtocolViolation => connections.closed_protocol_violation += 1,
+        CloseReason::MemoryLimit => connections.closed_memory_limit += 1,
         CloseReason::IdleTimeout => connections.closed_idle_timeout += 1,
         CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
         CloseReason::PeerClosed => connections.closed_by_peer += 1,

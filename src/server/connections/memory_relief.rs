@@ -1,7 +1,8 @@
 //! The memory limit of a shard: connections of the address that holds most are closed.
 //!
 //! Invariants: of one address, a connection that holds less than another one is closed after it;
-//! what a closed one holds is freed at once, except a send that the ring still owns.
+//! what a closed one holds is freed at once, except a send that the ring still owns. One that does
+//! not take its error in time is reset, so that the kernel frees its part as well.
 
 use super::peers::Peers;
 use super::request_path::{RequestPath, write_error};
@@ -80,7 +81,7 @@ impl<R: Ring> MemoryRelief<'_, R> {
         Peers { transports, dispatcher, outbox, now: *now }.cancel_calls(key);
         let connections = &mut self.requests.transports.connections;
         if is_cut {
-            connections.close(self.ring, key, CloseReason::ProtocolViolation);
+            connections.close(self.ring, key, CloseReason::MemoryLimit);
             return;
         }
         if holds_output {
@@ -88,14 +89,14 @@ impl<R: Ring> MemoryRelief<'_, R> {
         }
         self.send_error(key, codec);
         let RequestPath { transports, now, .. } = &mut self.requests;
-        let reason = CloseReason::ProtocolViolation;
+        let reason = CloseReason::MemoryLimit;
         transports.connections.close_gracefully(self.ring, key, reason, *now);
     }
 
     fn send_error(&mut self, key: Key, codec: Codec) {
         let error = short_of_memory();
         match codec {
-            Codec::WebSocket => self.requests.close_for_memory(key, &error),
+            Codec::WebSocket => self.requests.send_error_message(key, &error),
             Codec::Http => {
                 self.requests.outbox.count_error(&error);
                 self.requests.http().send_closing_error(key, &error);

@@ -163,6 +163,7 @@ impl WebSocketFrontend {
             CloseReason::IdleTimeout => self.count_close(CloseCode::NORMAL),
             // The timeout of a fragmented message.
             CloseReason::MessageTimeout => self.count_close(CloseCode::PROTOCOL),
+            CloseReason::MemoryLimit => self.count_close(CloseCode::INTERNAL),
             CloseReason::PeerClosed if is_closed => self.counters.closed_by_peer += 1,
             CloseReason::PeerClosed | CloseReason::SocketError => {
                 self.counters.closed_abnormally += 1;

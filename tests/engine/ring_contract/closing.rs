@@ -110,6 +110,48 @@ pub(super) fn socket_with_unacknowledged_send_is_closed_once<R: Ring>(mut bench:
     assert_eq!(closes, 1);
 }
 
+pub(super) fn reset_with_unread_output_fails_reads_of_peer<R: Ring>(mut bench: TestRing<R>) {
+    if !can_reset(&bench) {
+        return;
+    }
+    let (mut client, socket) = bench.connect_receiving();
+    let bytes = pattern(32 << 20);
+    bench.send(socket, &bytes);
+    // The client does not read, so the send cannot complete.
+    bench.run_until_idle();
+    assert!(!bench.has_completion_of(socket));
+    bench.submit(Operation::Reset(socket));
+    let (buffer, result) = bench.await_sent(socket);
+    // Empty after a zero-copy send, whose buffer the kernel still holds.
+    assert!(buffer.len() == bytes.len() || buffer.is_empty());
+    assert!(!matches!(result, Ok(count) if count >= bytes.len()));
+    bench.await_closed(socket);
+    bench.run_until_idle();
+    let (error, rest) = read_rest(&mut client);
+    assert_eq!(error.map(|it| it.kind()), Some(std::io::ErrorKind::ConnectionReset));
+    assert!(rest.len() < bytes.len());
+}
+
+pub(super) fn reset_of_idle_connection_fails_reads_of_peer<R: Ring>(mut bench: TestRing<R>) {
+    if !can_reset(&bench) {
+        return;
+    }
+    let (_, address) = bench.listen();
+    // More rounds than slots and buffers.
+    for _ in 0..80 {
+        let (mut client, socket) = bench.connect(address);
+        bench.submit(Operation::Receive(socket));
+        bench.send(socket, b"read before the reset");
+        bench.await_sent(socket).1.unwrap();
+        bench.submit(Operation::Reset(socket));
+        bench.await_closed(socket);
+        assert!(!bench.has_completion_of(socket), "{:?}", bench.completions);
+        let (error, bytes) = read_rest(&mut client);
+        assert_eq!(error.map(|it| it.kind()), Some(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(bytes, b"read before the reset");
+    }
+}
+
 pub(super) fn closed_listener_refuses_connections<R: Ring>(mut bench: TestRing<R>) {
     let (listener, address) = bench.listen();
     let (mut client, socket) = bench.connect(address);
@@ -151,6 +193,12 @@ pub(super) fn ring_dropped_with_operations_in_flight_closes_all<R: Ring>(mut ben
     assert!(!is_timeout(error) && bytes.len() < 32 << 20);
     assert!(TcpStream::connect(address).is_err());
     waker.wake();
+}
+
+/// Returns whether this kernel certainly sets the options of direct descriptors (6.7): it has what
+/// came with 6.11, or the ring needs no direct descriptors.
+fn can_reset<R: Ring>(bench: &TestRing<R>) -> bool {
+    !bench.ring.describe().contains("-bind")
 }
 
 /// Reads to the end; returns the error that ended it, and the bytes.

@@ -92,6 +92,8 @@ macro_rules! contract_tests {
                 close_drops_unreaped_bytes,
                 many_sockets_are_each_closed_once,
                 socket_with_unacknowledged_send_is_closed_once,
+                reset_with_unread_output_fails_reads_of_peer,
+                reset_of_idle_connection_fails_reads_of_peer,
             },
             connections::{
                 connect_opens_connection,

@@ -166,8 +166,10 @@ impl Driver<SimRing> for EchoDriver {
                     ring.submit(Operation::Receive(socket));
                 }
             } else if is_idle && (stream.phase == Phase::Broken || stream.is_ended) {
+                let is_broken = stream.phase == Phase::Broken;
                 stream.phase = Phase::Closing;
-                ring.submit(Operation::Close(socket));
+                let close = if is_broken { Operation::Reset } else { Operation::Close };
+                ring.submit(close(socket));
             }
         }
     }

@@ -159,6 +159,32 @@ fn close_returns_blocked_send_and_nothing_else() {
 }
 
 #[test]
+fn reset_returns_blocked_send_and_resets_peer() {
+    let mut sim = Simulation::new();
+    let (client, socket) = sim.connect();
+    client.stop_reading();
+    sim.send(socket, &vec![7; 200_000]);
+    sim.run_until_idle();
+    assert!(sim.completions.is_empty() && !client.is_reset());
+    sim.ring.submit(Operation::Reset(socket));
+    sim.run_until_idle();
+    assert!(
+        matches!(
+            &sim.completions[..],
+            [Completion::Sent { result: Err(_), .. }, Completion::Closed { .. }]
+        ),
+        "{:?}",
+        sim.completions
+    );
+    assert!(client.is_reset());
+    // What had arrived before can still be read.
+    client.read_eagerly();
+    sim.run_until_idle();
+    assert!((1..200_000).contains(&client.take_received().len()));
+    assert!(sim.world.resource_usage().is_idle(), "{:?}", sim.world.resource_usage());
+}
+
+#[test]
 fn send_to_closed_peer_fails() {
     let mut sim = Simulation::new();
     let (client, socket) = sim.connect();

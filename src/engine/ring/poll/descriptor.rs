@@ -16,9 +16,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 /// The kind of file behind a descriptor.
@@ -157,6 +159,14 @@ impl Descriptor {
         if matches!(self.kind, DescriptorKind::Socket | DescriptorKind::SharedSocket) {
             // Fails only if the connection is gone, which a read reports.
             rustix::net::shutdown(&self.fd, Shutdown::Write).ok();
+        }
+    }
+
+    /// Has the close reset the connection; no effect on what other processes may share.
+    pub(super) fn reset_on_close(&self) {
+        if self.kind == DescriptorKind::Socket {
+            // Fails only if the descriptor is no socket.
+            set_socket_linger(&self.fd, Some(Duration::ZERO)).ok();
         }
     }
 }

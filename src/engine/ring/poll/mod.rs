@@ -113,6 +113,11 @@ impl PollRing {
                     close(poller, streams, receives, socket, completed);
                     has_closed = true;
                 }
+                Operation::Reset(socket) => {
+                    streams.find(socket).inspect(|stream| stream.descriptor.reset_on_close());
+                    close(poller, streams, receives, socket, completed);
+                    has_closed = true;
+                }
             }
         }
         listeners.retry_paused(poller, streams, self.now, has_closed, completed);
@@ -250,7 +255,7 @@ impl Ring for PollRing {
 
     #[inline]
     fn submit(&mut self, operation: Operation) {
-        if let Operation::Close(socket) = operation {
+        if let Operation::Close(socket) | Operation::Reset(socket) = operation {
             self.discard_completions(socket);
         }
         self.operations.push(operation);

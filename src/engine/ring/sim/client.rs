@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::connection::{EndId, Owner, ReadMode, ReadSide, Segment, SimPeer};
+use super::connection::{EndId, Owner, ReadMode, ReadSide, SimPeer};
 use super::world_state::WorldState;
 
 /// One end of a connection, controlled by the test.
@@ -54,12 +54,8 @@ impl Client {
 
     /// Resets the connection, behind what is in flight.
     pub fn reset(&self) {
-        let WorldState { scheduler, network, .. } = &mut *self.state.borrow_mut();
-        if !network.end(self.end_id).is_closed() {
-            network.end(self.end_id).read_side = ReadSide::Reset;
-            network.close_end(scheduler, self.end_id);
-            network.transmit(scheduler, self.end_id.opposite(), Segment::Reset);
-        }
+        let state = &mut *self.state.borrow_mut();
+        state.network.reset_end(&mut state.scheduler, self.end_id);
     }
 
     /// Stops reading.

@@ -148,13 +148,14 @@ impl Kernels {
         self.continue_send(scheduler, network, ring, socket);
     }
 
-    /// Closes a socket: cancels the send in flight and discards other completions.
+    /// Closes a socket: cancels the send in flight, discards other completions, and closes its end
+    /// by `close_end`.
     pub(super) fn close(
         &mut self,
         scheduler: &mut Scheduler,
-        network: &mut Network,
         ring: usize,
         socket: Socket,
+        close_end: impl FnOnce(&mut Scheduler, EndId),
     ) {
         let kernel = &mut self.kernels[ring];
         let state = kernel.expect_open(socket, "close");
@@ -166,7 +167,7 @@ impl Kernels {
         if let Some(sent) = cancelled {
             self.complete(scheduler, ring, socket, PendingCompletion::Other(sent));
         }
-        network.close_end(scheduler, end_id);
+        close_end(scheduler, end_id);
         self.complete(
             scheduler,
             ring,

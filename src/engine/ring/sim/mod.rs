@@ -134,7 +134,7 @@ impl Ring for SimRing {
     }
 
     fn submit(&mut self, operation: Operation) {
-        if let Operation::Close(closing) = operation {
+        if let Operation::Close(closing) | Operation::Reset(closing) = operation {
             for completion in mem::take(&mut self.completed) {
                 match completion {
                     Completion::Received { socket, buffer } if socket == closing => {

@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::connection::{
-    Connection, ConnectionEnd, EndId, Owner, ReadMode, Segment, SimPeer, WriteSide, move_bytes,
+    Connection, ConnectionEnd, EndId, Owner, ReadMode, ReadSide, Segment, SimPeer, WriteSide,
+    move_bytes,
 };
 use super::fault::Fault;
 use super::scheduler::{Scheduler, SimEvent};
@@ -111,6 +112,20 @@ impl Network {
             self.transmit(scheduler, end_id.opposite(), Segment::Reset);
         } else if was_sending {
             self.transmit(scheduler, end_id.opposite(), Segment::Fin);
+        }
+    }
+
+    /// Closes one end with a reset, behind what is in flight.
+    pub(super) fn reset_end(&mut self, scheduler: &mut Scheduler, end_id: EndId) {
+        let end = self.end(end_id);
+        if end.is_closed() {
+            return;
+        }
+        let was_reset = end.is_reset();
+        end.read_side = ReadSide::Reset;
+        self.close_end(scheduler, end_id);
+        if !was_reset {
+            self.transmit(scheduler, end_id.opposite(), Segment::Reset);
         }
     }
 

@@ -212,7 +212,16 @@ impl WorldState {
             Operation::ShutdownWrite(socket) => {
                 kernels.shutdown_write(scheduler, network, ring, socket);
             }
-            Operation::Close(socket) => kernels.close(scheduler, network, ring, socket),
+            Operation::Close(socket) => {
+                kernels.close(scheduler, ring, socket, |scheduler, end_id| {
+                    network.close_end(scheduler, end_id);
+                });
+            }
+            Operation::Reset(socket) => {
+                kernels.close(scheduler, ring, socket, |scheduler, end_id| {
+                    network.reset_end(scheduler, end_id);
+                });
+            }
         }
     }
 

@@ -31,6 +31,13 @@ impl SocketTable {
         true
     }
 
+    /// Has the close of a socket reset its connection.
+    pub(super) fn request_reset(&mut self, socket: Socket) {
+        if let Some(state) = self.state(socket) {
+            state.closes_with_reset = true;
+        }
+    }
+
     /// Closes a socket that is to be closed, once nothing of it is in flight.
     #[inline]
     pub(super) fn close_if_idle(&mut self, queues: &mut Queues, socket: Socket) {
@@ -45,6 +52,8 @@ impl SocketTable {
         let resets = std::mem::take(&mut state.closes_with_reset);
         if let SocketFd::Direct(slot) = self.fd(socket) {
             if resets {
+                // The close follows whether or not the kernel has the option. If it overtakes the
+                // option, that still holds the socket and applies to its release.
                 let entry = set_option(slot, libc::SOL_SOCKET, libc::SO_LINGER, &RESET);
                 queues.push(entry.user_data(encode(OperationKind::SetOption, socket.0)));
             }

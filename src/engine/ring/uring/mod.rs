@@ -169,6 +169,10 @@ impl Ring for UringRing {
             }
             Operation::ShutdownWrite(socket) => sockets.shutdown_write(queues, socket),
             Operation::Close(socket) => self.close(socket),
+            Operation::Reset(socket) => {
+                sockets.request_reset(socket);
+                self.close(socket);
+            }
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct SocketState {
     pub(super) is_closing: bool,
     /// The write side is to be shut down after the send in flight.
     pub(super) shutdown_pending: bool,
-    /// Close with a reset (RST), which discards zero-copy sends that the kernel still holds.
+    /// Close with a reset (RST): it was requested, or the kernel still holds zero-copy sends.
     pub(super) closes_with_reset: bool,
     /// The index of the send in flight plus one; zero if there is none.
     pub(super) send: u32,

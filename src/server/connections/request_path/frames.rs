@@ -21,7 +21,6 @@ use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::delimiter::DelimitedMessages;
 use crate::transport::websocket::limits::ProtocolError;
 use crate::transport::websocket::utf8;
@@ -185,12 +184,15 @@ impl RequestPath<'_> {
             _ => errors.framing += 1,
         }
         let error = websockets.rules.apply_close_code(error);
-        self.close_websocket(key, error);
+        websockets.count_close(error.code);
+        // First, so that no messages about the cancelled calls are written.
+        self.transports.connections.fail_websocket(key, error, self.now);
+        self.outbox.push(Effect::CancelCalls(key));
     }
 
-    /// Sends the out-of-memory error and closes the connection.
+    /// Sends an error response without id.
     #[cold]
-    pub(in crate::server) fn close_for_memory(&mut self, key: Key, error: &Error) {
+    pub(in crate::server) fn send_error_message(&mut self, key: Key, error: &Error) {
         let Transports { connections, websockets, .. } = &mut *self.transports;
         if connections.outgoing(key).is_some()
             && let Some(connection) = connections.table.get_mut(key)
@@ -201,16 +203,6 @@ impl RequestPath<'_> {
             reject_text(&mut peer, None, error);
             websockets.end_frame(peer.outgoing, mark, compression);
         }
-        let reason = "the server is short of memory";
-        self.close_websocket(key, ProtocolError { code: CloseCode::INTERNAL, reason });
-    }
-
-    fn close_websocket(&mut self, key: Key, error: ProtocolError) {
-        let Transports { connections, websockets, .. } = &mut *self.transports;
-        websockets.count_close(error.code);
-        // First, so that no messages about the cancelled calls are written.
-        connections.fail_websocket(key, error, self.now);
-        self.outbox.push(Effect::CancelCalls(key));
     }
 
     /// Handles the peer's close frame: it accepts no more responses.
