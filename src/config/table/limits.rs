@@ -91,9 +91,9 @@ pub(super) static LIMITS: Section = Section {
             key: "address_share_percent",
             short: None,
             unit: Unit::Count { min: 1, max: 100 },
-            description: "Percent of the connections, tasks and waiting blocking calls that one \
-                    client address (IPv6: /64 prefix) may take; 100 switches the limit off. \
-                    127.0.0.1 and ::1 are exempt.",
+            description: "Percent of the connections of a transport that one client address \
+                    (IPv6: /64 prefix) may take; 100 switches the limit off. 127.0.0.1 and ::1 are \
+                    exempt.",
             cost: "clients behind one proxy on another machine share it",
             source: "RFC 6177: a client controls a /64",
             field: |options| &mut options.limits.address_share_percent,

@@ -170,10 +170,10 @@ pub struct LimitOptions {
     /// -32603, unless the arguments of its connection's calls take less than 64 KiB, and a request
     /// to a client fails, unless those of its handler take less. Default 1 GiB.
     pub memory_bytes_max: usize,
-    /// Percent of the connections, tasks and waiting blocking calls that one client address may
-    /// take; an IPv6 /64 prefix counts as one address. 100 switches the limit off. 127.0.0.1 and
-    /// `::1` are exempt, because proxies on this machine connect from there. Cost: clients behind
-    /// one proxy on another machine share it. Default 75.
+    /// Percent of the connections of a transport that one client address may take; an IPv6 /64
+    /// prefix counts as one address. 100 switches the limit off. 127.0.0.1 and `::1` are exempt,
+    /// because proxies on this machine connect from there. Cost: clients behind one proxy on
+    /// another machine share it. Default 75.
     pub address_share_percent: u8,
     /// Tasks per shard, running or ended; a call that would create one more gets an error. Cost:
     /// about 512 bytes each, without their results. Default 1,024.

@@ -15,7 +15,7 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) connections: ConnectionOptions,
     /// What peers may make the shard hold.
     pub(in crate::server) memory: MemoryLimit,
-    /// What one client address may take of connections, tasks and waiting blocking calls.
+    /// What one client address may take of the connections.
     pub(in crate::server) address_share: AddressShare,
     pub(in crate::server) connections_max: usize,
     pub(in crate::server) http_connections_max: usize,
