@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::{self, ConfigIssue, EffectiveConfig, directories};
+use crate::engine::buffer::allocator;
 use crate::telemetry::Event;
 
 mod arguments;
@@ -47,8 +48,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Installs logging and logs the configuration warnings.
+/// Configures the allocator, installs logging and logs the configuration warnings.
 fn start(effective: EffectiveConfig) -> config::Options {
+    allocator::return_large_allocations();
     logging::init(effective.options.log.level);
     log_warnings(&effective);
     effective.options

@@ -6,6 +6,8 @@
 mod backends;
 mod eras;
 mod mcp_client;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod memory;
 #[cfg(target_os = "linux")]
 mod ring_fallback;
 mod signals;

@@ -104,6 +104,11 @@ impl Process {
         LineClient::over_pipes(stdin, stdout)
     }
 
+    /// Returns the process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let id = Pid::from_child(&self.child);
         kill_process(id, signal).expect("process is running");

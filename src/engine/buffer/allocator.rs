@@ -1,0 +1,28 @@
+//! How the allocator of the process returns the memory of large strings.
+
+/// Size from which an allocation is a memory mapping of its own, and free bytes at the end of a
+/// heap above which they are returned. Smaller values cost system calls and page faults per
+/// message; larger ones keep that much memory for each thread.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const RETURNED_BYTES_MIN: libc::c_int = 2 << 20;
+
+/// Variables that configure the allocator of glibc.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const VARIABLES: [&str; 3] = ["GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"];
+
+/// Makes the allocator return the memory of large strings to the system when they are freed. Call
+/// once, before the first thread starts.
+///
+/// The allocator of glibc raises both sizes, up to 32 and 64 MiB, when large allocations are freed.
+/// Later ones are parts of its heaps, where memory stays resident behind smaller allocations. Other
+/// allocators, and variables that configure this one, are left alone.
+pub(crate) fn return_large_allocations() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if VARIABLES.iter().all(|name| std::env::var_os(name).is_none()) {
+        for parameter in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
+            // SAFETY: the call has no precondition; it sets a parameter of the allocator, and does
+            // nothing in another one.
+            unsafe { libc::mallopt(parameter, RETURNED_BYTES_MIN) };
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Resident memory of the process.
+
+use std::fs;
+
+use corelane_test_support::ServeProcess;
+use corelane_test_support::messages::{call, echo, modern, result_text};
+use serde_json::json;
+
+use crate::CORELANE;
+
+/// Clients whose calls are in flight at the same time.
+const CLIENTS: i64 = 8;
+/// Argument of a call, and its result.
+const TEXT_BYTES: usize = 8 << 20;
+/// Requests after which the memory must have been returned.
+const PINGS_MAX: usize = 100_000;
+
+/// Returns the resident memory of the server in KiB.
+fn resident_kib(server: &ServeProcess) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id()));
+    let status = status.expect("process is running");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+    kib.unwrap_or_else(|| panic!("{status}"))
+}
+
+#[test]
+fn memory_of_large_messages_is_returned() {
+    let server = ServeProcess::tcp(CORELANE, &[]);
+    let mut observer = server.connect();
+    observer.exchange(modern(echo(1, "warm")));
+    let before = resident_kib(&server);
+
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+    let label = "x".repeat(TEXT_BYTES);
+    for client in &mut clients {
+        client.send(modern(call(1, "slow_compute", json!({"seconds": 0.1, "label": label}))));
+    }
+    for client in &mut clients {
+        assert!(result_text(&client.receive()).len() > TEXT_BYTES);
+    }
+    // The next large strings would be parts of a heap if the allocator had adapted to these.
+    for client in &mut clients {
+        assert!(result_text(&client.exchange(modern(echo(2, &label)))).len() == TEXT_BYTES);
+    }
+    drop(clients);
+
+    // The server frees the memory when it has seen that the connections are closed.
+    let is_returned = (0..PINGS_MAX).any(|_| {
+        observer.ping();
+        resident_kib(&server) < 2 * before
+    });
+    assert!(is_returned, "{} KiB, {before} KiB before", resident_kib(&server));
+}
