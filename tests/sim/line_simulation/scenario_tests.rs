@@ -71,6 +71,18 @@ fn echo_large(id: u64) -> LineAction {
 
 const LARGE_BYTES: usize = 2_000;
 
+/// A message above the limit, after which the server closes the connection.
+fn too_large(options: &Options) -> LineAction {
+    let last = ImmediateResponse {
+        id: None,
+        expected: ExpectedResponse::Error(expected_response::TOO_LARGE),
+        is_duplicate_id: false,
+        closes_connection: true,
+    };
+    let text = "x".repeat(options.limits.message_bytes_max + 1);
+    send(text, Expectation::Immediate(last))
+}
+
 /// A call of one step.
 fn slow(id: u64, step_ms: u32, ending: CallEnd) -> LineAction {
     let id = json!(id);
@@ -245,19 +257,11 @@ fn connections_over_address_share_are_refused() {
 fn linger_ignores_first_message_timeout() {
     let mut options = options();
     options.engine.drain_timeout = Duration::from_mins(1);
-    let too_much = "x".repeat(options.limits.message_bytes_max + 1);
-    let answer = ExpectedResponse::Error(expected_response::TOO_LARGE);
-    let last = ImmediateResponse {
-        id: None,
-        expected: answer,
-        is_duplicate_id: false,
-        closes_connection: true,
-    };
     let idle = Duration::from_millis(60);
     let acts = vec![
         LineAction::Linger,
         LineAction::Wait(idle),
-        send(too_much, Expectation::Immediate(last)),
+        too_large(&options),
         LineAction::AwaitClose,
     ];
     let report = run(&scenario(options, vec![acts]));
@@ -268,6 +272,27 @@ fn linger_ignores_first_message_timeout() {
         closed >= idle + linger_max && closed <= idle + linger_max + 3 * LATE_MAX,
         "{closed:?}"
     );
+}
+
+#[test]
+fn closing_connections_count_for_memory_limit() {
+    let mut options = options();
+    // Of 120 KB that a client does not read, the window of its socket holds 64 KiB.
+    options.limits.memory_bytes_max = 100_000;
+    let unread = |mut last: Vec<LineAction>| {
+        let mut actions = vec![LineAction::StopReading];
+        actions.extend((1..=60).map(echo_large));
+        actions.append(&mut last);
+        actions
+    };
+    let closing = unread(vec![too_large(&options), LineAction::AwaitClose]);
+    let other = unread(vec![LineAction::Wait(Duration::from_millis(200)), LineAction::Close]);
+    let mut scenario = scenario(options, vec![closing, other]);
+    scenario.clients[1].connects_at = Duration::from_millis(100);
+    let report = run(&scenario);
+    // Not at the end of the linger timeout: the other one would exceed the limit until then.
+    let closed_at = report.client_ends[0].since(Instant::ORIGIN);
+    assert!(closed_at < Duration::from_millis(200), "{closed_at:?}");
 }
 
 #[test]
