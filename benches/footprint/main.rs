@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Sessions: one `corelane` process holds all of them, each over its own connection: TCP,
-//! persistent HTTP, or WebSocket. Resident memory is read before the first connection and after the
-//! last session is ready, without a warm-up; the difference is divided by the number of sessions.
+//! persistent HTTP, or WebSocket. Resident memory is read before the first connection, after the
+//! last session is ready, and when the server has been idle; the last difference is divided by the
+//! number of sessions. There is no warm-up.
 //! Then a sample of the sessions calls a tool.
 //!
 //! Streams (with `--http`): see [`stream_load`]. `--sessions 0` or `--streams 0` skips a part.
@@ -27,6 +28,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use corelane::engine::clock::Clock;
 use corelane_bench_support::process::{self, Server};
@@ -41,6 +43,8 @@ const GROUP_MAX: usize = 16_000;
 /// Targets for the memory of a session: with its own connection, and over HTTP.
 const TARGET_BYTES: u64 = 1024;
 const HTTP_TARGET_BYTES: u64 = 1536;
+/// Time in which the server becomes idle, and returns memory that it does not use.
+const IDLE: Duration = Duration::from_secs(3);
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 fn main() -> io::Result<()> {
@@ -113,7 +117,7 @@ fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io:
         };
         let threads: Vec<_> = groups.iter().enumerate().map(hold).collect();
         opened.wait();
-        let after = server.resident_bytes();
+        let after = resident_when_idle(&server);
         let descriptors = descriptors(&server);
         read.wait();
         let called = threads.into_iter().map(|thread| match thread.join() {
@@ -130,8 +134,18 @@ fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io:
     };
     let mut out = io::stdout().lock();
     writeln!(out, "{sessions} sessions{name} on {shards} shards, {descriptors} descriptors open")?;
+    let (at_once, after) = after;
+    writeln!(out, "resident memory {} KiB before the server is idle", at_once >> 10)?;
     print_memory(&mut out, before, after, sessions, "session", target)?;
     writeln!(out, "{called} of them, every {SAMPLE_EVERY}th, called a tool with the correct result")
+}
+
+/// Returns the resident memory of the server now, and when it has been idle.
+#[expect(clippy::disallowed_methods, reason = "the server has no event for an idle time")]
+fn resident_when_idle(server: &Server) -> io::Result<(u64, u64)> {
+    let now = server.resident_bytes()?;
+    thread::sleep(IDLE);
+    Ok((now, server.resident_bytes()?))
 }
 
 /// Returns the number of open descriptors of the server.

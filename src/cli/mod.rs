@@ -14,8 +14,11 @@ use crate::config::{self, ConfigIssue, EffectiveConfig, directories};
 use crate::engine::buffer::allocator;
 use crate::telemetry::Event;
 
+use self::idle_trim::IdleTrim;
+
 mod arguments;
 mod check;
+mod idle_trim;
 mod logging;
 mod serve;
 
@@ -43,14 +46,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match command {
         "check" => check::run(&effective),
-        "stdio" => serve::stdio(start(effective)),
-        _ => serve::serve(start(effective), command_line),
+        "stdio" => with_idle_trim(|| serve::stdio(start(effective))),
+        _ => with_idle_trim(|| serve::serve(start(effective), command_line)),
     }
 }
 
-/// Configures the allocator, installs logging and logs the configuration warnings.
+/// Runs `command` with an allocator that returns free memory to the system.
+fn with_idle_trim(command: impl FnOnce() -> ExitCode) -> ExitCode {
+    let can_trim = allocator::return_large_allocations();
+    // Without its thread the server works, and keeps more memory.
+    let _trim = can_trim.then(IdleTrim::start).and_then(Result::ok);
+    command()
+}
+
+/// Installs logging and logs the configuration warnings.
 fn start(effective: EffectiveConfig) -> config::Options {
-    allocator::return_large_allocations();
     logging::init(effective.options.log.level);
     log_warnings(&effective);
     effective.options

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use corelane_test_support::ServeProcess;
 use corelane_test_support::messages::{call, echo, modern, result_text};
+use corelane_test_support::{LineClient, ServeProcess};
 use serde_json::json;
 
 use crate::CORELANE;
@@ -12,8 +12,12 @@ use crate::CORELANE;
 const CLIENTS: i64 = 8;
 /// Argument of a call, and its result.
 const TEXT_BYTES: usize = 8 << 20;
-/// Requests after which the memory must have been returned.
-const PINGS_MAX: usize = 100_000;
+/// Clients, the calls of each, and the arguments of a call that is smaller than a mapping.
+const SMALL_CLIENTS: i64 = 40;
+const SMALL_CALLS: i64 = 20;
+const SMALL_BYTES: usize = 60 << 10;
+/// Calls of the observer after which the memory must have been returned.
+const WAITS_MAX: usize = 100;
 
 /// Returns the resident memory of the server in KiB.
 fn resident_kib(server: &ServeProcess) -> usize {
@@ -45,10 +49,37 @@ fn memory_of_large_messages_is_returned() {
     }
     drop(clients);
 
-    // The server frees the memory when it has seen that the connections are closed.
-    let is_returned = (0..PINGS_MAX).any(|_| {
-        observer.ping();
-        resident_kib(&server) < 2 * before
+    assert_returned(&server, &mut observer, before);
+}
+
+#[test]
+fn idle_server_returns_memory_of_small_messages() {
+    let server = ServeProcess::tcp(CORELANE, &[]);
+    let mut observer = server.connect();
+    observer.exchange(modern(echo(1, "warm")));
+    let before = resident_kib(&server);
+
+    let mut clients: Vec<_> = (0..SMALL_CLIENTS).map(|_| server.connect()).collect();
+    let label = "x".repeat(SMALL_BYTES);
+    for client in &mut clients {
+        for id in 0..SMALL_CALLS {
+            client.send(modern(call(id, "slow_compute", json!({"seconds": 0.3, "label": label}))));
+        }
+    }
+    for client in &mut clients {
+        for _ in 0..SMALL_CALLS {
+            assert!(result_text(&client.receive()).len() > SMALL_BYTES);
+        }
+    }
+    assert!(resident_kib(&server) > 2 * before);
+    assert_returned(&server, &mut observer, before);
+}
+
+/// Waits until `server`, idle but for calls of `observer` that wait, has returned its memory.
+fn assert_returned(server: &ServeProcess, observer: &mut LineClient, before: usize) {
+    let is_returned = (0..WAITS_MAX).any(|_| {
+        observer.exchange(modern(call(3, "slow_compute", json!({"seconds": 0.2}))));
+        resident_kib(server) < 2 * before
     });
-    assert!(is_returned, "{} KiB, {before} KiB before", resident_kib(&server));
+    assert!(is_returned, "{} KiB, {before} KiB before", resident_kib(server));
 }
