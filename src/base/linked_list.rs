@@ -51,6 +51,12 @@ impl<const LIST: usize> LinkedList<LIST> {
         slab.key_at(self.first)
     }
 
+    /// Returns the last value.
+    pub fn last<T: Linked<LIST>>(&self, slab: &mut Slab<T>) -> Option<Key> {
+        let last = links_at(slab, self.first)?.previous;
+        slab.key_at(last)
+    }
+
     /// Appends a value, which is in no list of this kind.
     pub fn push_back<T: Linked<LIST>>(&mut self, slab: &mut Slab<T>, key: Key) {
         let slot = key.slot();
@@ -165,6 +171,7 @@ mod tests {
                 assert_eq!(slab.remove(key).unwrap().number, model.remove(index));
             }
             assert_eq!(list.first(&slab), keys.first().copied());
+            assert_eq!(list.last(&mut slab), keys.last().copied());
             assert_eq!(numbers(&list, &mut slab), model);
         }
     }

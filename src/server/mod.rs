@@ -30,6 +30,8 @@ mod shard_message;
 
 mod outbox;
 
+mod blocking_jobs;
+
 mod client_requests;
 mod connection_state;
 

@@ -273,7 +273,7 @@ group! {
         messages_not_sent,
         /// Calls submitted to the blocking thread pool.
         blocking_calls,
-        /// Blocking calls refused because the queue was full.
+        /// Blocking calls refused because the queue was full, waiting or new ones.
         blocking_refused,
         /// Times the receive buffers ran out.
         receive_buffers_exhausted,

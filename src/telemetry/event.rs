@@ -31,6 +31,13 @@ pub enum Event<'a> {
         /// The kernel's error.
         error: std::io::ErrorKind,
     },
+    /// A call was refused.
+    CallRefused {
+        /// Shard of the call.
+        shard: u16,
+        /// Option with the limit that is reached.
+        limit: &'static str,
+    },
     /// A connection was refused.
     ConnectionRefused {
         /// Shard of the listener.
@@ -201,6 +208,9 @@ impl Event<'_> {
         match *self {
             Self::AcceptFailed { shard, transport, error } => {
                 warn!(shard, %transport, %error, suppressed, "accept failed");
+            }
+            Self::CallRefused { shard, limit } => {
+                warn!(shard, limit, suppressed, "call refused");
             }
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);

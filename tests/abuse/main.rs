@@ -4,6 +4,7 @@
 //! every request of honest clients is answered meanwhile, on every transport and on new
 //! connections.
 
+mod blocking_pool;
 // They connect from several addresses of 127.0.0.0/8.
 #[cfg(target_os = "linux")]
 mod connections;

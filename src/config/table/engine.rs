@@ -94,8 +94,11 @@ pub(super) static BLOCKING_HANDLERS: Section = Section {
             key: "blocking_queue_max",
             short: None,
             unit: Unit::Count { min: 1, max: 1_000_000 },
-            description: "Blocking calls that wait for a thread; a call beyond it gets an error.",
-            cost: "the arguments of each waiting call",
+            description: "Blocking calls that wait for a thread. Client addresses (IPv6: /64 \
+                          prefix) have equal shares of the places and are served in turns; \
+                          connections and sessions from 127.0.0.1 and ::1 count individually. A \
+                          call beyond the share of its client gets an error.",
+            cost: "the arguments of each waiting call, and about 512 bytes",
             source: "Corelane",
             field: |options| &mut options.engine.blocking_queue_max,
         },

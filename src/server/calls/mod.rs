@@ -1,7 +1,8 @@
 //! The calls of a shard that are answered later, with their deadlines.
 //!
-//! Invariants: a call stays in the table until its handler has ended, also after cancellation; at
-//! most one peer waits for its response; the id of a removed call is never valid again.
+//! Invariants: a call stays in the table until its handler has ended, also after cancellation; a
+//! handler that waits for a thread ends with its cancellation; at most one peer waits for the
+//! response of a call; the id of a removed call is never valid again.
 
 mod completion;
 
@@ -9,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(super) use self::completion::CallResult;
+use super::blocking_jobs::WaitingJob;
 use super::client_requests::OpenRequests;
 use super::handlers::handler_state::CancellationToken;
 use super::reply_to::ReplyTo;
@@ -51,23 +53,40 @@ pub(super) struct Call {
 pub(super) enum HandlerWork {
     /// A future on this shard. Dropping the task drops the future.
     Local { task: Option<Task>, token: Rc<CancellationToken> },
-    /// A closure on the thread pool, which holds a `Weak` of `alive` to detect cancellation.
-    Blocking {
-        /// Dropped when the call is cancelled.
-        alive: Option<Arc<()>>,
-    },
+    /// A closure on the thread pool. `None` before it is queued and after its cancellation.
+    Blocking(Option<BlockingHandler>),
     /// No handler: the response comes from a task, on this shard or another.
     Remote,
 }
 
 impl HandlerWork {
-    /// Requests cancellation. The handler ends by itself.
-    pub(super) fn cancel(&mut self) {
+    /// Requests cancellation. Returns whether the work has ended with that; otherwise the handler
+    /// runs and ends by itself.
+    pub(super) fn cancel(&mut self) -> bool {
         match self {
-            Self::Local { token, .. } => token.cancel(),
-            Self::Blocking { alive } => *alive = None,
-            Self::Remote => {}
+            Self::Local { token, .. } => {
+                token.cancel();
+                false
+            }
+            Self::Blocking(handler) => handler.take().is_some_and(BlockingHandler::cancel),
+            Self::Remote => true,
         }
+    }
+}
+
+/// A handler on the thread pool.
+#[derive(Debug)]
+pub(super) struct BlockingHandler {
+    /// Dropped to request cancellation: the handler holds a `Weak` of it.
+    pub(super) alive: Arc<()>,
+    pub(super) job: WaitingJob,
+}
+
+impl BlockingHandler {
+    /// Requests cancellation. Returns whether the handler had not started, and never will.
+    fn cancel(self) -> bool {
+        drop(self.alive);
+        self.job.withdraw().is_some()
     }
 }
 
@@ -132,6 +151,13 @@ impl CallTable {
         calls.map(|call| call.argument_bytes).sum()
     }
 
+    /// Stores the queued job of a blocking handler.
+    pub(super) fn attach_job(&mut self, call_id: CallId, handler: BlockingHandler) {
+        if let Some(call) = self.calls.get_mut(call_id) {
+            call.work = HandlerWork::Blocking(Some(handler));
+        }
+    }
+
     /// Stores the task of a local handler.
     pub(super) fn attach_task(&mut self, call_id: CallId, running: Task) {
         if let Some(Call { work: HandlerWork::Local { task, .. }, .. }) =
@@ -151,16 +177,14 @@ impl CallTable {
         self.calls.remove(call_id).filter(|call| call.is_awaited)
     }
 
-    /// Cancels a call. Its slot stays taken until the handler ends. Returns `false` if it was
+    /// Cancels a call. Its slot stays taken until a running handler ends. Returns `false` if it was
     /// cancelled before.
     pub(super) fn cancel(&mut self, call_id: CallId) -> bool {
         let Some(call) = self.calls.get_mut(call_id).filter(|call| call.is_awaited) else {
             return false;
         };
         call.is_awaited = false;
-        call.work.cancel();
-        if matches!(call.work, HandlerWork::Remote) {
-            // No handler will end, so the slot is freed here.
+        if call.work.cancel() {
             self.calls.remove(call_id);
         }
         true
@@ -267,7 +291,7 @@ mod tests {
             progress_token: None,
             argument_bytes: 0,
         };
-        let work = HandlerWork::Blocking { alive: Some(Arc::new(())) };
+        let work = HandlerWork::Blocking(None);
         let deadline = Instant::ORIGIN.after(Duration::from_millis(100));
         let call_id = calls.insert(caller, work, deadline).expect("the table is empty");
         (calls, call_id)

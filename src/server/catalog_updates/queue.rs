@@ -6,7 +6,8 @@
 //! that has awaited its update finds it offered. [`super::UpdateJob`]s can go to a channel instead.
 //!
 //! Invariants: a requested update is made whether or not its handler still waits, unless the server
-//! ends first; a panic in an update reaches only the handler that waits for it.
+//! ends first; the pool has at most one update of each shard at a time; a panic in an update
+//! reaches only the handler that waits for it.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,9 +19,10 @@ use super::CatalogWriter;
 use super::job::{UpdateJob, UpdateReply};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
-use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Sender, ShardId};
+use crate::server::blocking_jobs::{BlockingJob, BlockingPool, JobOwner};
 use crate::server::handlers::pending_update::PendingUpdate;
+use crate::server::outbox::Outbox;
 use crate::server::shard_message::{ShardMessage, UpdateResult};
 
 /// Where updates are made.
@@ -39,8 +41,11 @@ pub(in crate::server) struct PendingUpdates {
     sender: Sender<ShardMessage>,
     shard: ShardId,
     awaited: Slab<Rc<PendingUpdate>>,
-    /// Jobs that the full pool has rejected, and when they are submitted again.
-    rejected_jobs: VecDeque<Job>,
+    /// Jobs for the pool, in order.
+    queued_jobs: VecDeque<BlockingJob>,
+    /// The pool has a job whose result has not arrived.
+    is_submitted: bool,
+    /// When a job that the full pool has refused is submitted again.
     retry_at: Option<Instant>,
 }
 
@@ -51,22 +56,38 @@ impl PendingUpdates {
         sender: Sender<ShardMessage>,
         shard: ShardId,
     ) -> Self {
-        let (awaited, rejected) = (Slab::new(usize::MAX), VecDeque::new());
-        Self { writer, executor, sender, shard, awaited, rejected_jobs: rejected, retry_at: None }
+        Self {
+            writer,
+            executor,
+            sender,
+            shard,
+            awaited: Slab::new(usize::MAX),
+            queued_jobs: VecDeque::new(),
+            is_submitted: false,
+            retry_at: None,
+        }
     }
 
-    /// Starts an update, or queues it while the pool is full.
-    pub(in crate::server) fn start(&mut self, pending_update: Rc<PendingUpdate>, now: Instant) {
+    /// Starts an update, or queues it while the pool is full or has another one.
+    pub(in crate::server) fn start(
+        &mut self,
+        pending_update: Rc<PendingUpdate>,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
         let Some(update) = pending_update.take_update() else { return };
-        let key = self.awaited.insert(pending_update).ok();
-        let reply = UpdateReply::new(self.sender.clone(), self.shard, key);
+        let key = match self.awaited.insert(pending_update) {
+            Ok(key) => key,
+            Err(pending_update) => return pending_update.complete(None),
+        };
+        let reply = UpdateReply::new(self.sender.clone(), self.shard, Some(key));
         let pending = UpdateJob::new(Arc::clone(&self.writer), update, reply);
         match &self.executor {
             // Without a receiver the job is dropped, which completes it without a result.
             UpdateExecutor::Channel(sender) => drop(sender.send(pending)),
             UpdateExecutor::Pool(_) => {
-                self.rejected_jobs.push_back(Box::new(move || pending.run()));
-                self.submit_jobs(now);
+                self.queued_jobs.push_back(BlockingJob::catalog_update(move || pending.run()));
+                self.submit_job(now, outbox);
             }
         }
     }
@@ -76,17 +97,24 @@ impl PendingUpdates {
         !self.awaited.is_empty()
     }
 
-    /// Completes the update `key` with its result.
-    pub(in crate::server) fn complete(&mut self, key: Key, result: UpdateResult) {
+    /// Completes the update `key` with its result, and submits the next one.
+    pub(in crate::server) fn complete(
+        &mut self,
+        (key, result): (Key, UpdateResult),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
         if let Some(pending_update) = self.awaited.remove(key) {
             pending_update.complete(result);
         }
+        self.is_submitted = false;
+        self.submit_job(now, outbox);
     }
 
-    /// Submits queued jobs again once the retry interval has passed.
-    pub(in crate::server) fn retry_due(&mut self, now: Instant) {
+    /// Submits a refused job again once the retry interval has passed.
+    pub(in crate::server) fn retry_due(&mut self, now: Instant, outbox: &mut Outbox) {
         if self.retry_at.is_some_and(|retry_at| retry_at <= now) {
-            self.submit_jobs(now);
+            self.submit_job(now, outbox);
         }
     }
 
@@ -94,14 +122,19 @@ impl PendingUpdates {
         self.retry_at
     }
 
-    fn submit_jobs(&mut self, now: Instant) {
+    /// Submits the next job unless the pool has one.
+    fn submit_job(&mut self, now: Instant, outbox: &mut Outbox) {
+        if self.is_submitted {
+            return;
+        }
         self.retry_at = None;
         let UpdateExecutor::Pool(pool) = &self.executor else { return };
-        while let Some(job) = self.rejected_jobs.pop_front() {
-            if let Err(rejected) = pool.spawn(job) {
-                self.rejected_jobs.push_front(rejected);
+        let Some(job) = self.queued_jobs.pop_front() else { return };
+        match job.spawn(pool, JobOwner::CatalogUpdates(self.shard), outbox) {
+            Ok(_) => self.is_submitted = true,
+            Err(refused) => {
+                self.queued_jobs.push_front(refused);
                 self.retry_at = Some(now.after(RETRY_INTERVAL));
-                return;
             }
         }
     }

@@ -144,18 +144,25 @@ impl Dispatcher {
         request: &Request<'_>,
         work: BlockingWork,
     ) -> Result<(), Error> {
-        let alive = Arc::new(());
-        let watched = Arc::downgrade(&alive);
-        let blocking = HandlerWork::Blocking { alive: Some(alive) };
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let charge = self.handlers.charge_arguments(peer, (request, 0), held_bytes)?;
-        let call_id = self.insert_call(ctx, peer, request, (blocking, charge.bytes()))?;
+        let call_id =
+            self.insert_call(ctx, peer, request, (HandlerWork::Blocking(None), charge.bytes()))?;
         let client = (request.client(), log_filter(&self.catalog, request));
-        let requester = (Requester::Call(call_id), watched);
+        let owner = self.handlers.job_owner(peer, ctx);
         let handler = NewHandler { work, charge };
-        let started = self.handlers.start_blocking(handler, client, requester, peer.outbox);
-        started.inspect_err(|_| self.deferred.remove_call(call_id, request.id, peer))
+        let requester = (Requester::Call(call_id), owner);
+        match self.handlers.start_blocking(handler, client, requester, peer.outbox) {
+            Ok(handler) => {
+                self.deferred.calls.attach_job(call_id, handler);
+                Ok(())
+            }
+            Err(error) => {
+                self.deferred.remove_call(call_id, request.id, peer);
+                Err(error)
+            }
+        }
     }
 
     /// Inserts a call that is answered later, with the bytes of its arguments, if its response can

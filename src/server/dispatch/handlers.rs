@@ -1,16 +1,18 @@
 //! Starting handlers: futures on the shard, closures on the thread pool.
 
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
+use super::MessageContext;
 use super::admission::Request;
 use super::task_context::TaskBlockingHandle;
-use crate::engine::blocking::BlockingPool;
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
-use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::error::Error;
 use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::json::Value;
+use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool, JobOwner};
+use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
 use crate::server::handler_memory::{HandlerCharge, HandlerMemory};
@@ -20,12 +22,8 @@ use crate::server::handlers::handler_state::{
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::outbox::Outbox;
-use crate::server::shard_message::{
-    self, BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
-};
-use crate::service::{
-    BlockingContext, BlockingWork, ClientInfo, HandlerError, LocalWork, RequestContext,
-};
+use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
+use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
 
 /// A handler to start.
 pub(super) struct NewHandler<W> {
@@ -68,6 +66,11 @@ impl Handlers {
         self.memory.charge(bytes, || held_bytes(&peer.state.in_flight))
     }
 
+    /// Returns the owner of the blocking jobs of a peer.
+    pub(super) fn job_owner(&self, peer: &PeerState<'_>, ctx: MessageContext) -> JobOwner {
+        JobOwner::new(peer.state.client, self.shard, ctx.reply_to.peer_id)
+    }
+
     /// Starts a local handler: a future on this shard.
     pub(super) fn start_local(
         &self,
@@ -85,49 +88,50 @@ impl Handlers {
         }))
     }
 
-    /// Starts a blocking handler: a closure on the thread pool. `alive` lives until it is
-    /// cancelled; a handler that is cancelled before a thread takes it does not run.
+    /// Starts a blocking handler: a closure on the thread pool.
+    ///
+    /// # Errors
+    ///
+    /// The queue of the pool is full.
     pub(super) fn start_blocking(
         &self,
         NewHandler { work, charge }: NewHandler<BlockingWork>,
         (client, log_filter): (ClientInfo, LogFilter),
-        (requester, alive): (Requester, Weak<()>),
+        (requester, owner): (Requester, JobOwner),
         outbox: &mut Outbox,
-    ) -> Result<(), Error> {
+    ) -> Result<BlockingHandler, Error> {
         let (sender, shard) = (self.sender.clone(), self.shard);
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
-        let job = Box::new(move || {
-            // Cancelled while it waited for a thread: the handler does not run.
-            let is_cancelled = alive.strong_count() == 0;
-            let work =
-                move |ctx| if is_cancelled { Err(HandlerError::Cancelled) } else { work(ctx) };
+        let alive = Arc::new(());
+        let watched = Arc::downgrade(&alive);
+        let job = BlockingJob::handler(shard, requester, move || {
             let handle = |call_id: CallId| {
                 let sender = sender.clone();
-                BlockingHandle { sender, shard, call_id, alive, client, log_filter, catalog }
-            };
-            let message = match requester {
-                Requester::Call(call_id) => {
-                    let result = work(BlockingContext::new(Arc::new(handle(call_id))));
-                    ShardMessage::Finished { call_id, result }
-                }
-                Requester::Task(task) => {
-                    let handle = TaskBlockingHandle { call: handle(task), task };
-                    let event = TaskEvent::Finished(work(BlockingContext::new(Arc::new(handle))));
-                    ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task, event }))
+                BlockingHandle {
+                    sender,
+                    shard,
+                    call_id,
+                    alive: watched,
+                    client,
+                    log_filter,
+                    catalog,
                 }
             };
+            let result = work(BlockingContext::new(match requester {
+                Requester::Call(call_id) => Arc::new(handle(call_id)),
+                Requester::Task(task) => Arc::new(TaskBlockingHandle { call: handle(task), task }),
+            }));
             drop(charge);
+            let message = ShardMessage::Finished { requester, result };
             shard_message::send_blocking(&sender, shard, message);
         });
-        if self.blocking_pool.spawn(job).is_ok() {
-            outbox.counters.shard.blocking_calls += 1;
-            return Ok(());
+        match job.spawn(&self.blocking_pool, owner, outbox) {
+            Ok(job) => {
+                outbox.counters.shard.blocking_calls += 1;
+                Ok(BlockingHandler { alive, job })
+            }
+            Err(_) => Err(blocking_jobs::refuse(shard, outbox)),
         }
-        outbox.counters.shard.blocking_refused += 1;
-        Err(Error::new(
-            ErrorKind::TooManyRequests,
-            "all blocking threads are busy and their queue is full; try again later",
-        ))
     }
 
     /// Publishes on all shards the resources that local handlers have marked as updated, each once.

@@ -93,7 +93,7 @@ impl Dispatcher {
     pub(super) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
         self.handlers.queue.wake_expired(now);
         self.deferred.expire(now, outbox);
-        self.handlers.pending_updates.retry_due(now);
+        self.handlers.pending_updates.retry_due(now, outbox);
     }
 
     /// Returns the next deadline of calls, tasks, client requests and handlers.
@@ -350,7 +350,9 @@ impl Dispatcher {
     /// Handles an event of a local handler.
     pub(super) fn handle_event(&mut self, event: HandlerEvent, now: Instant, outbox: &mut Outbox) {
         match event {
-            HandlerEvent::UpdateCatalog(update) => self.handlers.pending_updates.start(update, now),
+            HandlerEvent::UpdateCatalog(update) => {
+                self.handlers.pending_updates.start(update, now, outbox);
+            }
             event => self.deferred.handle_event(event, &self.catalog, now, outbox),
         }
     }

@@ -11,7 +11,6 @@
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Request;
@@ -24,6 +23,7 @@ use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::TaskMetadata;
 use crate::protocol::revision::Revision;
+use crate::server::blocking_jobs::JobOwner;
 use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{CancellationToken, TaskTransition};
@@ -166,9 +166,10 @@ impl TaskCalls<'_> {
             Dispatch::Blocking(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
                 let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
+                let owner = self.handlers.job_owner(peer, ctx);
                 let begin = |charge| {
                     let handler = NewHandler { work, charge };
-                    self.begin_blocking(new_task, handler, ctx.now, peer.outbox)
+                    self.begin_blocking((new_task, owner), handler, ctx.now, peer.outbox)
                 };
                 (charge.and_then(begin), None)
             }
@@ -207,7 +208,7 @@ impl TaskCalls<'_> {
     /// Begins a task that runs on the thread pool.
     fn begin_blocking(
         &mut self,
-        new_task: NewTask,
+        (new_task, owner): (NewTask, JobOwner),
         handler: NewHandler<BlockingWork>,
         now: Instant,
         outbox: &mut Outbox,
@@ -215,15 +216,17 @@ impl TaskCalls<'_> {
         let client = new_task.client;
         let client = (client, log_filter(self.catalog, client.revision));
         let key = self.tasks.table.create(new_task, now)?;
-        let alive = Arc::new(());
-        let requester = (Requester::Task(key), Arc::downgrade(&alive));
-        let started = self.handlers.start_blocking(handler, client, requester, outbox);
-        if let Err(error) = started {
-            self.tasks.table.remove(key);
-            return Err(error);
+        let requester = (Requester::Task(key), owner);
+        match self.handlers.start_blocking(handler, client, requester, outbox) {
+            Ok(handler) => {
+                self.tasks.table.attach_handler(key, HandlerWork::Blocking(Some(handler)));
+                Ok(key)
+            }
+            Err(error) => {
+                self.tasks.table.remove(key);
+                Err(error)
+            }
         }
-        self.tasks.table.attach_handler(key, HandlerWork::Blocking { alive: Some(alive) });
-        Ok(key)
     }
 }
 

@@ -227,7 +227,12 @@ pub struct EngineOptions {
     pub drain_timeout: Duration,
     /// Threads for blocking handlers, for the whole process. Default 4.
     pub blocking_threads: u16,
-    /// Blocking calls that wait for a thread; a further one gets an error. Default 1,024.
+    /// Blocking calls that wait for a thread. Client addresses have equal shares of the places and
+    /// are served in turns; an IPv6 /64 prefix counts as one address, and connections and sessions
+    /// from 127.0.0.1 and `::1` count individually. When all places are taken, a call of a client
+    /// with fewer waiting calls displaces the newest one of the client with the most, which gets
+    /// error -32603; other calls get that error themselves. Cost: the arguments of each waiting
+    /// call, and about 512 bytes. Default 1,024.
     pub blocking_queue_max: u32,
 }
 

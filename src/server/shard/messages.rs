@@ -8,7 +8,9 @@ use crate::protocol::model::ChangeNotification;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
-use crate::server::shard_message::{BroadcastMessage, ShardMessage, TaskMessage};
+use crate::server::shard_message::{
+    BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
+};
 use crate::server::subscriptions::CatalogList;
 
 impl Shard {
@@ -22,7 +24,7 @@ impl Shard {
         match message {
             ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message, now),
             ShardMessage::CatalogUpdated { key, result } => {
-                dispatcher.handlers.pending_updates.complete(key, result);
+                dispatcher.handlers.pending_updates.complete((key, result), now, outbox);
             }
             ShardMessage::Http(message) => {
                 self.path(ring, now).requests().http().handle_message(*message);
@@ -41,8 +43,13 @@ impl Shard {
             ShardMessage::Progress(progress) => {
                 dispatcher.handle_event(HandlerEvent::Progress(progress), now, outbox);
             }
-            ShardMessage::Finished { call_id, result } => {
-                let event = HandlerEvent::Finished { call_id, result };
+            ShardMessage::Finished { requester, result } => {
+                let event = match requester {
+                    Requester::Call(call_id) => HandlerEvent::Finished { call_id, result },
+                    Requester::Task(task) => {
+                        HandlerEvent::Task { task, event: TaskEvent::Finished(result) }
+                    }
+                };
                 dispatcher.handle_event(event, now, outbox);
             }
         }

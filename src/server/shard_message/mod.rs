@@ -21,7 +21,6 @@ pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, T
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
-use crate::protocol::in_flight::CallId;
 use crate::service::{Catalog, HandlerError, HandlerOutput};
 
 /// One message to a shard.
@@ -36,8 +35,9 @@ pub(super) enum ShardMessage {
     /// About an HTTP exchange or session.
     Http(Box<HttpMessage>),
     Task(Box<TaskMessage>),
+    /// A blocking handler has ended.
     Finished {
-        call_id: CallId,
+        requester: Requester,
         result: Result<HandlerOutput, HandlerError>,
     },
     /// A catalog update that a local handler awaits has ended.

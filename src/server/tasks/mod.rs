@@ -206,9 +206,7 @@ impl Tasks {
         outbox: &mut Outbox,
     ) {
         while let Some(mut task) = self.table.expire(now) {
-            if let Some(work) = task.handler() {
-                work.cancel();
-            }
+            cancel_handler(&mut task);
             for number in task.requests.client_requests.take() {
                 client_requests.cancel(number, outbox);
             }
@@ -229,6 +227,13 @@ impl Tasks {
             let reason = "the server ended before the task did";
             self.abort((key, reason), client_requests, now, outbox);
         }
+    }
+}
+
+/// Requests cancellation of the handler of a task.
+fn cancel_handler(task: &mut Task<HandlerWork>) {
+    if task.handler().is_some_and(HandlerWork::cancel) {
+        task.set_handler(None);
     }
 }
 

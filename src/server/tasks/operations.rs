@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::{Task, TaskOutcome, TaskWaiter, Tasks, send_task_message};
+use super::{TaskOutcome, TaskWaiter, Tasks, cancel_handler, send_task_message};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
@@ -117,9 +117,7 @@ impl Tasks {
             for number in task.requests.client_requests.take() {
                 client_requests.cancel(number, outbox);
             }
-            if let Some(work) = task.handler() {
-                work.cancel();
-            }
+            cancel_handler(task);
         }
     }
 
@@ -135,8 +133,8 @@ impl Tasks {
         let reason = "the server shut down while the task waited for input";
         if self.table.fail(key, Error::internal(reason), now) {
             outbox.counters.client_requests.cancelled += open as u64;
-            if let Some(work) = self.table.get_mut(key).and_then(Task::handler) {
-                work.cancel();
+            if let Some(task) = self.table.get_mut(key) {
+                cancel_handler(task);
             }
         }
     }

@@ -1,0 +1,263 @@
+//! The waiting jobs of a thread pool, in one queue for each owner.
+//!
+//! Invariants: the jobs of one owner leave in the order in which they came; owners take turns, so
+//! that while a job of one owner is next, at most one job of each other owner leaves before it; at
+//! most `jobs_max` jobs wait; of n owners each is sure of `jobs_max / n` places. Every operation
+//! takes constant time.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::base::linked_list::{Linked, LinkedList, Links};
+use crate::base::slab::{Key, Slab};
+
+/// The list of the jobs of an owner, and that of the owners in the order of their turns.
+const IN_ORDER: usize = 0;
+
+/// A list of the owners with as many jobs.
+const SAME_LEN: usize = 1;
+
+/// The waiting jobs `J` of owners `K`.
+#[derive(Debug)]
+pub(super) struct JobQueue<K, J> {
+    jobs: Slab<QueuedJob<J>>,
+    jobs_max: usize,
+    /// The owners with waiting jobs.
+    owners: Slab<Owner<K>>,
+    keys: HashMap<K, Key>,
+    /// The same owners, the next one first.
+    turns: LinkedList<IN_ORDER>,
+    /// The same owners by the number of their jobs, minus one.
+    by_len: Vec<LinkedList<SAME_LEN>>,
+    /// The largest number of jobs of one owner.
+    longest: usize,
+}
+
+/// One waiting job.
+#[derive(Debug)]
+struct QueuedJob<J> {
+    owner: Key,
+    job: J,
+    links: Links,
+}
+
+/// One owner with waiting jobs.
+#[derive(Debug)]
+struct Owner<K> {
+    key: K,
+    jobs: LinkedList<IN_ORDER>,
+    len: usize,
+    turn: Links,
+    same_len: Links,
+}
+
+impl<J> Linked<IN_ORDER> for QueuedJob<J> {
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+impl<K> Linked<IN_ORDER> for Owner<K> {
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.turn
+    }
+}
+
+impl<K> Linked<SAME_LEN> for Owner<K> {
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.same_len
+    }
+}
+
+/// Names a job while it waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct JobId(Key);
+
+/// A job that was added to the queue.
+#[derive(Debug)]
+pub(super) struct Queued<J> {
+    /// Its id.
+    pub(super) id: JobId,
+    /// The job that it has displaced, if the queue was full.
+    pub(super) displaced: Option<J>,
+}
+
+impl<K, J> JobQueue<K, J> {
+    /// Returns the number of waiting jobs.
+    pub(super) const fn len(&self) -> usize {
+        self.jobs.len()
+    }
+}
+
+impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
+    /// Returns an empty queue for at most `jobs_max` jobs.
+    pub(super) fn new(jobs_max: usize) -> Self {
+        Self {
+            jobs: Slab::new(jobs_max),
+            jobs_max,
+            owners: Slab::new(jobs_max),
+            keys: HashMap::new(),
+            turns: LinkedList::default(),
+            by_len: Vec::new(),
+            longest: 0,
+        }
+    }
+
+    /// Adds a job. In a full queue it displaces the newest job of the owner with the most jobs, if
+    /// that owner keeps at least as many as the owner of `job` has then; otherwise `job` is
+    /// returned as an error.
+    pub(super) fn push(&mut self, owner: K, job: J) -> Result<Queued<J>, J> {
+        let known = self.keys.get(&owner).copied();
+        let len = known.and_then(|key| self.owners.get(key)).map_or(0, |owner| owner.len);
+        let mut displaced = None;
+        if self.jobs.len() >= self.jobs_max {
+            if self.longest < len + 2 {
+                return Err(job);
+            }
+            displaced = self.displace();
+        }
+        let key = match known {
+            Some(key) => key,
+            None => match self.insert_owner(owner) {
+                Some(key) => key,
+                None => return Err(job),
+            },
+        };
+        let id = self.jobs.insert(QueuedJob { owner: key, job, links: Links::NONE });
+        let id = id.map_err(|queued| queued.job)?;
+        if let Some(owner) = self.owners.get_mut(key) {
+            owner.jobs.push_back(&mut self.jobs, id);
+        }
+        self.set_len(key, len + 1);
+        Ok(Queued { id: JobId(id), displaced })
+    }
+
+    /// Removes and returns the next job.
+    pub(super) fn pop(&mut self) -> Option<J> {
+        let owner = self.turns.first(&self.owners)?;
+        let id = self.owners.get(owner)?.jobs.first(&self.jobs)?;
+        let job = self.remove(JobId(id));
+        if self.owners.get(owner).is_some() {
+            self.turns.remove(&mut self.owners, owner);
+            self.turns.push_back(&mut self.owners, owner);
+        }
+        job
+    }
+
+    /// Removes and returns a job, if it still waits.
+    pub(super) fn remove(&mut self, JobId(id): JobId) -> Option<J> {
+        let key = self.jobs.get(id)?.owner;
+        let owner = self.owners.get_mut(key)?;
+        owner.jobs.remove(&mut self.jobs, id);
+        let len = owner.len - 1;
+        self.set_len(key, len);
+        if len == 0 {
+            self.turns.remove(&mut self.owners, key);
+            let owner = self.owners.remove(key)?;
+            self.keys.remove(&owner.key);
+        }
+        self.jobs.remove(id).map(|queued| queued.job)
+    }
+
+    /// Removes the newest job of the owner with the most jobs.
+    fn displace(&mut self) -> Option<J> {
+        let owner = self.by_len.get(self.longest.checked_sub(1)?)?.first(&self.owners)?;
+        let newest = self.owners.get(owner)?.jobs.last(&mut self.jobs)?;
+        self.remove(JobId(newest))
+    }
+
+    /// Adds an owner without jobs, whose turn is last.
+    fn insert_owner(&mut self, key: K) -> Option<Key> {
+        let (turn, same_len) = (Links::NONE, Links::NONE);
+        let owner = Owner { key: key.clone(), jobs: LinkedList::default(), len: 0, turn, same_len };
+        let owner = self.owners.insert(owner).ok()?;
+        self.keys.insert(key, owner);
+        self.turns.push_back(&mut self.owners, owner);
+        Some(owner)
+    }
+
+    /// Sets the number of jobs of an owner, which changes by one.
+    fn set_len(&mut self, key: Key, len: usize) {
+        let Some(owner) = self.owners.get_mut(key) else { return };
+        let before = std::mem::replace(&mut owner.len, len);
+        if before > 0 {
+            let list = &mut self.by_len[before - 1];
+            list.remove(&mut self.owners, key);
+        }
+        if self.by_len.len() < len {
+            self.by_len.push(LinkedList::default());
+        }
+        if len > 0 {
+            let list = &mut self.by_len[len - 1];
+            list.push_back(&mut self.owners, key);
+        }
+        let was_longest = before == self.longest && before > 0;
+        let is_alone = was_longest && self.by_len[before - 1].first(&self.owners).is_none();
+        if len > self.longest || is_alone {
+            self.longest = len;
+        }
+    }
+}
+
+#[cfg(test)]
+mod model;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the jobs that leave the queue, in order.
+    fn drain(queue: &mut JobQueue<char, u32>) -> Vec<u32> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    #[test]
+    fn owners_take_turns() {
+        let mut queue = JobQueue::new(10);
+        for (owner, job) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
+            assert!(queue.push(owner, job).is_ok());
+        }
+        assert_eq!(drain(&mut queue), [1, 4, 5, 2, 6, 3]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn owner_that_returns_is_served_last() {
+        let mut queue = JobQueue::new(10);
+        for (owner, job) in [('a', 1), ('b', 2), ('c', 3)] {
+            queue.push(owner, job).unwrap();
+        }
+        assert_eq!(queue.pop(), Some(1));
+        queue.push('a', 4).unwrap();
+        assert_eq!(drain(&mut queue), [2, 3, 4]);
+    }
+
+    #[test]
+    fn full_queue_displaces_newest_of_longest_owner() {
+        let mut queue = JobQueue::new(4);
+        for job in 1..=4 {
+            queue.push('a', job).unwrap();
+        }
+        assert_eq!(queue.push('a', 5).unwrap_err(), 5);
+        assert_eq!(queue.push('b', 6).unwrap().displaced, Some(4));
+        assert_eq!(queue.push('b', 7).unwrap().displaced, Some(3));
+        // Both have two.
+        assert_eq!(queue.push('b', 8).unwrap_err(), 8);
+        assert_eq!(queue.push('c', 9).unwrap().displaced, Some(2));
+        assert_eq!(queue.push('d', 10).unwrap().displaced, Some(7));
+        // All have one: another owner would only take the place of one of them.
+        assert_eq!(queue.push('e', 11).unwrap_err(), 11);
+        assert_eq!(drain(&mut queue), [1, 6, 9, 10]);
+    }
+
+    #[test]
+    fn removed_job_frees_its_place() {
+        let mut queue = JobQueue::new(2);
+        let first = queue.push('a', 1).unwrap().id;
+        queue.push('b', 2).unwrap();
+        assert_eq!(queue.remove(first), Some(1));
+        assert_eq!(queue.remove(first), None);
+        queue.push('c', 3).unwrap();
+        assert_eq!((queue.len(), drain(&mut queue)), (2, vec![2, 3]));
+    }
+}

@@ -1,0 +1,383 @@
+//! The blocking pool: threads for jobs that block or compute for long.
+//!
+//! Invariants: threads and waiting jobs are bounded, and a job that does not fit is refused at
+//! once, so that a shard never waits for the pool; the owners of jobs are served in turns, and the
+//! jobs of one owner start in the order in which they came; a panic ends only its job.
+//!
+//! A job reports its own result ([`crate::engine::mesh::Sender`]). What it owns is dropped if it
+//! never starts.
+
+mod job_queue;
+
+use std::fmt;
+use std::hash::Hash;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+
+use crossbeam::utils::Backoff;
+
+use self::job_queue::{JobId, JobQueue, Queued};
+
+#[expect(clippy::disallowed_types, reason = "held for the few steps of one operation of the queue")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// What a thread of the pool runs.
+pub trait Job: Send + 'static {
+    /// Runs the job. It may block.
+    fn run(self);
+}
+
+/// A fixed set of threads that run the jobs `J` of owners `K`, shared by all shards behind an
+/// `Arc`.
+///
+/// Dropping the pool drops the waiting jobs, on its threads. Running jobs finish on detached
+/// threads: a job cannot be interrupted, and shutdown must not wait for one that hangs.
+pub struct BlockingPool<K, J> {
+    shared: Arc<Shared<K, J>>,
+    threads: usize,
+}
+
+/// What the threads share.
+struct Shared<K, J> {
+    state: Mutex<PoolState<K, J>>,
+    /// Whether jobs wait; changed with `state` locked.
+    has_jobs: AtomicBool,
+    /// Notified for a new job and when the pool is dropped.
+    has_changed: Condvar,
+}
+
+/// A thread runs a job, searches for one, or is idle. At most one thread searches at a time, and
+/// when it has found a job it wakes the next one: waking a thread is a system call, which a shard
+/// makes once for a burst of jobs.
+struct PoolState<K, J> {
+    queue: JobQueue<K, J>,
+    /// Threads that wait to be notified.
+    idle: usize,
+    /// A thread looks for a job, or has been notified to do so.
+    is_searched: bool,
+    /// Notifications that no thread has received.
+    notified: usize,
+    is_closing: bool,
+}
+
+/// A job that the pool has accepted.
+#[derive(Debug)]
+pub struct Spawned<K, J> {
+    /// The job while it waits.
+    pub waiting: WaitingJob<K, J>,
+    /// The job of another owner that has lost its place to it, if the queue was full.
+    pub displaced: Option<J>,
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
+    /// Starts `threads` threads (at least one) with a queue of `jobs_max` waiting jobs. Cost: a
+    /// stack for each thread, committed as it is used, and about 40 bytes besides each waiting job
+    /// and 160 for each owner of one. The threads inherit the CPU affinity of the calling thread.
+    pub fn new(threads: usize, jobs_max: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(PoolState {
+                queue: JobQueue::new(jobs_max),
+                idle: 0,
+                is_searched: false,
+                notified: 0,
+                is_closing: false,
+            }),
+            has_jobs: AtomicBool::new(false),
+            has_changed: Condvar::new(),
+        });
+        let pool = Self { shared, threads: threads.max(1) };
+        for number in 0..pool.threads {
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new().name(format!("blocking-{number}"));
+            // Detached: the thread ends when the pool is dropped.
+            drop(thread.spawn(move || shared.run_jobs())?);
+        }
+        Ok(pool)
+    }
+
+    /// Queues `job`. In a full queue it displaces the newest job of the owner with the most waiting
+    /// jobs, if that owner keeps at least as many as `owner` has then; otherwise `job` is returned
+    /// as an error. So of n owners each is sure of `jobs_max / n` places.
+    pub fn spawn(&self, owner: K, job: J) -> Result<Spawned<K, J>, J> {
+        let mut state = self.shared.lock();
+        let Queued { id, displaced } = state.queue.push(owner, job)?;
+        self.shared.unlock(state);
+        let waiting = WaitingJob { shared: Arc::clone(&self.shared), id };
+        Ok(Spawned { waiting, displaced })
+    }
+}
+
+impl<K, J> BlockingPool<K, J> {
+    /// Returns the number of jobs waiting for a thread.
+    pub fn waiting(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+}
+
+impl<K, J> Drop for BlockingPool<K, J> {
+    fn drop(&mut self) {
+        self.shared.lock().is_closing = true;
+        self.shared.has_changed.notify_all();
+    }
+}
+
+impl<K, J> fmt::Debug for BlockingPool<K, J> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("BlockingPool")
+            .field("threads", &self.threads)
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K, J> Shared<K, J> {
+    /// No code panics with the lock held.
+    fn lock(&self) -> MutexGuard<'_, PoolState<K, J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unlocks the state after a change of the queue; wakes an idle thread if one is needed.
+    fn unlock(&self, mut state: MutexGuard<'_, PoolState<K, J>>) {
+        let has_jobs = state.queue.len() > 0;
+        // Relaxed: only a hint.
+        self.has_jobs.store(has_jobs, Ordering::Relaxed);
+        let is_needed = has_jobs && !state.is_searched && state.idle > 0;
+        if is_needed {
+            state.idle -= 1;
+            state.is_searched = true;
+            state.notified += 1;
+        }
+        drop(state);
+        if is_needed {
+            self.has_changed.notify_one();
+        }
+    }
+
+    /// Waits for a few microseconds until jobs wait.
+    fn spin(&self) {
+        let backoff = Backoff::new();
+        while !self.has_jobs.load(Ordering::Relaxed) && !backoff.is_completed() {
+            backoff.snooze();
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, J: Job> Shared<K, J> {
+    /// Runs jobs until the pool is dropped and its queue is empty.
+    fn run_jobs(&self) {
+        while let Some((job, is_closing)) = self.next_job() {
+            // A job owns what it uses; shared state must be consistent at every point of a panic.
+            let run = move || if is_closing { drop(job) } else { job.run() };
+            catch_unwind(AssertUnwindSafe(run)).ok();
+        }
+    }
+
+    /// Waits for a job. Returns it and whether the pool was dropped, or `None` if it was dropped
+    /// and no job is left.
+    fn next_job(&self) -> Option<(J, bool)> {
+        let mut state = self.lock();
+        let mut is_searching = false;
+        loop {
+            if let Some(job) = state.queue.pop() {
+                let is_closing = state.is_closing;
+                if is_searching {
+                    state.is_searched = false;
+                }
+                self.unlock(state);
+                return Some((job, is_closing));
+            }
+            if state.is_closing {
+                return None;
+            }
+            if !state.is_searched {
+                (state.is_searched, is_searching) = (true, true);
+                drop(state);
+                self.spin();
+                state = self.lock();
+                continue;
+            }
+            if is_searching {
+                state.is_searched = false;
+            }
+            state.idle += 1;
+            while state.notified == 0 && !state.is_closing {
+                state = self.has_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            // The notification says that this thread is not idle, and searches.
+            is_searching = state.notified > 0;
+            state.notified = state.notified.saturating_sub(1);
+        }
+    }
+}
+
+/// A job that waits for a thread, or has waited.
+pub struct WaitingJob<K, J> {
+    shared: Arc<Shared<K, J>>,
+    id: JobId,
+}
+
+impl<K: Clone + Eq + Hash, J> WaitingJob<K, J> {
+    /// Removes the job from the queue and returns it. Returns `None` if a thread has taken it, or
+    /// another job has displaced it.
+    pub fn withdraw(self) -> Option<J> {
+        let mut state = self.shared.lock();
+        let job = state.queue.remove(self.id);
+        self.shared.unlock(state);
+        job
+    }
+}
+
+impl<K, J> fmt::Debug for WaitingJob<K, J> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("WaitingJob").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam::channel::{Sender, bounded, unbounded};
+
+    use super::*;
+
+    type TestPool = BlockingPool<char, TestJob>;
+
+    struct TestJob(Box<dyn FnOnce() + Send>);
+
+    impl Job for TestJob {
+        fn run(self) {
+            (self.0)();
+        }
+    }
+
+    /// Queues a job of one owner.
+    fn spawn(
+        pool: &TestPool,
+        job: impl FnOnce() + Send + 'static,
+    ) -> Result<Spawned<char, TestJob>, TestJob> {
+        pool.spawn('a', TestJob(Box::new(job)))
+    }
+
+    /// Occupies a thread of the pool until the returned sender is dropped.
+    fn occupy(pool: &TestPool) -> Sender<()> {
+        let (release, released) = bounded::<()>(0);
+        let (started_tx, started_rx) = bounded(0);
+        let job = move || {
+            started_tx.send(()).unwrap();
+            assert!(released.recv().is_err());
+        };
+        assert!(spawn(pool, job).is_ok());
+        started_rx.recv().unwrap();
+        release
+    }
+
+    #[test]
+    fn jobs_run_once_on_pool_threads() {
+        let pool = TestPool::new(3, 100).unwrap();
+        let (answer, answers) = unbounded();
+        for number in 0..100 {
+            let answer = answer.clone();
+            let job = move || answer.send((number, std::thread::current().id())).unwrap();
+            assert!(spawn(&pool, job).is_ok());
+        }
+        drop(answer);
+        let mut answers: Vec<_> = answers.iter().collect();
+        assert!(answers.iter().all(|answer| answer.1 != std::thread::current().id()));
+        answers.sort_unstable_by_key(|answer| answer.0);
+        assert!(answers.iter().map(|answer| answer.0).eq(0..100));
+    }
+
+    #[test]
+    fn full_pool_returns_the_job() {
+        let pool = TestPool::new(1, 1).unwrap();
+        let release = occupy(&pool);
+        let (answer, answers) = bounded(1);
+        assert!(spawn(&pool, || {}).is_ok());
+        assert_eq!(pool.waiting(), 1);
+        let refused = spawn(&pool, move || answer.send(7).unwrap()).err().unwrap();
+        refused.run();
+        assert_eq!(answers.recv(), Ok(7));
+        drop(release);
+    }
+
+    #[test]
+    fn withdrawn_job_does_not_run() {
+        let pool = TestPool::new(1, 1).unwrap();
+        let release = occupy(&pool);
+        let (answer, answers) = unbounded();
+        let withdrawn = answer.clone();
+        let spawned = spawn(&pool, move || withdrawn.send("withdrawn").unwrap()).ok().unwrap();
+        assert!(spawned.waiting.withdraw().is_some());
+        let spawned = spawn(&pool, move || answer.send("ran").unwrap()).ok().unwrap();
+        drop(release);
+        assert_eq!(answers.iter().collect::<Vec<_>>(), ["ran"]);
+        assert!(spawned.waiting.withdraw().is_none());
+    }
+
+    #[test]
+    fn owners_share_the_threads_in_turns() {
+        let pool = TestPool::new(1, 4).unwrap();
+        let release = occupy(&pool);
+        let (answer, answers) = unbounded();
+        let mut displaced = 0;
+        for (owner, job) in [('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 5), ('b', 6)] {
+            let answer = answer.clone();
+            let job = TestJob(Box::new(move || answer.send(job).unwrap()));
+            displaced += usize::from(pool.spawn(owner, job).ok().unwrap().displaced.is_some());
+        }
+        drop((release, answer));
+        assert_eq!(answers.iter().collect::<Vec<_>>(), [1, 5, 2, 6]);
+        assert_eq!(displaced, 2);
+    }
+
+    #[test]
+    fn panic_ends_the_job_but_not_its_thread() {
+        let pool = TestPool::new(1, 10).unwrap();
+        let (answer, answers) = bounded(1);
+        assert!(spawn(&pool, || panic!("on purpose")).is_ok());
+        assert!(spawn(&pool, move || answer.send(7).unwrap()).is_ok());
+        assert_eq!(answers.recv(), Ok(7));
+    }
+
+    #[test]
+    fn dropped_pool_finishes_running_jobs_only() {
+        let pool = TestPool::new(1, 10).unwrap();
+        let (release, released) = bounded::<()>(0);
+        let (started_tx, started_rx) = bounded(0);
+        let (answer, answers) = unbounded();
+        let running = answer.clone();
+        let job = move || {
+            started_tx.send(()).unwrap();
+            assert!(released.recv().is_err());
+            running.send("ran").unwrap();
+        };
+        assert!(spawn(&pool, job).is_ok());
+        started_rx.recv().unwrap();
+        let waiting = answer.clone();
+        assert!(spawn(&pool, move || waiting.send("began").unwrap()).is_ok());
+        drop(answer);
+        // Returns while the job is still running.
+        drop(pool);
+        drop(release);
+        assert_eq!(answers.iter().collect::<Vec<_>>(), ["ran"]);
+    }
+
+    #[test]
+    fn job_may_own_the_last_pool_reference() {
+        let pool = Arc::new(TestPool::new(2, 10).unwrap());
+        let (answer, answers) = bounded(1);
+        let (start_tx, start_rx) = bounded::<()>(0);
+        let own = Arc::clone(&pool);
+        let job = move || {
+            start_rx.recv().unwrap();
+            drop(own);
+            answer.send(()).unwrap();
+        };
+        assert!(spawn(&pool, job).is_ok());
+        drop(pool);
+        start_tx.send(()).unwrap();
+        assert_eq!(answers.recv(), Ok(()));
+    }
+}

@@ -1,0 +1,107 @@
+//! The jobs of the blocking pool, and their owners.
+//!
+//! Invariants: the pool serves clients in turns, whatever the number of their connections; a call
+//! or task whose job has lost its place in the queue receives the same error as one that the queue
+//! refuses.
+
+use std::fmt;
+
+use super::client_address::ClientAddress;
+use super::outbox::Outbox;
+use super::reply_to::PeerId;
+use super::shard_message::{Requester, ShardMessage};
+use crate::engine::blocking::{self, Job, Spawned};
+use crate::engine::mesh::ShardId;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::service::HandlerError;
+use crate::telemetry::event::Event;
+
+/// The thread pool of blocking handlers and catalog updates.
+pub(super) type BlockingPool = blocking::BlockingPool<JobOwner, BlockingJob>;
+
+/// A job that waits for a thread, or has waited.
+pub(super) type WaitingJob = blocking::WaitingJob<JobOwner, BlockingJob>;
+
+/// For whom a job runs. All owners have the same share of the pool.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum JobOwner {
+    /// The clients at an address.
+    Address(ClientAddress),
+    /// A connection or session of a shard whose address is exempt.
+    Peer(ShardId, PeerId),
+    /// The catalog updates that local handlers of a shard request.
+    CatalogUpdates(ShardId),
+}
+
+impl JobOwner {
+    /// Returns the owner of the calls of a peer of `shard`.
+    pub(super) fn new(client: Option<ClientAddress>, shard: ShardId, peer_id: PeerId) -> Self {
+        client.map_or(Self::Peer(shard, peer_id), Self::Address)
+    }
+}
+
+/// A job of the pool.
+pub(super) struct BlockingJob {
+    work: Box<dyn FnOnce() + Send>,
+    /// The handler that it runs, and the shard of that.
+    handler: Option<(ShardId, Requester)>,
+}
+
+impl BlockingJob {
+    /// The job that runs a handler.
+    pub(super) fn handler(
+        shard: ShardId,
+        requester: Requester,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        Self { work: Box::new(work), handler: Some((shard, requester)) }
+    }
+
+    /// The job that makes a catalog update. At most one of a shard waits, so that it never loses
+    /// its place in the queue.
+    pub(super) fn catalog_update(work: impl FnOnce() + Send + 'static) -> Self {
+        Self { work: Box::new(work), handler: None }
+    }
+
+    /// Queues the job in `pool`, or returns it as an error if the queue is full. A job that loses
+    /// its place is refused.
+    pub(super) fn spawn(
+        self,
+        pool: &BlockingPool,
+        owner: JobOwner,
+        outbox: &mut Outbox,
+    ) -> Result<WaitingJob, Self> {
+        let Spawned { waiting, displaced } = pool.spawn(owner, self)?;
+        if let Some((shard, requester)) = displaced.and_then(|job| job.handler) {
+            let result = Err(HandlerError::Rpc(refuse(shard, outbox)));
+            outbox.forward(shard, ShardMessage::Finished { requester, result });
+        }
+        Ok(waiting)
+    }
+}
+
+impl Job for BlockingJob {
+    fn run(self) {
+        (self.work)();
+    }
+}
+
+impl fmt::Debug for BlockingJob {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("BlockingJob")
+            .field("handler", &self.handler)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Counts and logs a refused job, and returns the error of its call or task.
+#[cold]
+pub(super) fn refuse(ShardId(shard): ShardId, outbox: &mut Outbox) -> Error {
+    outbox.counters.shard.blocking_refused += 1;
+    outbox.log(Event::CallRefused { shard, limit: "blocking_queue_max" });
+    Error::new(
+        ErrorKind::TooManyRequests,
+        "all blocking threads are busy and their queue is full; try again later",
+    )
+}
