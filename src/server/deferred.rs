@@ -10,11 +10,11 @@ use super::client_requests::request_state::{RequestDigest, RequestState, Request
 use super::client_requests::{ClientRequests, RequesterTarget, Requesters};
 use super::connection_state::PeerState;
 use super::handlers::HandlerEvent;
-use super::handlers::handler_state::HandlerState;
+use super::handlers::handler_state::{HandlerState, TaskTerms};
 use super::outbox::{Effect, NotificationKind, Outbox};
 use super::reply_to::PeerId;
 use super::shard_message::ShardLimits;
-use super::tasks::{NewTask, Tasks};
+use super::tasks::{NewTask, Tasks, create_task};
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::PendingWork;
@@ -188,14 +188,15 @@ impl DeferredWork {
         outbox: &mut Outbox,
     ) {
         let Self { calls, tasks, client_requests, .. } = self;
-        let Some((call_id, ttl)) = handler.requested_task() else { return };
+        let Some((call_id, terms)) = handler.requested_task() else { return };
         let Some(call) = calls.find_awaited(call_id) else {
             return handler.reject_task(HandlerError::Cancelled);
         };
         let progress_token = call.progress_token.clone();
         let (peer, client) = (call.reply_to.peer_id, handler.client);
-        let new_task = NewTask { peer, client, progress_token, ttl };
-        let key = match tasks.table.create(new_task, now) {
+        let TaskTerms { ttl, address } = terms;
+        let new_task = NewTask { peer, address, client, progress_token, ttl };
+        let key = match create_task(tasks, new_task, now, outbox) {
             Ok(key) => key,
             Err(error) => return handler.reject_task(HandlerError::Rpc(error)),
         };
@@ -210,8 +211,8 @@ impl DeferredWork {
         if let Some(task) = tasks.table.get_mut(key) {
             task.caller.set_last_progress(call.progress);
             task.requests.client_requests = open_requests;
+            task.set_handler(Some(call.work));
         }
-        tasks.table.attach_handler(key, call.work);
         tasks.account_inputs(key, now, outbox);
         handler.become_task(key, tasks.carrier(key));
     }
@@ -315,8 +316,7 @@ impl DeferredWork {
     }
 
     /// Fails the open client requests of a peer, or of all peers, because no response will be read.
-    /// Cost: one pass over the requests in flight of the peer, and over the tasks of the shard if
-    /// it has any.
+    /// Cost: one pass over the requests in flight and the tasks of the peer.
     pub(super) fn fail_client_requests(
         &mut self,
         peer: Option<(PeerId, Option<&RequestsInFlight>)>,

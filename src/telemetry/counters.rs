@@ -116,6 +116,12 @@ group! {
         tasks_refused_limit,
         /// Tasks refused at the limit per connection.
         tasks_refused_per_connection,
+        /// Tasks refused because their address has its share.
+        tasks_refused_address_share,
+        /// Ended tasks removed for others after their owner had gone.
+        tasks_evicted,
+        /// Tasks that failed because their result did not fit.
+        task_results_refused,
         /// Tasks cancelled, on request or because the server stopped.
         tasks_cancelled,
         /// Handlers that panicked; the caller received an internal error.

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use tracing::{error, info, warn};
 
 use crate::base::time::Instant;
-use crate::telemetry::label::{EvictionReason, RefusalReason, Transport};
+use crate::telemetry::label::{EvictionReason, RefusalReason, TaskLimit, Transport};
 use crate::telemetry::throttle::EventThrottle;
 
 /// The `tracing` target of start-up lines; the message is the whole line.
@@ -173,6 +173,31 @@ pub enum Event<'a> {
         /// The cpu of another shard on the same physical core, if any.
         sibling: Option<u16>,
     },
+    /// An ended task whose owner has gone was removed for another task or its result.
+    TaskEvicted {
+        /// The shard.
+        shard: u16,
+        /// The limit that was reached.
+        limit: TaskLimit,
+    },
+    /// A task was refused.
+    TaskRefused {
+        /// The shard.
+        shard: u16,
+        /// The limit that was reached.
+        limit: TaskLimit,
+        /// Address of the client, unless it is exempt from the share.
+        peer: Option<IpAddr>,
+    },
+    /// A task failed because its result did not fit.
+    TaskResultRefused {
+        /// The shard.
+        shard: u16,
+        /// The limit that was reached.
+        limit: TaskLimit,
+        /// Address of the client, unless it is exempt from the share.
+        peer: Option<IpAddr>,
+    },
     /// The server is about to listen. The first start-up line.
     Started {
         /// The ring backend.
@@ -258,6 +283,17 @@ impl Event<'_> {
             Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
             Self::ShardStarted { shard, cpu, node, sibling } => {
                 info!(shard, cpu, node, sibling, "shard started");
+            }
+            Self::TaskEvicted { shard, limit } => {
+                warn!(shard, %limit, suppressed, "task evicted");
+            }
+            Self::TaskRefused { shard, limit, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(shard, %limit, peer, suppressed, "task refused");
+            }
+            Self::TaskResultRefused { shard, limit, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(shard, %limit, peer, suppressed, "task result refused");
             }
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
         }

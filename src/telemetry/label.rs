@@ -61,3 +61,17 @@ labels! {
         Idle = "idle",
     }
 }
+
+labels! {
+    /// The option whose limit a task or its result has reached.
+    TaskLimit {
+        /// Tasks, or bytes of results, of one client address.
+        AddressShare = "address_share_percent",
+        /// Bytes of results.
+        TaskBytes = "task_bytes_max",
+        /// Tasks.
+        Tasks = "tasks_max",
+        /// Tasks of one connection or session.
+        TasksPerConnection = "tasks_per_connection_max",
+    }
+}

@@ -16,3 +16,5 @@ mod memory;
 mod open_requests;
 #[cfg(target_os = "linux")]
 mod sessions;
+#[cfg(target_os = "linux")]
+mod tasks;

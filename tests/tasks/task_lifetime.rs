@@ -86,8 +86,10 @@ fn task_limits_share_the_table_among_connections() {
         client.start_task("block");
     }
     expect_error(&modern.call_tool("hold", json!({})), -32603);
+    let mut third = TaskClient::connect_modern(&server);
+    expect_error(&third.call_tool("hold", json!({})), -32603);
     let requests = server.close().requests;
-    assert_eq!((requests.tasks_refused_limit, requests.tasks_refused_per_connection), (1, 0));
+    assert_eq!((requests.tasks_refused_limit, requests.tasks_refused_per_connection), (1, 1));
 }
 
 #[test]

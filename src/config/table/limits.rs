@@ -91,9 +91,9 @@ pub(super) static LIMITS: Section = Section {
             key: "address_share_percent",
             short: None,
             unit: Unit::Count { min: 1, max: 100 },
-            description: "Percent of the connections of a transport that one client address \
-                    (IPv6: /64 prefix) may take; 100 switches the limit off. 127.0.0.1 and ::1 are \
-                    exempt.",
+            description: "Percent of the connections of a transport, and of the tasks and bytes of \
+                    task results of a shard, that one client address (IPv6: /64 prefix) may take; \
+                    100 switches the limit off. 127.0.0.1 and ::1 are exempt.",
             cost: "clients behind one proxy on another machine share it",
             source: "RFC 6177: a client controls a /64",
             field: |options| &mut options.limits.address_share_percent,
@@ -102,8 +102,8 @@ pub(super) static LIMITS: Section = Section {
             key: "tasks_max",
             short: None,
             unit: Unit::Count { min: 1, max: 1_000_000 },
-            description: "Tasks stored per shard, running or completed; a call that would create \
-                          one more gets an error.",
+            description: "Tasks stored per shard, running or completed; one more evicts a \
+                          completed one whose connection or session has gone, or gets an error.",
             cost: "about 512 bytes each, without their results",
             source: "MCP, tasks: resource management",
             field: |options| &mut options.limits.tasks_max,
@@ -143,7 +143,8 @@ pub(super) static LIMITS: Section = Section {
             short: None,
             unit: Unit::Bytes { min: KIB, max: 1024 * GIB },
             description: "Bytes of task results stored per shard, at most an eighth of its part of \
-                    memory_bytes_max; a task whose result exceeds the remaining bytes fails.",
+                    memory_bytes_max; a result beyond that evicts those of completed tasks whose \
+                    connection or session has gone, or its task fails.",
             cost: "that many bytes on each shard",
             source: "MCP, tasks: resource management",
             field: |options| &mut options.limits.task_bytes_max,

@@ -377,5 +377,6 @@ impl<R: Ring> ConnectionPath<'_, R> {
         dispatcher.deferred.fail_client_requests(peer, *now, outbox);
         dispatcher.remove_streams(&mut state.subscriptions, outbox);
         dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);
+        dispatcher.deferred.tasks.table.remove_owner(PeerId::Connection(key));
     }
 }

@@ -115,11 +115,7 @@ impl Dispatcher {
     }
 
     pub(super) fn add_counters(&self, counters: &mut Counters) {
-        let rejected = &self.deferred.tasks.table.rejected;
-        let requests = &mut counters.requests;
-        requests.tasks_refused_limit = rejected.by_shard;
-        requests.tasks_refused_per_connection = rejected.by_connection;
-        requests.refused_memory = self.handlers.memory.refused();
+        counters.requests.refused_memory = self.handlers.memory.refused();
     }
 
     /// Handles a task message of another shard, or of this one.

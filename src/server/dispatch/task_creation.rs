@@ -26,12 +26,14 @@ use crate::protocol::revision::Revision;
 use crate::server::blocking_jobs::JobOwner;
 use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
-use crate::server::handlers::handler_state::{CancellationToken, TaskTransition};
+use crate::server::handlers::handler_state::{CancellationToken, TaskTerms, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::Requester;
-use crate::server::tasks::{NewTask, TaskOutcome, Tasks, response_body};
+use crate::server::tasks::{
+    NewTask, TaskOutcome, Tasks, complete_task, create_task, response_body,
+};
 use crate::service::{
     BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork, TaskSupport,
 };
@@ -81,7 +83,8 @@ impl TaskCalls<'_> {
         match mode {
             Ok((_, CallMode::Call)) => ControlFlow::Continue(TaskTransition::None),
             Ok((_, CallMode::CallThenTask(ttl))) => {
-                ControlFlow::Continue(TaskTransition::Allowed(ttl))
+                let address = peer.state.client;
+                ControlFlow::Continue(TaskTransition::Allowed(TaskTerms { ttl, address }))
             }
             Ok((call, CallMode::Task(ttl))) => {
                 let call = call.with_client_capabilities(request.capabilities);
@@ -140,6 +143,7 @@ impl TaskCalls<'_> {
         let reply = self.catalog.call_tool(call, request.id, peer.outgoing);
         let new_task = NewTask {
             peer: ctx.reply_to.peer_id,
+            address: peer.state.client,
             client: request.client(),
             progress_token: request.progress_token.map(IdBuf::from),
             ttl,
@@ -153,14 +157,16 @@ impl TaskCalls<'_> {
                 let body = response_body(&peer.outgoing[start..], request.id).to_vec();
                 peer.outgoing.truncate(start);
                 let end = TaskOutcome::Result { body, is_failed };
-                (self.tasks.table.create(new_task, ctx.now), Some(end))
+                (create_task(self.tasks, new_task, ctx.now, peer.outbox), Some(end))
             }
             Dispatch::Failed(error) => (Err(error), None),
             Dispatch::Local(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
                 let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
-                let begin =
-                    |charge| self.begin_local(new_task, NewHandler { work, charge }, ctx.now);
+                let begin = |charge| {
+                    let handler = NewHandler { work, charge };
+                    self.begin_local(new_task, handler, ctx.now, peer.outbox)
+                };
                 (charge.and_then(begin), None)
             }
             Dispatch::Blocking(work) => {
@@ -181,7 +187,7 @@ impl TaskCalls<'_> {
         peer.outbox.counters.requests.tasks_created += 1;
         self.tasks.write_create_result((request.id, peer.outgoing), task, self.catalog);
         if let Some(end) = end {
-            self.tasks.table.complete(task, end, ctx.now);
+            complete_task(self.tasks, (task, end), ctx.now, peer.outbox);
         }
         Outcome::Response
     }
@@ -192,16 +198,17 @@ impl TaskCalls<'_> {
         new_task: NewTask,
         handler: NewHandler<LocalWork>,
         now: Instant,
+        outbox: &mut Outbox,
     ) -> Result<Key, Error> {
         let client = new_task.client;
         let log_filter = log_filter(self.catalog, client.revision);
-        let key = self.tasks.table.create(new_task, now)?;
+        let key = create_task(self.tasks, new_task, now, outbox)?;
         let carrier = (Requester::Task(key), self.tasks.carrier(key));
         let token = Rc::<CancellationToken>::default();
         let client = (client, Rc::clone(&token));
         let log = (TaskTransition::None, log_filter);
         let running = self.handlers.start_local(handler, client, carrier, log);
-        self.tasks.table.attach_handler(key, HandlerWork::Local { task: Some(running), token });
+        self.attach_handler(key, HandlerWork::Local { task: Some(running), token });
         Ok(key)
     }
 
@@ -215,17 +222,23 @@ impl TaskCalls<'_> {
     ) -> Result<Key, Error> {
         let client = new_task.client;
         let client = (client, log_filter(self.catalog, client.revision));
-        let key = self.tasks.table.create(new_task, now)?;
+        let key = create_task(self.tasks, new_task, now, outbox)?;
         let requester = (Requester::Task(key), owner);
         match self.handlers.start_blocking(handler, client, requester, outbox) {
             Ok(handler) => {
-                self.tasks.table.attach_handler(key, HandlerWork::Blocking(Some(handler)));
+                self.attach_handler(key, HandlerWork::Blocking(Some(handler)));
                 Ok(key)
             }
             Err(error) => {
                 self.tasks.table.remove(key);
                 Err(error)
             }
+        }
+    }
+
+    fn attach_handler(&mut self, key: Key, work: HandlerWork) {
+        if let Some(task) = self.tasks.table.get_mut(key) {
+            task.set_handler(Some(work));
         }
     }
 }

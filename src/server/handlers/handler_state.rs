@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::{HandlerEvent, HandlerQueue};
 use crate::base::slab::Key;
 use crate::protocol::model::InputRequest;
+use crate::server::client_address::ClientAddress;
 use crate::server::client_requests::{
     InputResult, NewClientRequest, Oneshot, PendingInputs, TaskInputs,
 };
@@ -60,12 +61,21 @@ pub(in crate::server) enum RequestCarrier {
 pub(in crate::server) enum TaskTransition {
     /// No: it stays a call, or is a task already.
     None,
-    /// When the handler begins it; with the requested TTL.
-    Allowed(Option<Duration>),
+    /// When the handler begins it.
+    Allowed(TaskTerms),
     /// The handler has begun it; the shard has not created the task yet.
-    Requested(Option<Duration>),
+    Requested(TaskTerms),
     /// The task could not be created.
     Rejected(HandlerError),
+}
+
+/// What the task of a call is created with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::server) struct TaskTerms {
+    /// Requested ttl.
+    pub(in crate::server) ttl: Option<Duration>,
+    /// Address of the caller, unless it is exempt from the shares.
+    pub(in crate::server) address: Option<ClientAddress>,
 }
 
 impl HandlerState {
@@ -120,8 +130,8 @@ impl HandlerState {
             match &*transition {
                 TaskTransition::None => return Poll::Ready(Ok(())),
                 TaskTransition::Rejected(error) => return Poll::Ready(Err(error.clone())),
-                TaskTransition::Allowed(ttl) => {
-                    *transition = TaskTransition::Requested(*ttl);
+                TaskTransition::Allowed(terms) => {
+                    *transition = TaskTransition::Requested(*terms);
                     handler.queue.push(HandlerEvent::BeginTask(Rc::clone(&handler)));
                 }
                 TaskTransition::Requested(_) => {}
@@ -131,10 +141,10 @@ impl HandlerState {
         })
     }
 
-    /// Returns the call that asks to become a task, and the requested TTL.
-    pub(in crate::server) fn requested_task(&self) -> Option<(Key, Option<Duration>)> {
+    /// Returns the call that asks to become a task, and what that is created with.
+    pub(in crate::server) fn requested_task(&self) -> Option<(Key, TaskTerms)> {
         match (self.requester(), &*self.transition.borrow()) {
-            (Requester::Call(call_id), TaskTransition::Requested(ttl)) => Some((call_id, *ttl)),
+            (Requester::Call(call_id), TaskTransition::Requested(terms)) => Some((call_id, *terms)),
             _ => None,
         }
     }

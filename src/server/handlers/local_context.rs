@@ -136,7 +136,7 @@ mod tests {
     use crate::protocol::revision::Revision;
     use crate::server::handler_memory::HandlerMemory;
     use crate::server::handlers::HandlerQueue;
-    use crate::server::handlers::handler_state::{RequestCarrier, TaskTransition};
+    use crate::server::handlers::handler_state::{RequestCarrier, TaskTerms, TaskTransition};
     use crate::server::memory::MemoryLimit;
     use crate::service::ClientRequestError;
 
@@ -146,7 +146,7 @@ mod tests {
         let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(1600)));
         let queue = Rc::new(HandlerQueue::new(Waker::new(|| {}), 4, &memory));
         let requester = Requester::Call(Key::from_bits(7));
-        let transition = TaskTransition::Allowed(None);
+        let transition = TaskTransition::Allowed(TaskTerms::default());
         let handler = HandlerState::new(
             &queue,
             (client, Rc::default()),
@@ -256,8 +256,8 @@ mod tests {
         assert!(poll(&mut transition).is_pending());
         let handler = take_events(&context);
         let [HandlerEvent::BeginTask(handler)] = &handler[..] else { panic!("{handler:?}") };
-        let (call_id, ttl) = handler.requested_task().expect("the call has requested a task");
-        assert_eq!((call_id, ttl), (Key::from_bits(7), None));
+        let (call_id, terms) = handler.requested_task().expect("the call has requested a task");
+        assert_eq!((call_id, terms), (Key::from_bits(7), TaskTerms::default()));
         handler.become_task(Key::from_bits(8), RequestCarrier::ServerRequest);
         assert!(matches!(poll(&mut transition), Poll::Ready(Ok(()))));
         assert!(matches!(poll(&mut context.begin_task()), Poll::Ready(Ok(()))), "it is a task");

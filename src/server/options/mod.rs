@@ -170,26 +170,28 @@ pub struct LimitOptions {
     /// -32603, unless the arguments of its connection's calls take less than 64 KiB, and a request
     /// to a client fails, unless those of its handler take less. Default 1 GiB.
     pub memory_bytes_max: usize,
-    /// Percent of the connections of a transport that one client address may take; an IPv6 /64
-    /// prefix counts as one address. 100 switches the limit off. 127.0.0.1 and `::1` are exempt,
-    /// because proxies on this machine connect from there. Cost: clients behind one proxy on
-    /// another machine share it. Default 75.
+    /// Percent of the connections of a transport, and of the tasks and bytes of task results of a
+    /// shard, that one client address may take; an IPv6 /64 prefix counts as one address. 100
+    /// switches the limit off. 127.0.0.1 and `::1` are exempt, because proxies on this machine
+    /// connect from there. Cost: clients behind one proxy on another machine share it. Default 75.
     pub address_share_percent: u8,
-    /// Tasks per shard, running or ended; a call that would create one more gets an error. Cost:
-    /// about 512 bytes each, without their results. Default 1,024.
+    /// Tasks per shard, running or ended; a call that would create one more evicts an ended one
+    /// whose connection or session has gone, or gets an error. Cost: about 512 bytes each, without
+    /// their results. Default 1,024.
     pub tasks_max: u32,
-    /// Tasks per connection; a call that would create one more gets an error. They count until
-    /// their TTL has passed, also after the connection has closed. Cost: a larger value lets a
-    /// single peer use the capacity of the others. Default 256.
+    /// Tasks per connection; a call that would create one more gets an error. They are stored until
+    /// their TTL has passed, also after the connection has closed, unless they are evicted. Cost: a
+    /// larger value lets a single peer use the capacity of the others. Default 256.
     pub tasks_per_connection_max: u32,
     /// TTL of a task whose caller requests none; a task that still runs then is cancelled. Default
     /// 10 min.
     pub task_ttl: Duration,
     /// Maximum TTL; a longer requested one is shortened to it. Default 1 h.
     pub task_ttl_max: Duration,
-    /// Bytes of task results per shard; a task whose result exceeds it fails. At most an eighth of
-    /// the shard's part of [`LimitOptions::memory_bytes_max`] is used. Cost: that many bytes on
-    /// each shard. Default 64 MiB.
+    /// Bytes of task results per shard; a result beyond it evicts those of ended tasks whose
+    /// connection or session has gone, or its task fails. At most an eighth of the shard's part of
+    /// [`LimitOptions::memory_bytes_max`] is used. Cost: that many bytes on each shard. Default
+    /// 64 MiB.
     pub task_bytes_max: usize,
     /// Streams of notifications (`subscriptions/listen`) per connection; a further one gets error
     /// -32603. Cost: below 512 bytes each. Default 1,024.

@@ -288,7 +288,7 @@ impl<R: Ring> Driver<R> for Shard {
         // them; so have HTTP sessions, which a connection of another shard may use, and handlers
         // that wait for a catalog update. End of input on stdio ends tasks at once.
         let waits = self.lifecycle.is_draining()
-            && (self.dispatcher.deferred.tasks.table.running() > 0
+            && (self.dispatcher.deferred.tasks.table.usage().running > 0
                 || self.transports.http.sessions.len() > 0
                 || self.dispatcher.handlers.pending_updates.has_awaited());
         let is_left = !self.transports.connections.table.is_empty() || self.inbox.queued() > 0;

@@ -51,6 +51,8 @@ pub(in crate::server) struct TaskLimits {
     pub(in crate::server) tasks_max: usize,
     /// Tasks of one connection.
     pub(in crate::server) tasks_per_connection_max: usize,
+    /// What one client address may take of the tasks and of the bytes of results.
+    pub(in crate::server) address_share: AddressShare,
     /// Default ttl.
     pub(in crate::server) ttl: Duration,
     /// Longest ttl that a caller may request.

@@ -51,10 +51,11 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         websocket: websocket_frame_options(&options.websocket),
         ..ConnectionOptions::default()
     };
+    let address_share = AddressShare::new(options.limits.address_share_percent);
     ShardLimits {
         connections,
         memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),
-        address_share: AddressShare::new(options.limits.address_share_percent),
+        address_share,
         connections_max: options.tcp.connections_max as usize,
         http_connections_max: options.http.connections_max as usize,
         half_close: half_close_limits(&options.tcp),
@@ -88,6 +89,7 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         tasks: TaskLimits {
             tasks_max: options.limits.tasks_max as usize,
             tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
+            address_share,
             ttl: options.limits.task_ttl,
             ttl_max: options.limits.task_ttl_max,
             result_bytes_max: options.limits.task_bytes_max.min(stored_bytes_max),

@@ -17,8 +17,10 @@ mod task;
 
 mod table;
 
+mod limits;
 mod operations;
 
+pub(super) use self::limits::{complete_task, create_task};
 pub(super) use self::operations::unknown_task_error;
 pub(super) use self::table::TaskTable;
 pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
@@ -88,7 +90,7 @@ impl Tasks {
                     }
                 }
                 let end = encode_outcome(catalog, revision, result, outbox);
-                self.table.complete(key, end, now);
+                complete_task(self, (key, end), now, outbox);
             }
         }
     }

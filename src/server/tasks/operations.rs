@@ -80,6 +80,10 @@ impl Tasks {
                 model::write_get_task_result(out, revision, &view, detail, suffix);
             }
         });
+        // `tasks/get` of 2026-07-28 returns the result, too.
+        if matches!(op, TaskOp::Get) && revision.is_modern() {
+            self.table.mark_fetched(key);
+        }
         Ok(())
     }
 
@@ -141,6 +145,7 @@ impl Tasks {
 
     /// Writes the result of `tasks/result` for an ended task: the result of the call itself.
     pub(super) fn write_result(&mut self, key: Key, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.table.mark_fetched(key);
         let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
         match task.outcome() {
             Some(TaskOutcome::Result { body, .. }) => {

@@ -1,77 +1,75 @@
 //! The tasks of one shard, from creation until their ttl expires.
 //!
 //! Invariants: a task is in the table before its id is sent to a client, and stays until its ttl
-//! expires; the number of tasks and the bytes of their results are bounded; a task is visible only
-//! to the protocol generation that created it. The caller sends the notifications of tasks returned
-//! by [`TaskTable::take_changed`].
+//! expires or it is evicted; the number of tasks and the bytes of their results are bounded, also
+//! for each connection and address; at a limit ended tasks whose owner has gone are evicted, and no
+//! others: of the address at the limit of its share, of all at a limit of the shard; a task is
+//! visible only to the protocol generation that created it. The caller sends the notifications of
+//! tasks returned by [`TaskTable::take_changed`].
+
+mod evictable_tasks;
+mod task_owners;
+
+mod stored_tasks;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
+pub(in crate::server) use self::stored_tasks::Room;
+use self::stored_tasks::StoredTasks;
+pub(in crate::server) use self::task_owners::TaskUsage;
 use super::task::{NewTask, Task, TaskOutcome};
-use crate::base::slab::{Key, Slab};
+use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
 use crate::engine::timer::TimerWheel;
-use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::error::Error;
 use crate::protocol::model::TaskStatus;
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
+use crate::telemetry::label::TaskLimit;
 
 /// The tasks of one shard, each with a handler `W`.
 #[derive(Debug)]
 pub(in crate::server) struct TaskTable<W> {
     /// Limits from now on; the ttl of stored tasks is not changed.
     pub(in crate::server) limits: TaskLimits,
-    slab: Slab<Task<W>>,
-    keys: HashMap<TaskId, Key>,
-    /// Number of tasks per connection, without those that have none.
-    tasks_by_peer: HashMap<PeerId, usize>,
+    pub(super) tasks: StoredTasks<W>,
     ids: OwnerIds,
     expiry_timers: TimerWheel<Key>,
     /// Tasks with unsent changes, each once.
     changed: VecDeque<Key>,
-    result_bytes: usize,
     created: u64,
-    running: usize,
-    /// Number of rejected tasks.
-    pub(in crate::server) rejected: RejectedTasks,
 }
 
-/// Numbers of rejected tasks, by limit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::server) struct RejectedTasks {
-    /// Limit of the shard.
-    pub(in crate::server) by_shard: u64,
-    /// Limit of the connection.
-    pub(in crate::server) by_connection: u64,
-}
-
-/// What a table holds.
+/// Why a task was not created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct TaskUsage {
-    /// Tasks, running or completed.
-    pub(in crate::server) tasks: usize,
-    /// Bytes of their results.
-    pub(in crate::server) result_bytes: usize,
+pub(in crate::server) enum TaskRefusal {
+    /// A limit is reached, although `evicted` tasks were removed.
+    Limit { limit: TaskLimit, evicted: usize },
+    /// No id can be generated.
+    NoRandomBits,
+}
+
+/// A created task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct CreatedTask {
+    pub(in crate::server) key: Key,
+    /// Number of tasks that were evicted for it.
+    pub(in crate::server) evicted: usize,
 }
 
 impl<W> TaskTable<W> {
     pub(in crate::server) fn new(limits: TaskLimits, ids: OwnerIds) -> Self {
         Self {
             limits,
-            slab: Slab::new(usize::MAX),
-            keys: HashMap::new(),
-            tasks_by_peer: HashMap::new(),
+            tasks: StoredTasks::new(),
             ids,
             expiry_timers: TimerWheel::new(),
             changed: VecDeque::new(),
-            result_bytes: 0,
             created: 0,
-            running: 0,
-            rejected: RejectedTasks::default(),
         }
     }
 
@@ -79,55 +77,51 @@ impl<W> TaskTable<W> {
     ///
     /// # Errors
     ///
-    /// A limit of the shard or of the connection is reached, or no id can be generated.
-    pub(in crate::server) fn create(&mut self, birth: NewTask, now: Instant) -> Result<Key, Error> {
-        self.check_limits(birth.peer)?;
-        let id =
-            self.ids.task_id().ok_or_else(|| Error::internal("no random bits for a task id"))?;
+    /// A limit of the connection, the address or the shard is reached, or no id can be generated.
+    pub(in crate::server) fn create(
+        &mut self,
+        birth: NewTask,
+        now: Instant,
+    ) -> Result<CreatedTask, TaskRefusal> {
+        let id = self.ids.task_id().ok_or(TaskRefusal::NoRandomBits)?;
+        let owner = (birth.peer, birth.address);
+        let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, owner);
+        if let Some(limit) = refused {
+            return Err(TaskRefusal::Limit { limit, evicted });
+        }
         let TaskLimits { ttl: ttl_default, ttl_max, .. } = self.limits;
         let ttl = birth.ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
         self.created += 1;
-        let peer = birth.peer;
         let task = Task::new((id, self.created), birth, ttl, now);
-        let key = self.slab.insert(task).map_err(|_| too_many_tasks(self.limits.tasks_max))?;
-        self.keys.insert(id, key);
-        // Removed tasks that could not be started leave their deadlines in the wheel.
-        self.expiry_timers.purge_stale(self.slab.len(), |key| self.slab.get(*key).is_some());
+        let full = TaskRefusal::Limit { limit: TaskLimit::Tasks, evicted };
+        let key = self.tasks.insert(task).ok_or(full)?;
+        // Tasks that were evicted or could not be started leave their deadlines in the wheel.
+        let tasks = &self.tasks;
+        self.expiry_timers.purge_stale(tasks.usage().tasks, |key| tasks.get(*key).is_some());
         self.expiry_timers.insert(now.after(ttl), key);
-        self.running += 1;
-        *self.tasks_by_peer.entry(peer).or_default() += 1;
-        Ok(key)
+        Ok(CreatedTask { key, evicted })
     }
 
-    fn check_limits(&mut self, peer: PeerId) -> Result<(), Error> {
-        if self.slab.len() >= self.limits.tasks_max {
-            self.rejected.by_shard += 1;
-            return Err(too_many_tasks(self.limits.tasks_max));
-        }
-        let share = self.tasks_by_peer.get(&peer).copied().unwrap_or_default();
-        if share >= self.limits.tasks_per_connection_max {
-            self.rejected.by_connection += 1;
-            return Err(too_many_tasks_of_connection(self.limits.tasks_per_connection_max));
-        }
-        Ok(())
+    /// Marks the tasks of a connection or session that has gone: they are evicted at the limits
+    /// once they have ended.
+    pub(in crate::server) fn remove_owner(&mut self, peer: PeerId) {
+        self.tasks.remove_owner(peer);
     }
 
-    /// Stores the handler of a task.
-    pub(in crate::server) fn attach_handler(&mut self, key: Key, work: W) {
-        if let Some(task) = self.slab.get_mut(key) {
-            task.set_handler(Some(work));
-        }
+    /// Records that the outcome of a task was written to a client.
+    pub(in crate::server) fn mark_fetched(&mut self, key: Key) {
+        self.tasks.mark_fetched(key);
     }
 
     /// Returns the task of a key.
     pub(in crate::server) fn get_mut(&mut self, key: Key) -> Option<&mut Task<W>> {
-        self.slab.get_mut(key)
+        self.tasks.get_mut(key)
     }
 
     /// Returns the task `id` if it was created by a caller of the same generation.
     pub(in crate::server) fn find(&self, id: TaskId, is_modern: bool) -> Option<Key> {
-        let key = *self.keys.get(&id)?;
-        let task = self.slab.get(key)?;
+        let key = self.tasks.find(id)?;
+        let task = self.tasks.get(key)?;
         (task.caller.revision().is_modern() == is_modern).then_some(key)
     }
 
@@ -142,14 +136,11 @@ impl<W> TaskTable<W> {
         peer: PeerId,
         cursor: Option<&str>,
     ) -> Result<(Vec<&Task<W>>, Option<String>), Error> {
-        let after = cursor.map_or(Ok(0), |cursor| self.parse_cursor(cursor))?;
-        let is_listed = |task: &Task<W>| {
-            let caller = &task.caller;
-            caller.peer() == peer && !caller.revision().is_modern() && task.number() > after
-        };
-        let tasks = self.slab.iter().map(|(_, task)| task);
-        let mut tasks: Vec<_> = tasks.filter(|task| is_listed(task)).collect();
-        tasks.sort_unstable_by_key(|task| task.number());
+        let after = cursor.map_or(Ok(0), |cursor| parse_cursor(cursor, self.created))?;
+        let is_listed =
+            |task: &&Task<W>| !task.caller.revision().is_modern() && task.number() > after;
+        let listed = self.tasks.tasks_of(peer).filter(is_listed);
+        let mut tasks: Vec<_> = listed.take(PAGE_SIZE + 1).collect();
         let has_more = tasks.len() > PAGE_SIZE;
         tasks.truncate(PAGE_SIZE);
         let last = tasks.last().filter(|_| has_more);
@@ -157,64 +148,55 @@ impl<W> TaskTable<W> {
         Ok((tasks, next))
     }
 
-    /// Parses a cursor, which is the number of the last task on the page before.
-    fn parse_cursor(&self, cursor: &str) -> Result<u64, Error> {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let is_cursor = cursor.len() == 16 && cursor.bytes().all(is_digit);
-        let number = u64::from_str_radix(cursor, 16).ok().filter(|_| is_cursor);
-        number
-            .filter(|number| (1..=self.created).contains(number))
-            .ok_or_else(|| Error::invalid_params("params.cursor is invalid: not issued here"))
-    }
-
-    /// Stores the outcome of a handler, unless the task has ended before.
-    pub(in crate::server) fn complete(&mut self, key: Key, end: TaskOutcome, now: Instant) {
-        let room = self.limits.result_bytes_max.saturating_sub(self.result_bytes);
-        let Some(task) = self.slab.get_mut(key) else { return };
+    /// Stores the outcome of a handler, unless the task has ended before. A task whose outcome is
+    /// refused has failed.
+    pub(in crate::server) fn complete(&mut self, key: Key, end: TaskOutcome, now: Instant) -> Room {
+        let Some(task) = self.tasks.get_mut(key) else { return Room::default() };
         task.set_handler(None);
         if task.has_ended() {
-            return;
+            return Room::default();
         }
-        let end =
-            if end.bytes() > room { TaskOutcome::Error(result_memory_exhausted()) } else { end };
-        self.result_bytes += end.bytes();
+        let (address, is_modern) = (task.caller.address(), task.caller.revision().is_modern());
+        let room = self.tasks.make_room_for_result(&self.limits, (address, end.bytes()));
+        let end = room.refused.map_or(end, |limit| TaskOutcome::Error(result_refused(limit)));
         let (status, message) = match &end {
             TaskOutcome::Error(error) => (TaskStatus::Failed, Some(error.message.clone())),
             // A tool that failed has a result all the same; only 2025-11-25 reports that as a
             // failed task.
-            TaskOutcome::Result { is_failed: true, .. } if !task.caller.revision().is_modern() => {
+            TaskOutcome::Result { is_failed: true, .. } if !is_modern => {
                 (TaskStatus::Failed, Some(Cow::Borrowed("the tool failed; its result says why")))
             }
             TaskOutcome::Result { .. } => (TaskStatus::Completed, None),
         };
-        task.end((status, message), Some(end), now);
-        self.running -= 1;
-        self.mark_changed(key);
+        self.end(key, (status, message), Some(end), now);
+        room
     }
 
     /// Cancels a task; returns `false` if it has ended before. The caller cancels its handler.
     pub(in crate::server) fn cancel(&mut self, key: Key, why: &'static str, now: Instant) -> bool {
-        let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else {
-            return false;
-        };
-        task.end((TaskStatus::Cancelled, Some(Cow::Borrowed(why))), None, now);
-        self.running -= 1;
-        self.mark_changed(key);
-        true
+        self.end(key, (TaskStatus::Cancelled, Some(Cow::Borrowed(why))), None, now)
     }
 
     /// Fails a task whose input request was not fulfilled; returns `false` if it has ended before.
     /// The caller cancels its handler.
     pub(in crate::server) fn fail(&mut self, key: Key, error: Error, now: Instant) -> bool {
-        let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else {
-            return false;
-        };
-        let end = TaskOutcome::Error(error.clone());
-        self.result_bytes += end.bytes();
-        task.end((TaskStatus::Failed, Some(error.message)), Some(end), now);
-        self.running -= 1;
-        self.mark_changed(key);
-        true
+        let status = (TaskStatus::Failed, Some(error.message.clone()));
+        self.end(key, status, Some(TaskOutcome::Error(error)), now)
+    }
+
+    /// Ends a task; returns `false` if it has ended before.
+    fn end(
+        &mut self,
+        key: Key,
+        status: (TaskStatus, Option<Cow<'static, str>>),
+        outcome: Option<TaskOutcome>,
+        now: Instant,
+    ) -> bool {
+        let has_ended = self.tasks.end(key, status, outcome, now);
+        if has_ended {
+            self.mark_changed(key);
+        }
+        has_ended
     }
 
     /// Adds request `number` of a task to its client; returns `false` if the task has ended or has
@@ -226,7 +208,7 @@ impl<W> TaskTable<W> {
         open_max: usize,
         now: Instant,
     ) -> bool {
-        let task = self.slab.get_mut(key).filter(|task| !task.has_ended());
+        let task = self.tasks.get_mut(key).filter(|task| !task.has_ended());
         let is_asked =
             task.is_some_and(|task| task.requests.client_requests.add(number, open_max, now));
         if is_asked {
@@ -237,7 +219,7 @@ impl<W> TaskTable<W> {
 
     /// Removes request `number` of a task, which was completed.
     pub(in crate::server) fn remove_client_request(&mut self, key: Key, number: u64, now: Instant) {
-        if let Some(task) = self.slab.get_mut(key) {
+        if let Some(task) = self.tasks.get_mut(key) {
             task.requests.client_requests.remove(number, now);
             self.update_input_status(key, now);
         }
@@ -245,21 +227,21 @@ impl<W> TaskTable<W> {
 
     /// Updates the status of a task: `input_required` while a request is open.
     pub(in crate::server) fn update_input_status(&mut self, key: Key, now: Instant) {
-        if self.slab.get_mut(key).is_some_and(|task| task.update_input_status(now)) {
+        if self.tasks.get_mut(key).is_some_and(|task| task.update_input_status(now)) {
             self.mark_changed(key);
         }
     }
 
     /// Subscribes a shard to a task; the current state is sent first.
     pub(in crate::server) fn watch(&mut self, key: Key, shard: ShardId) {
-        if let Some(task) = self.slab.get_mut(key) {
+        if let Some(task) = self.tasks.get_mut(key) {
             task.observers.add_watcher(shard);
             self.mark_changed(key);
         }
     }
 
     fn mark_changed(&mut self, key: Key) {
-        if let Some(task) = self.slab.get_mut(key)
+        if let Some(task) = self.tasks.get_mut(key)
             && task.observers.mark_changed()
         {
             self.changed.push_back(key);
@@ -269,7 +251,7 @@ impl<W> TaskTable<W> {
     /// Takes one task with unsent changes; several changes are sent as one.
     pub(in crate::server) fn take_changed(&mut self) -> Option<Key> {
         while let Some(key) = self.changed.pop_front() {
-            if let Some(task) = self.slab.get_mut(key) {
+            if let Some(task) = self.tasks.get_mut(key) {
                 task.observers.mark_sent();
                 return Some(key);
             }
@@ -289,20 +271,9 @@ impl<W> TaskTable<W> {
         }
     }
 
-    /// Removes a task whose id was not sent to a client, because it could not be started.
+    /// Removes a task; also one whose id was not sent to a client, because it could not be started.
     pub(in crate::server) fn remove(&mut self, key: Key) -> Option<Task<W>> {
-        let task = self.slab.remove(key)?;
-        self.keys.remove(&task.id());
-        if let Some(share) = self.tasks_by_peer.get_mut(&task.caller.peer()) {
-            *share -= 1;
-            if *share == 0 {
-                self.tasks_by_peer.remove(&task.caller.peer());
-            }
-        }
-        self.result_bytes -= task.outcome().map_or(0, TaskOutcome::bytes);
-        self.running -= usize::from(!task.has_ended());
-        task.requests.inputs.close();
-        Some(task)
+        self.tasks.remove(key)
     }
 
     /// Returns when the next ttl expires.
@@ -319,44 +290,41 @@ impl<W> TaskTable<W> {
     /// Returns what the table holds.
     #[inline]
     pub(in crate::server) const fn usage(&self) -> TaskUsage {
-        TaskUsage { tasks: self.slab.len(), result_bytes: self.result_bytes }
-    }
-
-    /// Returns the number of tasks that have not ended.
-    pub(in crate::server) const fn running(&self) -> usize {
-        self.running
+        self.tasks.usage()
     }
 
     /// Returns the open requests to `peer` of the tasks that it created.
     pub(in crate::server) fn client_requests_to(&self, peer: PeerId) -> Vec<u64> {
-        if self.running == 0 {
-            return Vec::new();
-        }
-        let own = self.slab.iter().filter(|(_, task)| task.caller.peer() == peer);
-        own.flat_map(|(_, task)| task.requests.client_requests.numbers()).copied().collect()
+        let own = self.tasks.tasks_of(peer);
+        own.flat_map(|task| task.requests.client_requests.numbers()).copied().collect()
     }
 
     /// Returns all tasks that have not ended.
     pub(in crate::server) fn unfinished(&self) -> Vec<Key> {
-        self.slab.iter().filter(|(_, task)| !task.has_ended()).map(|(key, _)| key).collect()
+        self.tasks.iter().filter(|(_, task)| !task.has_ended()).map(|(key, _)| key).collect()
     }
 }
 
-#[cold]
-fn too_many_tasks(tasks_max: usize) -> Error {
-    let message = format!("too many tasks (limit {tasks_max} per shard); try again later");
-    Error::new(ErrorKind::TooManyRequests, message)
+/// Parses a cursor, which is the number of the last task on the page before, of `created` tasks.
+fn parse_cursor(cursor: &str, created: u64) -> Result<u64, Error> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_cursor = cursor.len() == 16 && cursor.bytes().all(is_digit);
+    let number = u64::from_str_radix(cursor, 16).ok().filter(|_| is_cursor);
+    number
+        .filter(|number| (1..=created).contains(number))
+        .ok_or_else(|| Error::invalid_params("params.cursor is invalid: not issued here"))
 }
 
+/// The error of a task whose result did not fit.
 #[cold]
-fn too_many_tasks_of_connection(tasks_max: usize) -> Error {
-    let message = format!("too many tasks (limit {tasks_max} per connection); try again later");
-    Error::new(ErrorKind::TooManyRequests, message)
-}
-
-#[cold]
-fn result_memory_exhausted() -> Error {
-    Error::internal("no memory for the task's result: the limit of stored results is reached")
+fn result_refused(limit: TaskLimit) -> Error {
+    Error::internal(match limit {
+        TaskLimit::AddressShare => {
+            "no memory for the task's result: this address has its share of stored results (limit \
+             address_share_percent of task_bytes_max)"
+        }
+        _ => "no memory for the task's result: the limit of stored results is reached",
+    })
 }
 
 /// Shortest ttl: a caller must be able to fetch the task at least once.

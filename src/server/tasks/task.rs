@@ -26,6 +26,7 @@ use crate::base::time::{Instant, WallClock};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::{TaskDetail, TaskStatus, TaskView};
+use crate::server::client_address::ClientAddress;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::service::ClientInfo;
@@ -35,6 +36,8 @@ use crate::service::ClientInfo;
 pub(in crate::server) struct NewTask {
     /// Peer that made the call. It may disconnect before the task ends.
     pub(in crate::server) peer: PeerId,
+    /// Its address, unless it is exempt from the shares.
+    pub(in crate::server) address: Option<ClientAddress>,
     /// Revision and capabilities of the caller; the result is stored in its revision.
     pub(in crate::server) client: ClientInfo,
     /// Token of progress notifications, if the caller requested them.
@@ -78,6 +81,8 @@ pub(in crate::server) struct Task<W> {
     number: u64,
     state: TaskState,
     outcome: Option<TaskOutcome>,
+    /// Whether the outcome was written to a client.
+    is_fetched: bool,
     /// The handler, until it completes.
     handler: Option<W>,
     pub(in crate::server) caller: TaskCaller,
@@ -93,15 +98,16 @@ impl<W> Task<W> {
         ttl: Duration,
         now: Instant,
     ) -> Self {
-        let NewTask { peer, client, progress_token, .. } = birth;
+        let NewTask { peer, address, client, progress_token, .. } = birth;
         Self {
             id,
             id_text: id.to_string(),
             number,
             state: TaskState::new(ttl, now),
             outcome: None,
+            is_fetched: false,
             handler: None,
-            caller: TaskCaller::new(peer, client.revision, progress_token),
+            caller: TaskCaller::new((peer, address), client.revision, progress_token),
             requests: TaskRequests::default(),
             observers: TaskObservers::default(),
         }
@@ -164,13 +170,38 @@ impl<W> Task<W> {
         self.outcome.as_ref()
     }
 
+    /// Returns the bytes that its outcome counts for.
+    pub(super) fn result_bytes(&self) -> usize {
+        self.outcome.as_ref().map_or(0, TaskOutcome::bytes)
+    }
+
+    /// Returns whether it has an outcome that was not written to a client.
+    pub(super) const fn has_unfetched_result(&self) -> bool {
+        self.outcome.is_some() && !self.is_fetched
+    }
+
+    /// Records that the outcome was written to a client.
+    pub(super) const fn mark_fetched(&mut self) {
+        self.is_fetched = true;
+    }
+
+    /// Returns when its status changed last.
+    pub(super) const fn updated(&self) -> Instant {
+        self.state.updated()
+    }
+
+    /// Returns whether its handler runs or a change is unsent.
+    pub(super) const fn has_pending_work(&self) -> bool {
+        self.handler.is_some() || self.observers.has_unsent_change()
+    }
+
     /// Returns the handler while it runs.
     pub(in crate::server) const fn handler(&mut self) -> Option<&mut W> {
         self.handler.as_mut()
     }
 
     /// Stores the handler, or removes it when it has completed.
-    pub(super) fn set_handler(&mut self, handler: Option<W>) {
+    pub(in crate::server) fn set_handler(&mut self, handler: Option<W>) {
         self.handler = handler;
     }
 

@@ -1,5 +1,8 @@
 //! Tests of tasks without handlers, connections or a clock.
 
+mod limits;
+mod limits_model;
+
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -7,11 +10,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::table::{CreatedTask, TaskRefusal};
 use super::*;
 use crate::base::random::Random;
 use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::ErrorKind;
 use crate::protocol::model::{ElicitRequest, InputRequest, InputResponse, TaskDetail, TaskStatus};
+use crate::server::client_address::AddressShare;
 use crate::server::handler_memory::{HandlerMemory, RequestAccount};
 use crate::server::memory::MemoryLimit;
 use crate::server::owner_id::{OwnerIds, TaskId};
@@ -26,6 +30,7 @@ fn limits() -> TaskLimits {
     TaskLimits {
         tasks_max: 100,
         tasks_per_connection_max: 100,
+        address_share: AddressShare::new(75),
         ttl,
         ttl_max,
         result_bytes_max: 100,
@@ -40,7 +45,7 @@ fn tasks(bounds: TaskLimits) -> TaskTable<&'static str> {
 
 fn new_task(revision: Revision) -> NewTask {
     let client = ClientInfo { revision, capabilities: ClientCapabilities::default() };
-    NewTask { peer: PEER, client, progress_token: None, ttl: None }
+    NewTask { peer: PEER, address: None, client, progress_token: None, ttl: None }
 }
 
 fn at(milliseconds: u64) -> Instant {
@@ -53,8 +58,8 @@ fn result(body: &str, is_failed: bool) -> TaskOutcome {
 
 #[track_caller]
 fn begin(tasks: &mut TaskTable<&'static str>, revision: Revision, now: Instant) -> Key {
-    let key = tasks.create(new_task(revision), now).unwrap();
-    tasks.attach_handler(key, "handler");
+    let CreatedTask { key, .. } = tasks.create(new_task(revision), now).unwrap();
+    tasks.get_mut(key).unwrap().set_handler(Some("handler"));
     key
 }
 
@@ -82,10 +87,10 @@ fn responses(value: Value) -> Map<String, Value> {
 fn task_works_until_handler_ends_then_is_final() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(1));
-    assert_eq!((status(&mut tasks, key), tasks.running()), (TaskStatus::Working, 1));
+    assert_eq!((status(&mut tasks, key), tasks.usage().running), (TaskStatus::Working, 1));
     tasks.complete(key, result("{}", true), at(2));
     // The tool failed, the call did not: the extension reports a completed task.
-    assert_eq!((status(&mut tasks, key), tasks.running()), (TaskStatus::Completed, 0));
+    assert_eq!((status(&mut tasks, key), tasks.usage().running), (TaskStatus::Completed, 0));
     assert!(!tasks.cancel(key, "late", at(3)));
     tasks.complete(key, TaskOutcome::Error(Error::internal("later still")), at(4));
     assert_eq!(status(&mut tasks, key), TaskStatus::Completed);
@@ -117,7 +122,7 @@ fn cancelled_task_stays_cancelled_until_handler_ends() {
     let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
     assert!(tasks.cancel(key, "enough", at(1)));
     assert_eq!(tasks.get_mut(key).unwrap().handler(), Some(&mut "handler"));
-    assert_eq!(tasks.running(), 0);
+    assert_eq!(tasks.usage().running, 0);
     tasks.complete(key, result("{}", false), at(2));
     let task = tasks.get_mut(key).unwrap();
     assert_eq!((task.status(), task.outcome().is_none()), (TaskStatus::Cancelled, true));
@@ -146,7 +151,7 @@ fn task_expires_after_its_ttl() {
         [(None, 10_000), (Some(20_000), 20_000), (Some(0), 1_000), (Some(u64::MAX), 100_000)];
     for (requested, kept) in cases {
         let ttl = requested.map(Duration::from_millis);
-        let key = tasks.create(NewTask { ttl, ..new_task(Revision::LATEST) }, at(5)).unwrap();
+        let key = tasks.create(NewTask { ttl, ..new_task(Revision::LATEST) }, at(5)).unwrap().key;
         let id = tasks.get_mut(key).unwrap().id();
         assert_eq!(tasks.get_mut(key).unwrap().view(WallClock::default()).ttl_ms, Some(kept));
         assert!(tasks.expire(at(5 + kept - 1)).is_none());
@@ -160,69 +165,23 @@ fn task_expires_after_its_ttl() {
 }
 
 #[test]
-fn full_table_rejects_tasks_and_oversized_results_fail() {
-    let mut tasks = tasks(TaskLimits { tasks_max: 2, ..limits() });
-    let first = begin(&mut tasks, Revision::LATEST, at(0));
-    let second = begin(&mut tasks, Revision::LATEST, at(0));
-    assert!(
-        tasks.create(new_task(Revision::LATEST), at(0)).unwrap_err().kind
-            == ErrorKind::TooManyRequests
-    );
-    tasks.complete(first, result(&"x".repeat(90), false), at(1));
-    tasks.complete(second, result(&"x".repeat(90), false), at(1));
-    assert_eq!(status(&mut tasks, first), TaskStatus::Completed);
-    assert_eq!(status(&mut tasks, second), TaskStatus::Failed);
-    // Expired tasks free their bytes.
-    while tasks.expire(at(100_000)).is_some() {}
-    let third = begin(&mut tasks, Revision::LATEST, at(100_000));
-    tasks.complete(third, result(&"x".repeat(90), false), at(100_001));
-    assert_eq!(status(&mut tasks, third), TaskStatus::Completed);
-}
-
-#[test]
-fn task_limit_per_connection_leaves_others_unaffected() {
-    let mut tasks = tasks(TaskLimits { tasks_max: 4, tasks_per_connection_max: 2, ..limits() });
-    let of = |peer| NewTask {
-        peer: PeerId::Connection(Key::from_bits(peer)),
-        ..new_task(Revision::LATEST)
-    };
-    for _ in 0..2 {
-        let key = tasks.create(of(1), at(0)).unwrap();
-        // Completed tasks are stored, and count.
-        tasks.complete(key, result("{}", false), at(1));
-    }
-    assert!(tasks.create(of(1), at(2)).unwrap_err().kind == ErrorKind::TooManyRequests);
-    assert!(tasks.create(of(2), at(2)).is_ok() && tasks.create(of(3), at(2)).is_ok());
-    assert!(tasks.create(of(4), at(2)).unwrap_err().kind == ErrorKind::TooManyRequests);
-    assert_eq!((tasks.rejected.by_shard, tasks.rejected.by_connection), (1, 1));
-    // Expired tasks do not count, nor do tasks that could not be started.
-    while tasks.expire(at(10_000)).is_some() {}
-    for _ in 0..3 {
-        let key = tasks.create(of(1), at(10_000)).unwrap();
-        assert!(tasks.remove(key).is_some());
-    }
-    assert!(tasks.create(of(1), at(10_000)).is_ok() && tasks.create(of(1), at(10_000)).is_ok());
-    assert_eq!((tasks.rejected.by_shard, tasks.rejected.by_connection), (1, 1));
-}
-
-#[test]
 fn removed_unstarted_task_leaves_nothing() {
     let mut tasks = tasks(limits());
-    let key = tasks.create(new_task(Revision::LATEST), at(0)).unwrap();
+    let key = tasks.create(new_task(Revision::LATEST), at(0)).unwrap().key;
     assert!(tasks.remove(key).is_some());
     let next = begin(&mut tasks, Revision::LATEST, at(1));
     let id = tasks.get_mut(next).unwrap().id();
-    assert_eq!(tasks.running(), 1);
+    assert_eq!(tasks.usage().running, 1);
     assert_eq!(tasks.expire(at(1_000_000)).map(|task| task.id()), Some(id));
     assert!(tasks.expire(at(1_000_000)).is_none());
-    assert_eq!(tasks.running(), 0);
+    assert_eq!(tasks.usage().running, 0);
 }
 
 #[test]
 fn task_without_random_bits_is_rejected() {
     let mut tasks: TaskTable<()> =
         TaskTable::new(limits(), OwnerIds::new(ShardId(0), 1, Box::new(|| None)));
-    assert_eq!(tasks.create(new_task(Revision::LATEST), at(0)).unwrap_err().code, -32603);
+    assert_eq!(tasks.create(new_task(Revision::LATEST), at(0)), Err(TaskRefusal::NoRandomBits));
 }
 
 #[test]
@@ -371,7 +330,7 @@ fn failed_input_fails_task_until_handler_ends() {
         poll(inquiries.response_to("one")),
         Poll::Ready(Err(ClientRequestError::Cancelled))
     ));
-    assert_eq!((status(&mut tasks, key), tasks.running()), (TaskStatus::Failed, 0));
+    assert_eq!((status(&mut tasks, key), tasks.usage().running), (TaskStatus::Failed, 0));
     assert_eq!(tasks.get_mut(key).unwrap().handler(), Some(&mut "handler"));
     tasks.complete(key, result("{}", false), at(3));
     assert!(!tasks.fail(key, Error::internal("again"), at(4)) && !tasks.cancel(key, "", at(4)));
@@ -462,7 +421,7 @@ fn unstarted_tasks_do_not_accumulate_deadlines() {
     let mut tasks = tasks(limits());
     let kept = begin(&mut tasks, Revision::LATEST, at(0));
     for _ in 0..10_000 {
-        let refused = tasks.create(new_task(Revision::LATEST), at(0)).unwrap();
+        let refused = tasks.create(new_task(Revision::LATEST), at(0)).unwrap().key;
         assert!(tasks.remove(refused).is_some());
     }
     assert!(tasks.deadlines() < 1_000, "{}", tasks.deadlines());
@@ -476,7 +435,7 @@ fn long_progress_token_gets_no_progress() {
     for (length, is_kept) in [(1, true), (256, true), (257, false), (1 << 20, false)] {
         let token = Some(Id::Text(&"t".repeat(length)).into());
         let birth = NewTask { progress_token: token, ..new_task(Revision::LATEST_LEGACY) };
-        let key = tasks.create(birth, at(0)).unwrap();
+        let key = tasks.create(birth, at(0)).unwrap().key;
         assert_eq!(
             tasks.get_mut(key).unwrap().advance_progress(1.0).is_some(),
             is_kept,

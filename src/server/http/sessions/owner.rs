@@ -283,7 +283,8 @@ impl SessionOwner<'_> {
     }
 }
 
-/// Cleans up after an ended session: its calls, streams and client requests.
+/// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
+/// tasks.
 pub(in crate::server::http) fn clean_up(
     removed: RemovedSession<HttpSession>,
     (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
@@ -295,6 +296,7 @@ pub(in crate::server::http) fn clean_up(
     dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
     let peer = Some((PeerId::HttpSession(key), None));
     dispatcher.deferred.fail_client_requests(peer, now, outbox);
+    dispatcher.deferred.tasks.table.remove_owner(PeerId::HttpSession(key));
 }
 
 const fn failed_check(error: SessionError) -> CheckId {

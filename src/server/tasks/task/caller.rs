@@ -2,12 +2,16 @@
 
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::revision::Revision;
+use crate::server::client_address::ClientAddress;
 use crate::server::reply_to::{PeerId, ReplyTo};
 
 /// The caller of a task. It may disconnect before the task ends.
 #[derive(Debug)]
 pub(in crate::server) struct TaskCaller {
     peer: PeerId,
+    address: Option<ClientAddress>,
+    /// Whether the peer has gone.
+    is_gone: bool,
     revision: Revision,
     progress_token: Option<IdBuf>,
     /// Last progress sent; later values must be greater.
@@ -17,13 +21,33 @@ pub(in crate::server) struct TaskCaller {
 impl TaskCaller {
     /// Creates a caller that was sent no progress. A long progress token is dropped: progress
     /// notifications are optional, and a token that is stored for the ttl must be short.
-    pub(super) fn new(peer: PeerId, revision: Revision, progress_token: Option<IdBuf>) -> Self {
+    pub(super) fn new(
+        (peer, address): (PeerId, Option<ClientAddress>),
+        revision: Revision,
+        progress_token: Option<IdBuf>,
+    ) -> Self {
         let is_short = |token: &IdBuf| match token.as_id() {
             Id::Text(text) => text.len() <= PROGRESS_TOKEN_BYTES_MAX,
             Id::Signed(_) | Id::Unsigned(_) => true,
         };
         let progress_token = progress_token.filter(is_short);
-        Self { peer, revision, progress_token, last_progress: f64::NEG_INFINITY }
+        let (is_gone, last_progress) = (false, f64::NEG_INFINITY);
+        Self { peer, address, is_gone, revision, progress_token, last_progress }
+    }
+
+    /// Returns the address of the peer, unless it is exempt from the shares.
+    pub(in crate::server) const fn address(&self) -> Option<ClientAddress> {
+        self.address
+    }
+
+    /// Returns whether the peer has gone.
+    pub(in crate::server) const fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Records that the peer has gone.
+    pub(in crate::server) const fn mark_gone(&mut self) {
+        self.is_gone = true;
     }
 
     pub(in crate::server) const fn peer(&self) -> PeerId {

@@ -61,6 +61,11 @@ impl TaskObservers {
         !std::mem::replace(&mut self.has_unsent_change, true)
     }
 
+    /// Returns whether a change is unsent.
+    pub(in crate::server) const fn has_unsent_change(&self) -> bool {
+        self.has_unsent_change
+    }
+
     /// Marks all changes as sent.
     pub(in crate::server) const fn mark_sent(&mut self) {
         self.has_unsent_change = false;

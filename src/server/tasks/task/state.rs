@@ -29,6 +29,11 @@ impl TaskState {
         self.status
     }
 
+    /// Returns when the status changed last.
+    pub(super) const fn updated(&self) -> Instant {
+        self.updated
+    }
+
     pub(super) const fn version(&self) -> u32 {
         self.version
     }

@@ -1,0 +1,194 @@
+//! The tasks of a shard with their indexes: by id, by owner and address, and in the order of their
+//! eviction.
+//!
+//! Invariants: every index agrees with the tasks; only tasks that have ended and whose owner has
+//! gone are evicted, and only when no handler runs and no notification is unsent.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::evictable_tasks::EvictableTasks;
+use super::task_owners::{TaskOwners, TaskUsage};
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Instant;
+use crate::protocol::model::TaskStatus;
+use crate::server::client_address::ClientAddress;
+use crate::server::owner_id::TaskId;
+use crate::server::reply_to::PeerId;
+use crate::server::shard_message::TaskLimits;
+use crate::server::tasks::task::{Task, TaskOutcome};
+use crate::telemetry::label::TaskLimit;
+
+/// The tasks of a shard, each with a handler `W`.
+#[derive(Debug)]
+pub(in crate::server::tasks) struct StoredTasks<W> {
+    slab: Slab<Task<W>>,
+    keys: HashMap<TaskId, Key>,
+    owners: TaskOwners,
+    evictable: EvictableTasks,
+}
+
+/// How room was made for a task or a result.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::server) struct Room {
+    /// Number of tasks that were evicted for it.
+    pub(in crate::server) evicted: usize,
+    /// The limit for which there is none.
+    pub(in crate::server) refused: Option<TaskLimit>,
+}
+
+impl<W> StoredTasks<W> {
+    pub(super) fn new() -> Self {
+        let (owners, evictable) = (TaskOwners::default(), EvictableTasks::default());
+        Self { slab: Slab::new(usize::MAX), keys: HashMap::new(), owners, evictable }
+    }
+
+    /// Stores a task that runs.
+    pub(super) fn insert(&mut self, task: Task<W>) -> Option<Key> {
+        let (id, owner) = (task.id(), (task.caller.peer(), task.caller.address()));
+        let key = self.slab.insert(task).ok()?;
+        self.keys.insert(id, key);
+        self.owners.add_task(key, owner);
+        Some(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Task<W>> {
+        self.slab.get_mut(key)
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Task<W>> {
+        self.slab.get(key)
+    }
+
+    pub(super) fn find(&self, id: TaskId) -> Option<Key> {
+        self.keys.get(&id).copied()
+    }
+
+    /// Returns all tasks in arbitrary order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Task<W>)> {
+        self.slab.iter()
+    }
+
+    /// Returns the tasks of an owner that has not gone, in the order of creation.
+    pub(super) fn tasks_of(&self, peer: PeerId) -> impl Iterator<Item = &Task<W>> {
+        self.owners.tasks_of(peer).iter().filter_map(|key| self.slab.get(*key))
+    }
+
+    /// Ends a task; returns `false` if it has ended before.
+    pub(super) fn end(
+        &mut self,
+        key: Key,
+        status: (TaskStatus, Option<Cow<'static, str>>),
+        outcome: Option<TaskOutcome>,
+        now: Instant,
+    ) -> bool {
+        let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else {
+            return false;
+        };
+        task.end(status, outcome, now);
+        self.owners.end_task(task.caller.address(), task.result_bytes());
+        self.evictable.add_if_evictable(key, task);
+        true
+    }
+
+    /// Records that the outcome of a task was written to a client.
+    pub(super) fn mark_fetched(&mut self, key: Key) {
+        if let Some(task) = self.slab.get_mut(key).filter(|task| task.has_unfetched_result()) {
+            self.evictable.remove(task);
+            task.mark_fetched();
+            self.evictable.add_if_evictable(key, task);
+        }
+    }
+
+    /// Marks the tasks of a connection or session that has gone.
+    pub(super) fn remove_owner(&mut self, peer: PeerId) {
+        for key in self.owners.remove_owner(peer) {
+            if let Some(task) = self.slab.get_mut(key) {
+                task.caller.mark_gone();
+                self.evictable.add_if_evictable(key, task);
+            }
+        }
+    }
+
+    /// Makes room for one more task of an owner.
+    pub(super) fn make_room_for_task(
+        &mut self,
+        limits: &TaskLimits,
+        (peer, address): (PeerId, Option<ClientAddress>),
+    ) -> Room {
+        let mut room = Room::default();
+        while let Err(limit) = self.owners.check_task(limits, (peer, address)) {
+            if !self.evict(limit, address) {
+                room.refused = Some(limit);
+                break;
+            }
+            room.evicted += 1;
+        }
+        room
+    }
+
+    /// Makes room for a result of `bytes`; evicts nothing if that would not suffice.
+    pub(super) fn make_room_for_result(
+        &mut self,
+        limits: &TaskLimits,
+        (address, bytes): (Option<ClientAddress>, usize),
+    ) -> Room {
+        let mut room = Room::default();
+        let mut would_suffice = None;
+        while let Err(limit) = self.owners.check_result(limits, (address, bytes), (0, 0)) {
+            let would_suffice = *would_suffice.get_or_insert_with(|| {
+                let freed = [address, None].map(|owner| self.evictable.result_bytes(owner));
+                self.owners.check_result(limits, (address, bytes), freed.into()).is_ok()
+            });
+            if !would_suffice || !self.evict(limit, address) {
+                room.refused = Some(limit);
+                break;
+            }
+            room.evicted += 1;
+        }
+        room
+    }
+
+    /// Removes the first evictable task without pending work, because `limit` is reached: one of
+    /// `address` at the limit of its share. Returns `false` if there is none.
+    fn evict(&mut self, limit: TaskLimit, address: Option<ClientAddress>) -> bool {
+        let owner = match limit {
+            TaskLimit::TasksPerConnection => return false,
+            TaskLimit::AddressShare => address,
+            TaskLimit::Tasks | TaskLimit::TaskBytes => None,
+        };
+        let is_idle = |key: &Key| self.slab.get(*key).is_some_and(|task| !task.has_pending_work());
+        let first = self.evictable.keys(owner).find(is_idle);
+        first.is_some_and(|key| self.remove(key).is_some())
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<Task<W>> {
+        let task = self.slab.remove(key)?;
+        self.keys.remove(&task.id());
+        let owner = (task.caller.peer(), task.caller.address());
+        self.owners.remove_task(key, owner, (!task.has_ended(), task.result_bytes()));
+        self.evictable.remove(&task);
+        task.requests.inputs.close();
+        Some(task)
+    }
+
+    /// Returns what all tasks hold.
+    #[inline]
+    pub(super) const fn usage(&self) -> TaskUsage {
+        self.owners.total()
+    }
+
+    /// Returns the number of stored owners and addresses.
+    #[cfg(test)]
+    pub(in crate::server::tasks) fn owner_counts(&self) -> (usize, usize) {
+        self.owners.counts()
+    }
+
+    /// Returns the numbers of all tasks, in the order of creation.
+    #[cfg(test)]
+    pub(in crate::server::tasks) fn numbers(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = self.slab.iter().map(|(_, task)| task.number()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
