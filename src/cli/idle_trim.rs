@@ -10,10 +10,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::buffer::allocator;
 
-/// Time between two measurements.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Processor time of an interval up to which the process is idle.
-const IDLE_TIME_MAX: Duration = Duration::from_millis(10);
+/// Time between two measurements of a busy process. It doubles while the process is idle.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+const INTERVAL_MAX: Duration = Duration::from_secs(64);
+/// A process that uses less than this fraction of a processor is idle.
+const IDLE_FRACTION: u32 = 100;
 /// Growth of resident memory since the last trim from which there is something to return.
 const GROWTH_BYTES_MIN: u64 = 4 << 20;
 
@@ -35,8 +36,8 @@ impl IdleTrim {
         let builder = thread::Builder::new().name("corelane-trim".into());
         let thread = builder.spawn(move || {
             let Ok(resident) = resident_bytes() else { return };
-            let mut trigger = TrimTrigger { resident, processor_time: processor_time() };
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
+            let mut trigger = TrimTrigger::new(resident, processor_time());
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(trigger.interval) {
                 let Ok(resident) = resident_bytes() else { return };
                 if trigger.is_due(resident, processor_time()) {
                     allocator::trim();
@@ -65,16 +66,24 @@ struct TrimTrigger {
     resident: u64,
     /// Processor time of the process at the last measurement.
     processor_time: Duration,
+    /// Time until the next measurement.
+    interval: Duration,
 }
 
 impl TrimTrigger {
+    const fn new(resident: u64, processor_time: Duration) -> Self {
+        Self { resident, processor_time, interval: INTERVAL_MIN }
+    }
+
     /// Takes the measurements of an interval's end. Returns whether the process was idle in the
     /// interval and holds more memory than after the last trim.
     fn is_due(&mut self, resident: u64, processor_time: Duration) -> bool {
         let used = processor_time.saturating_sub(self.processor_time);
+        let is_idle = used * IDLE_FRACTION <= self.interval;
         self.processor_time = processor_time;
         self.resident = self.resident.min(resident);
-        used <= IDLE_TIME_MAX && resident - self.resident >= GROWTH_BYTES_MIN
+        self.interval = if is_idle { (2 * self.interval).min(INTERVAL_MAX) } else { INTERVAL_MIN };
+        is_idle && resident - self.resident >= GROWTH_BYTES_MIN
     }
 }
 
@@ -98,7 +107,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn trigger() -> TrimTrigger {
-        TrimTrigger { resident: 20 * MIB, processor_time: Duration::from_secs(1) }
+        TrimTrigger::new(20 * MIB, Duration::from_secs(1))
     }
 
     #[test]
@@ -119,5 +128,18 @@ mod tests {
         assert!(!trigger.is_due(23 * MIB, Duration::from_secs(1)));
         assert!(!trigger.is_due(10 * MIB, Duration::from_secs(1)));
         assert!(trigger.is_due(14 * MIB, Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn idle_process_is_measured_less_often() {
+        let mut trigger = trigger();
+        let mut intervals = Vec::new();
+        for _ in 0..8 {
+            trigger.is_due(20 * MIB, Duration::from_secs(1));
+            intervals.push(trigger.interval.as_secs());
+        }
+        assert_eq!(intervals, [2, 4, 8, 16, 32, 64, 64, 64]);
+        trigger.is_due(20 * MIB, Duration::from_secs(2));
+        assert_eq!(trigger.interval, INTERVAL_MIN);
     }
 }
