@@ -1,4 +1,4 @@
-//! The jobs of the blocking pool, and their owners.
+//! The jobs of the blocking pool.
 //!
 //! Invariants: the pool serves clients in turns, whatever the number of their connections; a call
 //! or task whose job has lost its place in the queue receives the same error as one that the queue
@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use super::client_address::ClientAddress;
+use super::job_owner::JobOwner;
 use super::outbox::Outbox;
-use super::reply_to::PeerId;
+use super::result_memory::ResultCharge;
 use super::shard_message::{Requester, ShardMessage};
 use crate::engine::blocking::{self, Job, Spawned};
 use crate::engine::mesh::ShardId;
@@ -21,24 +21,6 @@ pub(super) type BlockingPool = blocking::BlockingPool<JobOwner, BlockingJob>;
 
 /// A job that waits for a thread, or has waited.
 pub(super) type WaitingJob = blocking::WaitingJob<JobOwner, BlockingJob>;
-
-/// For whom a job runs. All owners have the same share of the pool.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum JobOwner {
-    /// The clients at an address.
-    Address(ClientAddress),
-    /// A connection or session of a shard whose address is exempt.
-    Peer(ShardId, PeerId),
-    /// The catalog updates that local handlers of a shard request.
-    CatalogUpdates(ShardId),
-}
-
-impl JobOwner {
-    /// Returns the owner of the calls of a peer of `shard`.
-    pub(super) fn new(client: Option<ClientAddress>, shard: ShardId, peer_id: PeerId) -> Self {
-        client.map_or(Self::Peer(shard, peer_id), Self::Address)
-    }
-}
 
 /// A job of the pool.
 pub(super) struct BlockingJob {
@@ -74,7 +56,8 @@ impl BlockingJob {
         let Spawned { waiting, displaced } = pool.spawn(owner, self)?;
         if let Some((shard, requester)) = displaced.and_then(|job| job.handler) {
             let result = Err(HandlerError::Rpc(refuse(shard, outbox)));
-            outbox.forward(shard, ShardMessage::Finished { requester, result });
+            let charge = ResultCharge::Small;
+            outbox.forward(shard, ShardMessage::Finished { requester, result, charge });
         }
         Ok(waiting)
     }

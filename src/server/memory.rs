@@ -2,7 +2,8 @@
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
 //! connections, stored events of sessions, what handlers hold ([`super::handler_memory`]), results
-//! of tasks, subscriptions. Each component knows what it holds.
+//! on their way from blocking handlers ([`super::result_memory`]), results of tasks, subscriptions.
+//! Each component knows what it holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
@@ -50,6 +51,11 @@ impl MemoryLimit {
     /// the limit.
     pub(in crate::server) const fn handlers(self) -> usize {
         self.bytes_max / 4
+    }
+
+    /// Returns the bytes that the results of blocking handlers may take on their way to the shard.
+    pub(in crate::server) const fn results(self) -> usize {
+        self.bytes_max / 8
     }
 
     /// Returns those of `holders` that have to go so that `held_bytes` no longer exceed the limit:

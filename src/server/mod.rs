@@ -19,10 +19,12 @@ mod owner_id;
 mod reply_to;
 
 mod connection_count;
+mod job_owner;
 
 mod memory;
 
 mod handler_memory;
+mod result_memory;
 mod subscriptions;
 mod websocket;
 

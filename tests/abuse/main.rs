@@ -14,6 +14,7 @@ mod half_messages;
 mod honest_clients;
 mod memory;
 mod open_requests;
+mod results_in_flight;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]

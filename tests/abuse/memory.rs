@@ -19,13 +19,19 @@ struct Held {
     text: String,
 }
 
-/// The demo tools, `large`, which returns 1 MiB from a thread, and `hold`, which keeps its argument
-/// until the gate opens.
+/// Less than the share of a connection.
+const MODERATE_BYTES: usize = 32 << 10;
+
+/// The demo tools, `large` and `moderate`, which return 1 MiB and [`MODERATE_BYTES`] from a thread,
+/// and `hold`, which keeps its argument until the gate opens.
 fn catalog(gate: &Gate) -> Catalog {
     let gate = gate.clone();
-    let large = Tool::new("large").blocking(|_: NoArguments, _| {
-        Ok::<_, HandlerError>(CallToolResult::text("x".repeat(1 << 20)))
-    });
+    let [large, moderate] =
+        [("large", 1 << 20), ("moderate", MODERATE_BYTES)].map(|(name, bytes)| {
+            Tool::new(name).blocking(move |_: NoArguments, _| {
+                Ok::<_, HandlerError>(CallToolResult::text("x".repeat(bytes)))
+            })
+        });
     let builder = demo::add_services(Catalog::builder(Implementation::new("abuse", "1.0.0")));
     let hold = Tool::new("hold").local(move |held: Held, ctx: RequestContext| {
         let gate = gate.clone();
@@ -34,7 +40,7 @@ fn catalog(gate: &Gate) -> Catalog {
             Ok(CallToolResult::text(held.text.len().to_string()))
         }
     });
-    builder.tools([large, hold]).build().expect("valid catalog")
+    builder.tools([large, moderate, hold]).build().expect("valid catalog")
 }
 
 /// Runs `test` with a server of [`LIMIT_BYTES`] for each ring backend.
@@ -49,6 +55,11 @@ fn on_small_servers(test: impl Fn(TestServer)) {
 fn unread_results_do_not_harm_other_clients() {
     on_small_servers(|server| {
         let mut honest = HonestClients::connect(&server);
+        let mut caller = server.connect_initialized(LEGACY);
+        let mut call_moderate = || {
+            let response = caller.exchange(call(1, "moderate", json!({})));
+            assert_eq!(result_text(&response).len(), MODERATE_BYTES);
+        };
         let connect = || LineClient::connect_with_buffers(server.tcp(), 16 << 10);
         let mut slow_readers: Vec<LineClient> = (0..8).map(|_| connect()).collect();
         for client in &mut slow_readers {
@@ -57,14 +68,16 @@ fn unread_results_do_not_harm_other_clients() {
                 client.send(call(id, "large", json!({})));
             }
             honest.call_all();
+            call_moderate();
         }
         for _ in 0..100 {
             honest.call_all();
+            call_moderate();
         }
         // What the slow readers held is free once they have disconnected.
         drop(slow_readers);
         honest.call_all();
-        drop(honest);
+        drop((honest, caller));
         let counters = server.close();
         assert!(counters.input_errors.memory >= 1, "{counters}");
         assert!(counters.connections.closed_memory_limit >= 1, "{counters}");

@@ -44,7 +44,7 @@ fn on_small_servers(test: impl Fn(TestServer)) {
 }
 
 /// A modern request of a client with the capabilities for tasks and elicitation.
-fn with_tasks(request: Value) -> Value {
+pub(crate) fn with_tasks(request: Value) -> Value {
     let mut request = modern(request);
     request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
         "elicitation": {"form": {}},

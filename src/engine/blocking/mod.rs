@@ -5,7 +5,9 @@
 //! jobs of one owner start in the order in which they came; a panic ends only its job.
 //!
 //! A job reports its own result ([`crate::engine::mesh::Sender`]). What it owns is dropped if it
-//! never starts.
+//! never starts. [`ByteBudget`] bounds what the threads hand on.
+
+mod byte_budget;
 
 mod job_queue;
 
@@ -18,6 +20,7 @@ use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 
 use crossbeam::utils::Backoff;
 
+pub use self::byte_budget::{BudgetLimits, ByteBudget, Reservation};
 use self::job_queue::{JobId, JobQueue, Queued};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation of the queue")]

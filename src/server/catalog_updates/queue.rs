@@ -20,8 +20,9 @@ use super::job::{UpdateJob, UpdateReply};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::mesh::{Sender, ShardId};
-use crate::server::blocking_jobs::{BlockingJob, BlockingPool, JobOwner};
+use crate::server::blocking_jobs::{BlockingJob, BlockingPool};
 use crate::server::handlers::pending_update::PendingUpdate;
+use crate::server::job_owner::JobOwner;
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{ShardMessage, UpdateResult};
 

@@ -183,6 +183,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let Dispatcher { handlers, deferred, subscriptions, .. } = &*self.dispatcher;
         io_bytes
             + handlers.memory.held_bytes()
+            + handlers.results.held_bytes()
             + deferred.tasks.table.usage().result_bytes
             + subscriptions.held_bytes()
     }

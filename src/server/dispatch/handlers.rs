@@ -1,7 +1,7 @@
 //! Starting handlers: futures on the shard, closures on the thread pool.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::MessageContext;
 use super::admission::Request;
@@ -11,7 +11,7 @@ use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::json::Value;
-use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool, JobOwner};
+use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
@@ -21,9 +21,12 @@ use crate::server::handlers::handler_state::{
 };
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
+use crate::server::job_owner::JobOwner;
 use crate::server::outbox::Outbox;
+use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
 use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
+use crate::telemetry::event::Event;
 
 /// A handler to start.
 pub(super) struct NewHandler<W> {
@@ -45,6 +48,8 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
     /// What they hold.
     pub(in crate::server) memory: Rc<HandlerMemory>,
+    /// What the results of blocking handlers take on their way to this shard.
+    pub(in crate::server) results: ResultMemory,
     /// The id of this shard, and the sender to it for blocking handlers.
     pub(in crate::server) shard: ShardId,
     pub(in crate::server) sender: Sender<ShardMessage>,
@@ -55,7 +60,7 @@ impl Handlers {
     /// `held_bytes`.
     pub(super) fn charge_arguments(
         &self,
-        peer: &PeerState<'_>,
+        peer: &mut PeerState<'_>,
         (request, stored_bytes): (&Request<'_>, usize),
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
     ) -> Result<HandlerCharge, Error> {
@@ -63,7 +68,11 @@ impl Handlers {
         // `inputResponses` are stored as text, if at all.
         let members = params.filter(|(key, _)| *key != "inputResponses");
         let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
-        self.memory.charge(bytes, || held_bytes(&peer.state.in_flight))
+        let charge = self.memory.charge(bytes, || held_bytes(&peer.state.in_flight));
+        charge.inspect_err(|_| {
+            let ShardId(shard) = self.shard;
+            peer.outbox.log(Event::CallRefused { shard, limit: "memory_bytes_max" });
+        })
     }
 
     /// Returns the owner of the blocking jobs of a peer.
@@ -102,27 +111,22 @@ impl Handlers {
     ) -> Result<BlockingHandler, Error> {
         let (sender, shard) = (self.sender.clone(), self.shard);
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
+        let results = self.results.clone();
         let alive = Arc::new(());
         let watched = Arc::downgrade(&alive);
         let job = BlockingJob::handler(shard, requester, move || {
             let handle = |call_id: CallId| {
-                let sender = sender.clone();
-                BlockingHandle {
-                    sender,
-                    shard,
-                    call_id,
-                    alive: watched,
-                    client,
-                    log_filter,
-                    catalog,
-                }
+                let (sender, alive) = (sender.clone(), Weak::clone(&watched));
+                BlockingHandle { sender, shard, call_id, alive, client, log_filter, catalog }
             };
             let result = work(BlockingContext::new(match requester {
                 Requester::Call(call_id) => Arc::new(handle(call_id)),
                 Requester::Task(task) => Arc::new(TaskBlockingHandle { call: handle(task), task }),
             }));
             drop(charge);
-            let message = ShardMessage::Finished { requester, result };
+            let is_awaited = || watched.strong_count() > 0;
+            let (result, charge) = results.charge((owner, result), is_awaited);
+            let message = ShardMessage::Finished { requester, result, charge };
             shard_message::send_blocking(&sender, shard, message);
         });
         match job.spawn(&self.blocking_pool, owner, outbox) {

@@ -86,6 +86,7 @@ impl Dispatcher {
     pub(super) fn set_limits(&mut self, limits: &ShardLimits) {
         self.deferred.set_limits(limits);
         self.handlers.memory.set_limit(limits.memory);
+        self.handlers.results.set_limit(limits.memory);
         self.subscriptions.limits = limits.subscriptions;
     }
 
@@ -115,7 +116,7 @@ impl Dispatcher {
     }
 
     pub(super) fn add_counters(&self, counters: &mut Counters) {
-        counters.requests.refused_memory = self.handlers.memory.refused();
+        counters.requests.refused_memory += self.handlers.memory.refused();
     }
 
     /// Handles a task message of another shard, or of this one.

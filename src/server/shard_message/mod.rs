@@ -18,10 +18,11 @@ pub(super) use self::limits::{
     TaskLimits,
 };
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
+use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
-use crate::service::{Catalog, HandlerError, HandlerOutput};
+use crate::service::Catalog;
 
 /// One message to a shard.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ pub(super) enum ShardMessage {
     /// A blocking handler has ended.
     Finished {
         requester: Requester,
-        result: Result<HandlerOutput, HandlerError>,
+        result: HandlerResult,
+        charge: ResultCharge,
     },
     /// A catalog update that a local handler awaits has ended.
     CatalogUpdated {

@@ -35,6 +35,7 @@ use crate::server::memory::HolderSearch;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
+use crate::server::result_memory::ResultMemory;
 use crate::server::shard::{Lifecycle, Shard};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
@@ -179,6 +180,7 @@ impl ShardBuilder {
                 executor,
                 blocking_pool: blocking,
                 memory,
+                results: ResultMemory::new(limits.memory),
                 shard,
                 sender,
             },

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::model::COMPLETION_VALUES_MAX;
 
 /// Values that complete an argument, best first.
@@ -65,6 +66,12 @@ impl Completion {
     /// Whether there are more values than are sent.
     pub const fn has_more(&self) -> bool {
         self.has_more
+    }
+}
+
+impl HeapBytes for Completion {
+    fn heap_bytes(&self) -> usize {
+        self.values.heap_bytes()
     }
 }
 

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::model::CallToolResultWriter;
@@ -73,6 +74,18 @@ impl HandlerError {
             Self::MissingCapability(needed) if is_modern => Error::missing_capability(needed),
             Self::MissingCapability(_) => Error::internal(MISSING_CAPABILITY),
             Self::Rpc(error) => error,
+        }
+    }
+}
+
+impl HeapBytes for HandlerError {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::InvalidParams(text) | Self::Failed(text) => text.heap_bytes(),
+            Self::Rpc(Error { message, data, .. }) => {
+                message.heap_bytes() + data.as_deref().map_or(0, str::heap_bytes)
+            }
+            Self::Cancelled | Self::MissingCapability(_) => 0,
         }
     }
 }

@@ -24,6 +24,7 @@ pub use self::error::{Cancelled, ClientRequestError, HandlerError};
 pub use self::prompt::GetPromptResult;
 pub use self::resource::ReadResourceResult;
 pub use self::tool::CallToolResult;
+use crate::base::heap_bytes::HeapBytes;
 
 /// Output of a local or blocking handler, for any method.
 #[derive(Clone, Debug)]
@@ -36,6 +37,17 @@ pub enum HandlerOutput {
     Resource(ReadResourceResult),
     /// Result of `tools/call`.
     Tool(CallToolResult),
+}
+
+impl HeapBytes for HandlerOutput {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Completion(completion) => completion.heap_bytes(),
+            Self::Prompt(prompt) => prompt.heap_bytes(),
+            Self::Resource(contents) => contents.heap_bytes(),
+            Self::Tool(result) => result.heap_bytes(),
+        }
+    }
 }
 
 impl From<Completion> for HandlerOutput {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::model::{Content, ContentBlock, GetPromptResultWriter, Role};
 
 /// Result of a local or blocking prompt handler: messages and an optional description.
@@ -53,5 +54,13 @@ impl GetPromptResult {
         for (role, block) in &self.messages {
             writer.message(*role, block);
         }
+    }
+}
+
+impl HeapBytes for GetPromptResult {
+    fn heap_bytes(&self) -> usize {
+        let blocks: usize = self.messages.iter().map(|(_, block)| block.heap_bytes()).sum();
+        let description = self.description.as_deref().map_or(0, str::heap_bytes);
+        description + self.messages.capacity() * size_of::<(Role, ContentBlock)>() + blocks
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::model::{CacheHint, ReadResourceResultWriter, ResourceContents};
 
 /// Result of a local or blocking resource handler: one content, or several if the resource is a
@@ -56,5 +57,11 @@ impl ReadResourceResult {
 impl From<ResourceContents> for ReadResourceResult {
     fn from(content: ResourceContents) -> Self {
         Self { contents: vec![content], cache_hint: None }
+    }
+}
+
+impl HeapBytes for ReadResourceResult {
+    fn heap_bytes(&self) -> usize {
+        self.contents.heap_bytes()
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::Error;
 use crate::protocol::model::{
     CallToolResultWriter, Content, ContentBlock, ResourceContents, ResourceLink,
@@ -133,5 +134,13 @@ impl CallToolResult {
             Ok(outcome) => outcome.write_to(writer),
             Err(error) => error.write_to(writer),
         }
+    }
+}
+
+impl HeapBytes for CallToolResult {
+    fn heap_bytes(&self) -> usize {
+        let structured = self.structured.as_deref();
+        let structured = structured.map_or(0, |value| size_of::<Value>() + value.heap_bytes());
+        self.content.heap_bytes() + structured
     }
 }

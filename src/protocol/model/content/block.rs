@@ -136,6 +136,14 @@ impl From<Content> for ContentBlock {
     }
 }
 
+impl HeapBytes for ContentBlock {
+    fn heap_bytes(&self) -> usize {
+        // Annotations own a few bytes at most.
+        let Self { content, annotations: _, meta } = self;
+        content.heap_bytes() + meta.heap_bytes()
+    }
+}
+
 /// Content types with binary data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::protocol::model) enum BinaryContent {

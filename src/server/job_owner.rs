@@ -1,0 +1,23 @@
+//! Whose jobs run on the thread pool.
+
+use super::client_address::ClientAddress;
+use super::reply_to::PeerId;
+use crate::engine::mesh::ShardId;
+
+/// For whom a job runs. All owners have the same share of the pool, and of the memory for results.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum JobOwner {
+    /// The clients at an address.
+    Address(ClientAddress),
+    /// A connection or session of a shard whose address is exempt.
+    Peer(ShardId, PeerId),
+    /// The catalog updates that local handlers of a shard request.
+    CatalogUpdates(ShardId),
+}
+
+impl JobOwner {
+    /// Returns the owner of the calls of a peer of `shard`.
+    pub(super) fn new(client: Option<ClientAddress>, shard: ShardId, peer_id: PeerId) -> Self {
+        client.map_or(Self::Peer(shard, peer_id), Self::Address)
+    }
+}
