@@ -8,7 +8,6 @@ use std::fmt;
 
 use super::job_owner::JobOwner;
 use super::outbox::Outbox;
-use super::result_memory::ResultCharge;
 use super::shard_message::{Requester, ShardMessage};
 use crate::engine::blocking::{self, Job, Spawned};
 use crate::engine::mesh::ShardId;
@@ -56,8 +55,7 @@ impl BlockingJob {
         let Spawned { waiting, displaced } = pool.spawn(owner, self)?;
         if let Some((shard, requester)) = displaced.and_then(|job| job.handler) {
             let result = Err(HandlerError::Rpc(refuse(shard, outbox)));
-            let charge = ResultCharge::Small;
-            outbox.forward(shard, ShardMessage::Finished { requester, result, charge });
+            outbox.forward(shard, ShardMessage::Finished { requester, result, charge: None });
         }
         Ok(waiting)
     }

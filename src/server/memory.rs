@@ -53,7 +53,8 @@ impl MemoryLimit {
         self.bytes_max / 4
     }
 
-    /// Returns the bytes that the results of blocking handlers may take on their way to the shard.
+    /// Returns the bytes of results on their way from blocking handlers to the shard from which
+    /// clients with large ones wait.
     pub(in crate::server) const fn results(self) -> usize {
         self.bytes_max / 8
     }

@@ -105,8 +105,8 @@ group! {
         timed_out,
         /// Requests refused at the limit of requests in flight per connection.
         refused_in_flight,
-        /// Calls, results of blocking handlers, requests to clients and responses to tasks refused
-        /// because they do not fit into the memory limit.
+        /// Calls, requests to clients and responses to tasks refused because they do not fit into
+        /// the memory limit.
         refused_memory,
         /// Tool calls whose result has `isError`.
         tool_errors,

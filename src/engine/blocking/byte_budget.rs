@@ -1,37 +1,33 @@
-//! A number of bytes that threads share: a thread reserves what it is about to hand on, and waits
-//! while too much is reserved.
+//! A number of bytes that owners share: what the threads of a pool hand on.
 //!
-//! Invariants: an owner may reserve its share whatever the others have reserved; beyond the shares
-//! at most `bytes_max` are reserved, or one reservation alone; threads that wait get their
-//! reservations in the order in which they asked.
+//! Invariant: an owner whose bytes exceed its share while those of all exceed the budget is
+//! suspended, so that only its running jobs add more.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
+use super::OwnerGate;
 use crate::engine::mesh::SharedCounter;
 
-#[expect(clippy::disallowed_types, reason = "held for a few steps; no shard waits for bytes")]
+#[expect(clippy::disallowed_types, reason = "held for a few steps of a large result")]
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// The size of a [`ByteBudget`].
 #[derive(Clone, Copy, Debug)]
 pub struct BudgetLimits {
-    /// Bytes that all owners may reserve together.
+    /// Bytes of all owners from which those beyond their share are suspended.
     pub bytes_max: usize,
-    /// Bytes that each owner may reserve whatever the others have reserved.
+    /// Bytes that each owner may hold whatever the others hold.
     pub share: usize,
 }
 
-/// Bytes that threads reserve for owners `K`.
-#[derive(Debug)]
+/// Bytes of owners `K`.
 pub struct ByteBudget<K> {
     state: Mutex<BudgetState<K>>,
-    /// Notified while threads wait: when bytes are released, and when one of the threads leaves.
-    has_changed: Condvar,
+    /// Suspends owners; called with `state` locked.
+    gate: Arc<dyn OwnerGate<K>>,
     /// Changed with `state` locked.
     reserved: SharedCounter,
 }
@@ -41,30 +37,20 @@ struct BudgetState<K> {
     limits: BudgetLimits,
     /// What each owner has reserved; not zero.
     owners: HashMap<K, usize>,
-    /// The numbers of the waiting threads, the first to ask first.
-    waiting: VecDeque<u64>,
-    next_number: u64,
+    suspended: HashSet<K>,
 }
-
-/// How often a waiting thread checks whether its reservation is still wanted.
-const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl<K: Copy + Eq + Hash> ByteBudget<K> {
     /// Returns a budget of which nothing is reserved.
-    pub fn new(limits: BudgetLimits) -> Self {
-        let (owners, waiting) = (HashMap::new(), VecDeque::new());
-        Self {
-            state: Mutex::new(BudgetState { limits, owners, waiting, next_number: 0 }),
-            has_changed: Condvar::new(),
-            reserved: SharedCounter::default(),
-        }
+    pub fn new(limits: BudgetLimits, gate: Arc<dyn OwnerGate<K>>) -> Self {
+        let (owners, suspended) = (HashMap::new(), HashSet::new());
+        let state = Mutex::new(BudgetState { limits, owners, suspended });
+        Self { state, gate, reserved: SharedCounter::default() }
     }
 
-    /// Changes the limits for reservations from now on.
+    /// Changes the limits for what is reserved and released from now on.
     pub fn set_limits(&self, limits: BudgetLimits) {
-        let mut state = self.lock();
-        state.limits = limits;
-        self.unlock(state);
+        self.lock().limits = limits;
     }
 
     /// Returns the reserved bytes.
@@ -73,193 +59,141 @@ impl<K: Copy + Eq + Hash> ByteBudget<K> {
         self.reserved.count()
     }
 
-    /// Reserves `bytes` for `owner` until the reservation is dropped. Waits for others to release
-    /// theirs, at most for `timeout` and while `is_wanted`; returns `None` after that.
-    pub fn reserve(
-        self: &Arc<Self>,
-        (owner, bytes): (K, usize),
-        timeout: Duration,
-        is_wanted: impl Fn() -> bool,
-    ) -> Option<Reservation<K>> {
+    /// Reserves `bytes` for `owner` until the reservation is dropped. Suspends the owner if it
+    /// exceeds its share and the budget is used up.
+    pub fn reserve(self: &Arc<Self>, owner: K, bytes: usize) -> Reservation<K> {
         let mut state = self.lock();
-        let is_first = state.waiting.is_empty();
-        let mut is_admitted = self.admits(&state, (owner, bytes), is_first);
-        if !is_admitted {
-            let number = state.next_number;
-            state.next_number += 1;
-            state.waiting.push_back(number);
-            let clock = Clock::start();
-            while !is_admitted && is_wanted() && clock.now().since(Instant::ORIGIN) < timeout {
-                let waited = self.has_changed.wait_timeout(state, CHECK_INTERVAL);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                let is_first = state.waiting.front() == Some(&number);
-                is_admitted = self.admits(&state, (owner, bytes), is_first);
+        self.reserved.adjust(0, bytes);
+        let owned = state.owners.entry(owner).or_default();
+        *owned += bytes;
+        let exceeds_share = *owned > state.limits.share;
+        let is_over = exceeds_share && self.reserved() > state.limits.bytes_max;
+        if is_over && state.suspended.insert(owner) {
+            self.gate.suspend(owner);
+        }
+        drop(state);
+        Reservation { budget: Arc::clone(self), owner, bytes }
+    }
+
+    /// Releases bytes of `owner`, and resumes the owners for which there is room again.
+    fn release(&self, owner: K, bytes: usize) {
+        let mut state = self.lock();
+        self.reserved.adjust(bytes, 0);
+        let BudgetState { limits, owners, suspended } = &mut *state;
+        let owned = owners.get(&owner).map_or(0, |owned| owned - bytes);
+        if owned == 0 {
+            owners.remove(&owner);
+        } else {
+            owners.insert(owner, owned);
+        }
+        if owned <= limits.share && suspended.remove(&owner) {
+            self.gate.resume(&owner);
+        }
+        if self.reserved() <= limits.bytes_max {
+            for owner in suspended.drain() {
+                self.gate.resume(&owner);
             }
-            state.waiting.retain(|waiting| *waiting != number);
         }
-        if is_admitted {
-            *state.owners.entry(owner).or_default() += bytes;
-            self.reserved.adjust(0, bytes);
-        }
-        self.unlock(state);
-        is_admitted.then(|| Reservation { budget: Arc::clone(self), owner, bytes })
     }
 
-    /// Returns whether `bytes` of `owner` fit now; `is_first` if no other thread asked before.
-    fn admits(
-        &self,
-        BudgetState { limits, owners, .. }: &BudgetState<K>,
-        (owner, bytes): (K, usize),
-        is_first: bool,
-    ) -> bool {
-        let sum = |reserved: usize| reserved.saturating_add(bytes);
-        let reserved = self.reserved();
-        is_first && (reserved == 0 || sum(reserved) <= limits.bytes_max)
-            || sum(owners.get(&owner).copied().unwrap_or_default()) <= limits.share
-    }
-}
-
-impl<K> ByteBudget<K> {
     /// No code panics with the lock held.
     fn lock(&self) -> MutexGuard<'_, BudgetState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Unlocks the state after a change and wakes the waiting threads, if any.
-    fn unlock(&self, state: MutexGuard<'_, BudgetState<K>>) {
-        let has_waiting = !state.waiting.is_empty();
-        drop(state);
-        if has_waiting {
-            self.has_changed.notify_all();
-        }
+impl<K: fmt::Debug> fmt::Debug for ByteBudget<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ByteBudget").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
 /// Reserved bytes, released when this is dropped.
 #[derive(Debug)]
-pub struct Reservation<K: Eq + Hash> {
+pub struct Reservation<K: Copy + Eq + Hash> {
     budget: Arc<ByteBudget<K>>,
     owner: K,
     bytes: usize,
 }
 
-impl<K: Eq + Hash> Drop for Reservation<K> {
+impl<K: Copy + Eq + Hash> Drop for Reservation<K> {
     fn drop(&mut self) {
-        let Self { budget, owner, bytes } = self;
-        let mut state = budget.lock();
-        if let Some(reserved) = state.owners.get_mut(owner) {
-            *reserved -= *bytes;
-            if *reserved == 0 {
-                state.owners.remove(owner);
-            }
-        }
-        budget.reserved.adjust(*bytes, 0);
-        budget.unlock(state);
+        self.budget.release(self.owner, self.bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
-
     use super::*;
 
-    const LONG: Duration = Duration::from_mins(1);
+    /// The owners that are suspended.
+    #[derive(Default)]
+    struct Gate(Mutex<Vec<char>>);
 
-    fn budget() -> Arc<ByteBudget<char>> {
-        Arc::new(ByteBudget::new(BudgetLimits { bytes_max: 100, share: 5 }))
-    }
-
-    /// Reserves `bytes` if that needs no waiting.
-    fn try_reserve(
-        budget: &Arc<ByteBudget<char>>,
-        owner: char,
-        bytes: usize,
-    ) -> Option<Reservation<char>> {
-        budget.reserve((owner, bytes), Duration::ZERO, || true)
-    }
-
-    fn wait_until(condition: impl Fn() -> bool) {
-        while !condition() {
-            thread::yield_now();
+    impl Gate {
+        fn suspended(&self) -> Vec<char> {
+            let mut suspended = self.0.lock().unwrap().clone();
+            suspended.sort_unstable();
+            suspended
         }
     }
 
+    impl OwnerGate<char> for Gate {
+        fn suspend(&self, owner: char) {
+            self.0.lock().unwrap().push(owner);
+        }
+
+        fn resume(&self, owner: &char) {
+            self.0.lock().unwrap().retain(|suspended| suspended != owner);
+        }
+    }
+
+    fn budget() -> (Arc<ByteBudget<char>>, Arc<Gate>) {
+        let gate = Arc::<Gate>::default();
+        let limits = BudgetLimits { bytes_max: 100, share: 5 };
+        (Arc::new(ByteBudget::new(limits, Arc::<Gate>::clone(&gate))), gate)
+    }
+
     #[test]
-    fn reserved_bytes_stay_within_the_budget() {
-        let budget = budget();
-        let first = try_reserve(&budget, 'a', 60).unwrap();
-        let second = try_reserve(&budget, 'b', 40).unwrap();
-        assert!(try_reserve(&budget, 'b', 1).is_none());
-        assert_eq!(budget.reserved(), 100);
-        drop(first);
-        assert!(try_reserve(&budget, 'a', 61).is_none());
-        assert!(try_reserve(&budget, 'a', 60).is_some());
-        drop(second);
-        assert_eq!(budget.reserved(), 0);
+    fn owners_beyond_the_budget_are_suspended() {
+        let (budget, gate) = budget();
+        let first = budget.reserve('a', 60);
+        let second = budget.reserve('b', 40);
+        assert!(gate.suspended().is_empty());
+        let third = budget.reserve('b', 1);
+        let fourth = budget.reserve('a', 30);
+        assert_eq!((budget.reserved(), gate.suspended()), (131, vec!['a', 'b']));
+        drop(fourth);
+        assert_eq!(gate.suspended(), ['a', 'b']);
+        drop(third);
+        assert!(gate.suspended().is_empty());
+        drop((first, second));
         let state = budget.lock();
-        assert!(state.owners.is_empty() && state.waiting.is_empty(), "{state:?}");
-    }
-
-    #[test]
-    fn owner_below_its_share_never_waits() {
-        let budget = budget();
-        let _all = try_reserve(&budget, 'a', 100).unwrap();
-        let small = try_reserve(&budget, 'b', 3).unwrap();
-        let _other = try_reserve(&budget, 'c', 5).unwrap();
-        assert!(try_reserve(&budget, 'b', 3).is_none());
-        assert!(try_reserve(&budget, 'a', 1).is_none());
-        drop(small);
-        assert!(try_reserve(&budget, 'b', 5).is_some());
-    }
-
-    #[test]
-    fn reservation_beyond_the_budget_passes_alone() {
-        let budget = budget();
-        let small = try_reserve(&budget, 'a', 1).unwrap();
-        assert!(try_reserve(&budget, 'b', 101).is_none());
-        drop(small);
-        let large = try_reserve(&budget, 'b', 101).unwrap();
-        assert!(try_reserve(&budget, 'c', 6).is_none());
-        drop(large);
-        budget.set_limits(BudgetLimits { bytes_max: 0, share: 0 });
-        assert!(try_reserve(&budget, 'a', 1).is_some());
-    }
-
-    #[test]
-    fn waiting_threads_reserve_in_order() {
-        let budget = budget();
-        let first = try_reserve(&budget, 'a', 60).unwrap();
-        thread::scope(|scope| {
-            let large = scope.spawn(|| budget.reserve(('a', 80), LONG, || true));
-            wait_until(|| budget.lock().waiting.len() == 1);
-            assert!(try_reserve(&budget, 'b', 10).is_none(), "the large one is first");
-            let small = scope.spawn(|| budget.reserve(('b', 10), LONG, || true));
-            wait_until(|| budget.lock().waiting.len() == 2);
-            drop(first);
-            let large = large.join().unwrap();
-            assert!(small.join().unwrap().is_some());
-            assert!(large.is_some());
-        });
+        assert!(state.owners.is_empty() && state.suspended.is_empty(), "{state:?}");
         assert_eq!(budget.reserved(), 0);
     }
 
     #[test]
-    fn unwanted_reservation_stops_waiting() {
-        let budget = budget();
-        let _all = try_reserve(&budget, 'a', 100).unwrap();
-        let is_wanted = AtomicBool::new(true);
-        thread::scope(|scope| {
-            let is_wanted = &is_wanted;
-            let budget = &budget;
-            let waiting = scope.spawn(move || {
-                budget.reserve(('b', 6), LONG, || is_wanted.load(Ordering::Relaxed)).is_some()
-            });
-            wait_until(|| budget.lock().waiting.len() == 1);
-            is_wanted.store(false, Ordering::Relaxed);
-            assert!(!waiting.join().unwrap());
-        });
-        assert!(budget.lock().waiting.is_empty());
+    fn owner_below_its_share_is_not_suspended() {
+        let (budget, gate) = budget();
+        let all = budget.reserve('a', 101);
+        let _small = budget.reserve('b', 5);
+        assert_eq!(gate.suspended(), ['a']);
+        let more = budget.reserve('b', 1);
+        assert_eq!(gate.suspended(), ['a', 'b']);
+        drop(more);
+        assert_eq!(gate.suspended(), ['a']);
+        drop(all);
+        assert!(gate.suspended().is_empty());
+    }
+
+    #[test]
+    fn lower_limits_apply_to_later_reservations() {
+        let (budget, gate) = budget();
+        let _first = budget.reserve('a', 60);
+        budget.set_limits(BudgetLimits { bytes_max: 10, share: 5 });
+        assert!(gate.suspended().is_empty());
+        let _second = budget.reserve('a', 1);
+        assert_eq!(gate.suspended(), ['a']);
     }
 }

@@ -1,9 +1,9 @@
 //! The waiting jobs of a thread pool, in one queue for each owner.
 //!
 //! Invariants: the jobs of one owner leave in the order in which they came; owners take turns, so
-//! that while a job of one owner is next, at most one job of each other owner leaves before it; at
-//! most `jobs_max` jobs wait; of n owners each is sure of `jobs_max / n` places. Every operation
-//! takes constant time.
+//! that while a job of one owner is next, at most one job of each other owner leaves before it; the
+//! jobs of a suspended owner keep their places; at most `jobs_max` jobs wait; of n owners each is
+//! sure of `jobs_max / n` places. Every operation takes constant time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,9 +25,11 @@ pub(super) struct JobQueue<K, J> {
     /// The owners with waiting jobs.
     owners: Slab<Owner<K>>,
     keys: HashMap<K, Key>,
-    /// The same owners, the next one first.
+    /// Those of them that are not suspended, the next one first.
     turns: LinkedList<IN_ORDER>,
-    /// The same owners by the number of their jobs, minus one.
+    /// How often each suspended owner is suspended, whether it has waiting jobs or not.
+    suspended: HashMap<K, usize>,
+    /// All owners with waiting jobs by the number of their jobs, minus one.
     by_len: Vec<LinkedList<SAME_LEN>>,
     /// The largest number of jobs of one owner.
     longest: usize,
@@ -47,6 +49,8 @@ struct Owner<K> {
     key: K,
     jobs: LinkedList<IN_ORDER>,
     len: usize,
+    /// Whether it takes part in the turns.
+    has_turn: bool,
     turn: Links,
     same_len: Links,
 }
@@ -87,6 +91,11 @@ impl<K, J> JobQueue<K, J> {
     pub(super) const fn len(&self) -> usize {
         self.jobs.len()
     }
+
+    /// Returns whether a job may leave.
+    pub(super) fn has_next(&self) -> bool {
+        self.turns.first(&self.owners).is_some()
+    }
 }
 
 impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
@@ -98,6 +107,7 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
             owners: Slab::new(jobs_max),
             keys: HashMap::new(),
             turns: LinkedList::default(),
+            suspended: HashMap::new(),
             by_len: Vec::new(),
             longest: 0,
         }
@@ -132,6 +142,27 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
         Ok(Queued { id: JobId(id), displaced })
     }
 
+    /// Keeps the jobs of `owner` until [`JobQueue::resume`] is called as often.
+    pub(super) fn suspend(&mut self, owner: K) {
+        if let Some(&key) = self.keys.get(&owner) {
+            self.end_turns(key);
+        }
+        *self.suspended.entry(owner).or_default() += 1;
+    }
+
+    /// Ends one suspension of `owner`. Its turn is last.
+    pub(super) fn resume(&mut self, owner: &K) {
+        let Some(times) = self.suspended.get_mut(owner) else { return };
+        *times -= 1;
+        if *times > 0 {
+            return;
+        }
+        self.suspended.remove(owner);
+        if let Some(&key) = self.keys.get(owner) {
+            self.begin_turns(key);
+        }
+    }
+
     /// Removes and returns the next job.
     pub(super) fn pop(&mut self) -> Option<J> {
         let owner = self.turns.first(&self.owners)?;
@@ -152,7 +183,7 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
         let len = owner.len - 1;
         self.set_len(key, len);
         if len == 0 {
-            self.turns.remove(&mut self.owners, key);
+            self.end_turns(key);
             let owner = self.owners.remove(key)?;
             self.keys.remove(&owner.key);
         }
@@ -169,11 +200,32 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
     /// Adds an owner without jobs, whose turn is last.
     fn insert_owner(&mut self, key: K) -> Option<Key> {
         let (turn, same_len) = (Links::NONE, Links::NONE);
-        let owner = Owner { key: key.clone(), jobs: LinkedList::default(), len: 0, turn, same_len };
+        let is_suspended = self.suspended.contains_key(&key);
+        let jobs = LinkedList::default();
+        let owner = Owner { key: key.clone(), jobs, len: 0, has_turn: false, turn, same_len };
         let owner = self.owners.insert(owner).ok()?;
         self.keys.insert(key, owner);
-        self.turns.push_back(&mut self.owners, owner);
+        if !is_suspended {
+            self.begin_turns(owner);
+        }
         Some(owner)
+    }
+
+    /// Adds an owner to the turns, as the last one.
+    fn begin_turns(&mut self, key: Key) {
+        if let Some(owner) = self.owners.get_mut(key) {
+            owner.has_turn = true;
+            self.turns.push_back(&mut self.owners, key);
+        }
+    }
+
+    /// Removes an owner from the turns.
+    fn end_turns(&mut self, key: Key) {
+        if let Some(owner) = self.owners.get_mut(key)
+            && std::mem::take(&mut owner.has_turn)
+        {
+            self.turns.remove(&mut self.owners, key);
+        }
     }
 
     /// Sets the number of jobs of an owner, which changes by one.
@@ -248,6 +300,29 @@ mod tests {
         // All have one: another owner would only take the place of one of them.
         assert_eq!(queue.push('e', 11).unwrap_err(), 11);
         assert_eq!(drain(&mut queue), [1, 6, 9, 10]);
+    }
+
+    #[test]
+    fn suspended_owner_keeps_its_jobs() {
+        let mut queue = JobQueue::new(10);
+        for (owner, job) in [('a', 1), ('a', 2), ('b', 3)] {
+            queue.push(owner, job).unwrap();
+        }
+        queue.suspend('a');
+        queue.suspend('c');
+        queue.push('c', 4).unwrap();
+        let withdrawn = queue.push('a', 5).unwrap().id;
+        assert_eq!(drain(&mut queue), [3]);
+        assert!(!queue.has_next() && queue.len() == 4);
+        queue.suspend('a');
+        queue.resume(&'a');
+        assert_eq!(queue.remove(withdrawn), Some(5));
+        assert!(!queue.has_next());
+        queue.resume(&'a');
+        assert_eq!(drain(&mut queue), [1, 2]);
+        queue.resume(&'c');
+        assert_eq!(drain(&mut queue), [4]);
+        assert!(queue.suspended.is_empty());
     }
 
     #[test]

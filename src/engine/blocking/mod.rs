@@ -5,7 +5,7 @@
 //! jobs of one owner start in the order in which they came; a panic ends only its job.
 //!
 //! A job reports its own result ([`crate::engine::mesh::Sender`]). What it owns is dropped if it
-//! never starts. [`ByteBudget`] bounds what the threads hand on.
+//! never starts. A [`ByteBudget`] bounds what the threads hand on: it suspends owners.
 
 mod byte_budget;
 
@@ -32,10 +32,20 @@ pub trait Job: Send + 'static {
     fn run(self);
 }
 
+/// What holds back the jobs of an owner.
+pub trait OwnerGate<K>: Send + Sync {
+    /// Starts no job of `owner` until [`OwnerGate::resume`] is called as often.
+    fn suspend(&self, owner: K);
+
+    /// Ends one suspension of `owner`.
+    fn resume(&self, owner: &K);
+}
+
 /// A fixed set of threads that run the jobs `J` of owners `K`, shared by all shards behind an
 /// `Arc`.
 ///
-/// Dropping the pool drops the waiting jobs, on its threads. Running jobs finish on detached
+/// Dropping the pool drops the waiting jobs, on its threads; those of suspended owners when the
+/// last [`WaitingJob`] is dropped. Running jobs finish on detached
 /// threads: a job cannot be interrupted, and shutdown must not wait for one that hangs.
 pub struct BlockingPool<K, J> {
     shared: Arc<Shared<K, J>>,
@@ -45,7 +55,7 @@ pub struct BlockingPool<K, J> {
 /// What the threads share.
 struct Shared<K, J> {
     state: Mutex<PoolState<K, J>>,
-    /// Whether jobs wait; changed with `state` locked.
+    /// Whether a job may start; changed with `state` locked.
     has_jobs: AtomicBool,
     /// Notified for a new job and when the pool is dropped.
     has_changed: Condvar,
@@ -112,6 +122,22 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
     }
 }
 
+impl<K, J> OwnerGate<K> for BlockingPool<K, J>
+where
+    K: Clone + Eq + Hash + Send + Sync,
+    J: Send,
+{
+    fn suspend(&self, owner: K) {
+        self.shared.lock().queue.suspend(owner);
+    }
+
+    fn resume(&self, owner: &K) {
+        let mut state = self.shared.lock();
+        state.queue.resume(owner);
+        self.shared.unlock(state);
+    }
+}
+
 impl<K, J> BlockingPool<K, J> {
     /// Returns the number of jobs waiting for a thread.
     pub fn waiting(&self) -> usize {
@@ -144,7 +170,7 @@ impl<K, J> Shared<K, J> {
 
     /// Unlocks the state after a change of the queue; wakes an idle thread if one is needed.
     fn unlock(&self, mut state: MutexGuard<'_, PoolState<K, J>>) {
-        let has_jobs = state.queue.len() > 0;
+        let has_jobs = state.queue.has_next();
         // Relaxed: only a hint.
         self.has_jobs.store(has_jobs, Ordering::Relaxed);
         let is_needed = has_jobs && !state.is_searched && state.idle > 0;

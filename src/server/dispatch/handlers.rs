@@ -124,8 +124,7 @@ impl Handlers {
                 Requester::Task(task) => Arc::new(TaskBlockingHandle { call: handle(task), task }),
             }));
             drop(charge);
-            let is_awaited = || watched.strong_count() > 0;
-            let (result, charge) = results.charge((owner, result), is_awaited);
+            let charge = results.charge(owner, &result);
             let message = ShardMessage::Finished { requester, result, charge };
             shard_message::send_blocking(&sender, shard, message);
         });

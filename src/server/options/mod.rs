@@ -169,9 +169,9 @@ pub struct LimitOptions {
     /// that holds most are closed. Arguments and requests to clients may take a quarter of it;
     /// beyond that a call gets error -32603, unless the arguments of its connection's calls take
     /// less than 64 KiB, and a request to a client fails, unless those of its handler take less.
-    /// Results of blocking handlers may take an eighth of it before they are outgoing messages: the
-    /// thread of one that does not fit waits a second, then error -32603 replaces it, unless the
-    /// results of its client take less than 64 KiB. Default 1 GiB.
+    /// While results of blocking handlers that are not yet outgoing messages take an eighth of it,
+    /// no further call of a client whose results take more than 64 KiB starts on a thread. Default
+    /// 1 GiB.
     pub memory_bytes_max: usize,
     /// Percent of the connections of a transport, and of the tasks and bytes of task results of a
     /// shard, that one client address may take; an IPv6 /64 prefix counts as one address. 100

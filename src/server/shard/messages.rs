@@ -3,18 +3,15 @@
 use super::Shard;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
 use crate::engine::ring::Ring;
 use crate::protocol::model::ChangeNotification;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
-use crate::server::result_memory::{HandlerResult, ResultCharge};
 use crate::server::shard_message::{
     BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
 use crate::server::subscriptions::CatalogList;
-use crate::telemetry::event::Event;
 
 impl Shard {
     pub(super) fn handle_message<R: Ring>(
@@ -47,36 +44,20 @@ impl Shard {
                 dispatcher.handle_event(HandlerEvent::Progress(progress), now, outbox);
             }
             ShardMessage::Finished { requester, result, charge } => {
-                self.finish_blocking((requester, result), &charge, now);
-                if let ResultCharge::Reserved(reservation) = charge {
+                let event = match requester {
+                    Requester::Call(call_id) => HandlerEvent::Finished { call_id, result },
+                    Requester::Task(task) => {
+                        HandlerEvent::Task { task, event: TaskEvent::Finished(result) }
+                    }
+                };
+                dispatcher.handle_event(event, now, outbox);
+                if charge.is_some() {
                     // Writes the result to the output of its peer, which is accounted there. Such a
                     // message is not an effect: it comes from the inbox.
                     self.apply_outbox(ring, now);
-                    drop(reservation);
                 }
             }
         }
-    }
-
-    /// Completes the call or task of a blocking handler.
-    fn finish_blocking(
-        &mut self,
-        (requester, result): (Requester, HandlerResult),
-        charge: &ResultCharge,
-        now: Instant,
-    ) {
-        let Self { id: ShardId(shard), dispatcher, outbox, .. } = self;
-        if matches!(charge, ResultCharge::Refused) {
-            outbox.counters.requests.refused_memory += 1;
-            outbox.log(Event::CallRefused { shard: *shard, limit: "memory_bytes_max" });
-        }
-        let event = match requester {
-            Requester::Call(call_id) => HandlerEvent::Finished { call_id, result },
-            Requester::Task(task) => {
-                HandlerEvent::Task { task, event: TaskEvent::Finished(result) }
-            }
-        };
-        dispatcher.handle_event(event, now, outbox);
     }
 
     fn handle_broadcast<R: Ring>(&mut self, ring: &mut R, message: BroadcastMessage, now: Instant) {

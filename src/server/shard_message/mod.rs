@@ -40,7 +40,7 @@ pub(super) enum ShardMessage {
     Finished {
         requester: Requester,
         result: HandlerResult,
-        charge: ResultCharge,
+        charge: Option<ResultCharge>,
     },
     /// A catalog update that a local handler awaits has ended.
     CatalogUpdated {

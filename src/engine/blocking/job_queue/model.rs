@@ -12,6 +12,12 @@ enum Operation {
     Push {
         owner: u8,
     },
+    Suspend {
+        owner: u8,
+    },
+    Resume {
+        owner: u8,
+    },
     /// Counted back from the newest job, those that have left included.
     Remove {
         job: usize,
@@ -20,9 +26,11 @@ enum Operation {
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     // Some owners send more than others.
-    let owner = prop_oneof![3 => Just(0u8), 2 => 1..3u8, 2 => 3..8u8];
+    let owner = || prop_oneof![3 => Just(0u8), 2 => 1..3u8, 2 => 3..8u8];
     let operation = prop_oneof![
-        6 => owner.prop_map(|owner| Operation::Push { owner }),
+        6 => owner().prop_map(|owner| Operation::Push { owner }),
+        1 => owner().prop_map(|owner| Operation::Suspend { owner }),
+        1 => owner().prop_map(|owner| Operation::Resume { owner }),
         3 => Just(Operation::Pop),
         1 => (0..16usize).prop_map(|job| Operation::Remove { job }),
     ];
@@ -34,7 +42,9 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 struct Model {
     jobs: BTreeMap<u8, VecDeque<usize>>,
     turns: VecDeque<u8>,
-    /// For each owner with waiting jobs: the owners that were served since it was.
+    /// How often each owner is suspended.
+    suspended: BTreeMap<u8, usize>,
+    /// For each owner in `turns`: the owners that were served since it was.
     served: BTreeMap<u8, BTreeSet<u8>>,
 }
 
@@ -48,9 +58,8 @@ impl Model {
     }
 
     fn push(&mut self, owner: u8, job: usize) {
-        if self.count_of(owner) == 0 {
-            self.turns.push_back(owner);
-            self.served.insert(owner, BTreeSet::new());
+        if self.count_of(owner) == 0 && !self.suspended.contains_key(&owner) {
+            self.begin_turns(owner);
         }
         self.jobs.entry(owner).or_default().push_back(job);
     }
@@ -62,10 +71,35 @@ impl Model {
         jobs.retain(|other| *other != job);
         if jobs.is_empty() {
             self.jobs.remove(&owner);
-            self.served.remove(&owner);
-            self.turns.retain(|other| *other != owner);
+            self.end_turns(owner);
         }
         Some(owner)
+    }
+
+    fn begin_turns(&mut self, owner: u8) {
+        self.turns.push_back(owner);
+        self.served.insert(owner, BTreeSet::new());
+    }
+
+    fn end_turns(&mut self, owner: u8) {
+        self.served.remove(&owner);
+        self.turns.retain(|other| *other != owner);
+    }
+
+    fn suspend(&mut self, owner: u8) {
+        *self.suspended.entry(owner).or_default() += 1;
+        self.end_turns(owner);
+    }
+
+    fn resume(&mut self, owner: u8) {
+        let Some(times) = self.suspended.get_mut(&owner) else { return };
+        *times -= 1;
+        if *times == 0 {
+            self.suspended.remove(&owner);
+            if self.count_of(owner) > 0 {
+                self.begin_turns(owner);
+            }
+        }
     }
 
     fn pop(&mut self) -> Option<usize> {
@@ -119,6 +153,14 @@ proptest! {
                     }
                     ids.push(queued.ok().map(|queued| queued.id));
                 }
+                Operation::Suspend { owner } => {
+                    queue.suspend(owner);
+                    model.suspend(owner);
+                }
+                Operation::Resume { owner } => {
+                    queue.resume(&owner);
+                    model.resume(owner);
+                }
                 Operation::Remove { job } => {
                     let Some(job) = ids.len().checked_sub(job + 1) else { continue };
                     let removed = ids[job].and_then(|id| queue.remove(id));
@@ -128,6 +170,11 @@ proptest! {
             }
             prop_assert_eq!(queue.len(), model.count());
             prop_assert!(queue.len() <= jobs_max);
+            prop_assert_eq!(queue.has_next(), !model.turns.is_empty());
+        }
+        while let Some((&owner, _)) = model.suspended.first_key_value() {
+            queue.resume(&owner);
+            model.resume(owner);
         }
         while let Some(job) = model.pop() {
             prop_assert_eq!(queue.pop(), Some(job));
