@@ -4,14 +4,14 @@ use super::state::Connection;
 
 /// Bytes held by all connections, each as last accounted.
 #[derive(Debug, Default)]
-pub(super) struct MemoryAccount {
+pub struct MemoryAccount {
     held_bytes: usize,
 }
 
 impl MemoryAccount {
     /// Returns the bytes held by all connections.
     #[inline]
-    pub(super) const fn held_bytes(&self) -> usize {
+    pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 

@@ -41,6 +41,7 @@ mod timers;
 use std::io;
 
 pub use self::input::messages::MessageEvent;
+pub use self::memory::MemoryAccount;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 pub use self::state::{CloseReason, Codec, Connection, PendingWork, SocketPair};
 pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
@@ -57,7 +58,6 @@ use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
 use crate::transport::websocket::reader::FrameReader;
 
 use self::entry::Entry;
-use self::memory::MemoryAccount;
 
 /// Timers handled per turn, so that many expiring at once do not stall the shard.
 const TIMERS_PER_TURN_MAX: usize = 1024;
@@ -73,9 +73,10 @@ pub struct Connections<S> {
     pub options: ConnectionOptions,
     /// Counters since the start.
     pub statistics: ConnectionStatistics,
+    /// Bytes held by all connections.
+    pub memory: MemoryAccount,
     flush_queue: Vec<Key>,
     timers: TimerWheel<Key>,
-    memory: MemoryAccount,
 }
 
 /// What the owner of a connection has to do after a completion or a resumed read.
@@ -128,14 +129,12 @@ impl<S> Connections<S> {
         Ok(key)
     }
 
-    /// Updates the accounted memory of one connection. Returns the bytes held by all connections,
-    /// each as last accounted.
+    /// Updates the accounted memory of one connection.
     #[inline]
-    pub fn account_memory(&mut self, key: Key) -> usize {
+    pub fn account_memory(&mut self, key: Key) {
         if let Some(connection) = self.table.get_mut(key) {
             self.memory.update(connection);
         }
-        self.memory.held_bytes()
     }
 
     /// Returns the next timer deadline.

@@ -17,6 +17,7 @@ pub(super) fn flush<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Ins
     if is_closing {
         closing::advance(entry, ring, now);
     }
+    entry.account_memory();
 }
 
 /// Handles a completed send: returns its buffer to the pool and schedules the next send.
@@ -40,6 +41,7 @@ pub(super) fn handle<S, R: Ring>(
             entry.statistics.bytes_out += bytes as u64;
             connection.sending_bytes = pending - bytes;
             connection.last_activity = now;
+            entry.account_memory();
             let from = buffer.len() - (pending - bytes);
             entry.statistics.sends += 1;
             ring.submit(Operation::Send { socket, buffer, offset: from });
@@ -69,5 +71,6 @@ fn fail<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, buffer: Vec<u8>) -> 
     entry.connection.sending_bytes = 0;
     entry.pool.put(buffer);
     entry.connection.close(ring, CloseReason::SocketError);
+    entry.account_memory();
     ConnectionEvent::Failed(entry.key)
 }

@@ -296,6 +296,14 @@ impl DeferredWork {
         self.calls.argument_bytes(in_flight) + requests.sum::<usize>()
     }
 
+    /// Returns the bytes that handlers and results of tasks hold, from what is stored.
+    #[cfg(feature = "internals")]
+    pub(super) fn recount_bytes(&self) -> (usize, usize) {
+        let Self { calls, tasks, client_requests, .. } = self;
+        let (handlers, results) = tasks.table.recount_bytes();
+        (handlers + calls.all_argument_bytes() + client_requests.recount_bytes(), results)
+    }
+
     /// Handles a response of a client.
     pub(super) fn handle_response(
         &mut self,

@@ -35,16 +35,21 @@ impl MemoryLimit {
         if part < SHARE_BYTES { part } else { SHARE_BYTES }
     }
 
+    #[cfg(feature = "internals")]
+    pub(in crate::server) const fn bytes_max(self) -> usize {
+        self.bytes_max
+    }
+
     /// Returns whether `held_bytes` exceed the limit.
     #[inline]
     pub(in crate::server) const fn is_exceeded_by(self, held_bytes: usize) -> bool {
         held_bytes > self.bytes_max
     }
 
-    /// Returns how many of `held_bytes` have to be freed once the limit is exceeded: down to three
-    /// quarters of it, so that the next message does not exceed it again.
-    const fn excess(self, held_bytes: usize) -> usize {
-        held_bytes.saturating_sub(self.bytes_max / 4 * 3)
+    /// Returns the bytes down to which memory is freed once the limit is exceeded, so that the next
+    /// message does not exceed it again.
+    const fn low_water(self) -> usize {
+        self.bytes_max / 4 * 3
     }
 
     /// Returns the bytes that all handlers may hold, so that connections keep the larger part of
@@ -61,7 +66,8 @@ impl MemoryLimit {
 
     /// Returns those of `holders` that have to go so that `held_bytes` no longer exceed the limit:
     /// one by one the largest of the address whose holders hold most together. So an address does
-    /// not gain by dividing what it holds, and one that holds less than others pays after them.
+    /// not gain by dividing what it holds, and one that holds less than others pays after them. One
+    /// that holds less than its share pays only if the limit is exceeded without the others.
     pub(in crate::server) fn largest_holders<K: Copy>(
         self,
         held_bytes: usize,
@@ -76,13 +82,15 @@ impl MemoryLimit {
             addresses.push((bytes, Reverse(from), group.len()));
             from += group.len();
         }
-        let (mut excess, mut chosen) = (self.excess(held_bytes), Vec::new());
-        while excess > 0
-            && let Some((bytes, Reverse(from), count)) = addresses.pop()
-        {
+        let (mut left, mut chosen) = (held_bytes, Vec::new());
+        while let Some((bytes, Reverse(from), count)) = addresses.pop() {
+            let goal = if bytes > self.share() { self.low_water() } else { self.bytes_max };
+            if left <= goal {
+                break;
+            }
             let largest = &holders[from + count - 1];
             chosen.push(largest.key);
-            excess = excess.saturating_sub(largest.bytes);
+            left = left.saturating_sub(largest.bytes);
             if count > 1 {
                 addresses.push((bytes - largest.bytes, Reverse(from), count - 1));
             }
@@ -117,10 +125,18 @@ pub(in crate::server) struct HolderSearch {
 }
 
 impl HolderSearch {
-    /// Returns whether a search is due at `held_bytes`, which exceed `limit`.
-    pub(in crate::server) fn is_due(&mut self, held_bytes: usize, limit: MemoryLimit) -> bool {
-        self.lowest_bytes = self.lowest_bytes.min(held_bytes);
-        held_bytes - self.lowest_bytes >= limit.search_interval()
+    /// Returns whether a search is due at `held_bytes`: they exceed `limit`, and have grown.
+    #[inline]
+    pub(in crate::server) const fn is_due(
+        &mut self,
+        held_bytes: usize,
+        limit: MemoryLimit,
+    ) -> bool {
+        if held_bytes < self.lowest_bytes {
+            self.lowest_bytes = held_bytes;
+        }
+        limit.is_exceeded_by(held_bytes)
+            && held_bytes - self.lowest_bytes >= limit.search_interval()
     }
 
     /// Records that a search has left `held_bytes`.
@@ -185,6 +201,20 @@ mod tests {
         search.record(1800);
         assert!(!search.is_due(1601, LIMIT) && !search.is_due(1625, LIMIT));
         assert!(search.is_due(1626, LIMIT));
+        search.record(1800);
+        assert!(!search.is_due(1500, LIMIT) && search.is_due(1601, LIMIT));
+    }
+
+    #[test]
+    fn holders_below_their_share_go_last() {
+        let exempt = [(EXEMPT, 100), (EXEMPT, 101), (EXEMPT, 60)];
+        assert_eq!(largest(1601, &exempt), [1]);
+        assert_eq!(largest(1702, &exempt), [1, 0]);
+        assert!(largest(1600, &[(EXEMPT, 90)]).is_empty());
+        // The share is that of the address.
+        let divided = [(2, 90), (3, 95), (2, 20)];
+        assert_eq!(largest(1400, &divided), [0]);
+        assert_eq!(largest(1700, &divided), [0, 1]);
     }
 
     #[test]

@@ -149,3 +149,41 @@ fn input_responses_count_by_their_text() {
         }
     });
 }
+
+#[test]
+fn long_ids_of_running_calls_are_limited() {
+    on_small_servers(|server| {
+        let mut honest = HonestClients::connect(&server);
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let mut client = server.connect_initialized(LEGACY);
+            for number in 0..200 {
+                let id = format!("{number:04000}");
+                client.send(call(id, "hold", json!({"text": ""})));
+            }
+            client.send(echo(1, "last"));
+            let mut accepted = 200;
+            loop {
+                let response = client.receive();
+                if response["id"] == 1 {
+                    break;
+                }
+                expect_error(&response, -32603, Some(response["id"].clone()));
+                accepted -= 1;
+            }
+            clients.push((client, accepted));
+            honest.call_all();
+        }
+        // An id is stored twice: those of about 500 calls take a quarter of the limit.
+        let accepted: Vec<usize> = clients.iter().map(|(_, accepted)| *accepted).collect();
+        assert!(accepted[..2] == [200, 200] && (90..110).contains(&accepted[2]), "{accepted:?}");
+        server.open_gate();
+        for (client, accepted) in &mut clients {
+            for _ in 0..*accepted {
+                assert_eq!(result_text(&client.receive()), "0");
+            }
+        }
+        drop((honest, clients));
+        assert_eq!(server.close().input_errors.memory, 0);
+    });
+}

@@ -302,8 +302,10 @@ impl Harness {
     /// Returns the accounted memory of all connections.
     pub(crate) fn accounted_bytes(&mut self) -> usize {
         let keys: Vec<Key> = self.connections.table.iter().map(|(key, _)| key).collect();
-        let weighed = keys.into_iter().map(|key| self.connections.account_memory(key)).last();
-        weighed.unwrap_or_else(|| self.connections.account_memory(Key::from_bits(u64::MAX)))
+        for key in keys {
+            self.connections.account_memory(key);
+        }
+        self.connections.memory.held_bytes()
     }
 
     pub(crate) fn handle_event(&mut self, next: ConnectionEvent) {

@@ -56,6 +56,19 @@ fn rest_of_short_send_precedes_later_output() {
 }
 
 #[test]
+fn unsent_bytes_are_accounted_after_each_send() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    harness.receive(A, b"first\n");
+    harness.flush();
+    assert_eq!(harness.connections.memory.held_bytes(), 6);
+    harness.complete_send(A, &Ok(2));
+    assert_eq!(harness.connections.memory.held_bytes(), 4);
+    harness.complete_send(A, &Err(io::ErrorKind::BrokenPipe.into()));
+    assert_eq!(harness.connections.memory.held_bytes(), 0);
+}
+
+#[test]
 fn sends_of_connections_are_independent() {
     let mut harness = Harness::new(Reaction::Echo);
     harness.open(A);

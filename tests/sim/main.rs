@@ -26,7 +26,7 @@ mod seeds;
 use corelane_test_support::alloc_counter::CountingAllocator;
 
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
-use crate::seeds::{run_feature_simulations, run_mesh, run_scenarios};
+use crate::seeds::{run_feature_simulations, run_memory_limited_features, run_mesh, run_scenarios};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -57,13 +57,28 @@ fn tight_limits_refuse_excess_and_lose_nothing() {
 }
 
 #[test]
+fn memory_limit_closes_no_client_below_its_share() {
+    run_scenarios(ScenarioKind::MemoryLimited, 0..100);
+}
+
+#[test]
 fn vanished_clients_leave_no_server_state_behind() {
     run_feature_simulations(0..240);
 }
 
 #[test]
+fn memory_account_equals_what_is_held() {
+    run_memory_limited_features(0..120);
+}
+
+#[test]
 fn http_sessions_and_streams_survive_lost_connections() {
     http_simulation::seeds::run_seeds(0..200);
+}
+
+#[test]
+fn http_memory_account_equals_what_is_held() {
+    http_simulation::seeds::run_memory_limited(0..100);
 }
 
 #[test]

@@ -190,6 +190,26 @@ pub(crate) fn run_feature_simulations(seeds: Range<u64>) {
     });
 }
 
+/// Runs every seed of the feature simulation with small memory limits, or those that the
+/// environment names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_memory_limited_features(seeds: Range<u64>) {
+    let survey = SeedRun {
+        subject: "of the feature simulation with little memory",
+        test_filter: "memory_account",
+        regression_seeds: &[],
+        required_counts: &["memory_charges_refused", "largest_holders_closed", "tasks_finished"],
+    };
+    survey.run(seeds, |seed| {
+        crate::feature_simulation::simulation::run_for_totals(&FeaturePlan::draw_memory_limited(
+            seed,
+        ))
+    });
+}
+
 fn run_scenario(chapter: ScenarioKind, seed: u64) -> Report {
     let replay = format!(
         "seed {seed} of {chapter:?} failed; \

@@ -46,6 +46,12 @@ totals! {
     in_flight_limit_errors,
     /// Calls refused because the server was short of memory.
     memory_limit_errors,
+    /// Charges that the server refused because it was short of memory.
+    memory_charges_refused,
+    /// Connections that the server closed because they held most.
+    largest_holders_closed,
+    /// Responses received by clients that never hold more than their share of the memory limit.
+    small_client_responses,
     /// Requests received from the server.
     client_requests,
     /// Requests that the server cancelled.

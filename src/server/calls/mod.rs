@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub(super) use self::completion::CallResult;
 use super::blocking_jobs::WaitingJob;
 use super::client_requests::OpenRequests;
+use super::handler_memory::HandlerCharge;
 use super::handlers::handler_state::CancellationToken;
 use super::reply_to::ReplyTo;
 use crate::base::slab::{Key, Slab};
@@ -34,8 +35,6 @@ pub(super) struct Call {
     /// The catalog version that the call started with, and completes with.
     pub(super) catalog: Arc<Catalog>,
     pub(super) progress_token: Option<IdBuf>,
-    /// Bytes of its arguments.
-    argument_bytes: usize,
     /// The last progress sent; MCP requires later values to be greater.
     pub(super) progress: f64,
     /// The open requests to its client.
@@ -52,11 +51,22 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) enum HandlerWork {
     /// A future on this shard. Dropping the task drops the future.
-    Local { task: Option<Task>, token: Rc<CancellationToken> },
-    /// A closure on the thread pool. `None` before it is queued and after its cancellation.
-    Blocking(Option<BlockingHandler>),
-    /// No handler: the response comes from a task, on this shard or another.
-    Remote,
+    Local {
+        task: Option<Task>,
+        token: Rc<CancellationToken>,
+        /// Bytes of its arguments and ids.
+        argument_bytes: usize,
+    },
+    /// A closure on the thread pool.
+    Blocking {
+        /// `None` before it is queued and after its cancellation.
+        handler: Option<BlockingHandler>,
+        /// Bytes of its arguments and ids.
+        argument_bytes: usize,
+    },
+    /// No handler: the response comes from a task, on this shard or another. With the charge for
+    /// its ids.
+    Remote(HandlerCharge),
 }
 
 impl HandlerWork {
@@ -68,8 +78,18 @@ impl HandlerWork {
                 token.cancel();
                 false
             }
-            Self::Blocking(handler) => handler.take().is_some_and(BlockingHandler::cancel),
-            Self::Remote => true,
+            Self::Blocking { handler, .. } => handler.take().is_some_and(BlockingHandler::cancel),
+            Self::Remote(_) => true,
+        }
+    }
+
+    /// Returns the bytes of its arguments and ids.
+    pub(super) const fn argument_bytes(&self) -> usize {
+        match self {
+            Self::Local { argument_bytes, .. } | Self::Blocking { argument_bytes, .. } => {
+                *argument_bytes
+            }
+            Self::Remote(charge) => charge.bytes(),
         }
     }
 }
@@ -98,8 +118,6 @@ pub(super) struct NewCall {
     pub(super) revision: Revision,
     pub(super) catalog: Arc<Catalog>,
     pub(super) progress_token: Option<IdBuf>,
-    /// Bytes of its arguments.
-    pub(super) argument_bytes: usize,
 }
 
 /// All calls of a shard that are answered later.
@@ -122,7 +140,7 @@ impl CallTable {
         work: HandlerWork,
         deadline: Instant,
     ) -> Option<CallId> {
-        let NewCall { reply_to, id, revision, catalog, progress_token, argument_bytes } = caller;
+        let NewCall { reply_to, id, revision, catalog, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
             reply_to,
@@ -130,7 +148,6 @@ impl CallTable {
             revision,
             catalog,
             progress_token,
-            argument_bytes,
             progress,
             open_requests: None,
             deadline,
@@ -148,13 +165,21 @@ impl CallTable {
     /// Returns the bytes of the arguments of the calls in flight of a peer.
     pub(super) fn argument_bytes(&self, in_flight: &RequestsInFlight) -> usize {
         let calls = in_flight.calls().filter_map(|call_id| self.calls.get(call_id));
-        calls.map(|call| call.argument_bytes).sum()
+        calls.map(|call| call.work.argument_bytes()).sum()
+    }
+
+    /// Returns the bytes of the arguments of all calls.
+    #[cfg(feature = "internals")]
+    pub(super) fn all_argument_bytes(&self) -> usize {
+        self.calls.iter().map(|(_, call)| call.work.argument_bytes()).sum()
     }
 
     /// Stores the queued job of a blocking handler.
-    pub(super) fn attach_job(&mut self, call_id: CallId, handler: BlockingHandler) {
-        if let Some(call) = self.calls.get_mut(call_id) {
-            call.work = HandlerWork::Blocking(Some(handler));
+    pub(super) fn attach_job(&mut self, call_id: CallId, job: BlockingHandler) {
+        if let Some(Call { work: HandlerWork::Blocking { handler, .. }, .. }) =
+            self.calls.get_mut(call_id)
+        {
+            *handler = Some(job);
         }
     }
 
@@ -289,9 +314,8 @@ mod tests {
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
             progress_token: None,
-            argument_bytes: 0,
         };
-        let work = HandlerWork::Blocking(None);
+        let work = HandlerWork::Blocking { handler: None, argument_bytes: 0 };
         let deadline = Instant::ORIGIN.after(Duration::from_millis(100));
         let call_id = calls.insert(caller, work, deadline).expect("the table is empty");
         (calls, call_id)

@@ -203,6 +203,12 @@ impl ClientRequests {
         self.open.len()
     }
 
+    /// Returns the bytes that all requests hold, from what is stored.
+    #[cfg(feature = "internals")]
+    pub(super) fn recount_bytes(&self) -> usize {
+        self.open.values().map(|client_request| client_request.request.heap_bytes()).sum()
+    }
+
     /// Returns the bytes that client requests hold.
     pub(super) fn held_bytes(&self, numbers: &[u64]) -> usize {
         let open = numbers.iter().filter_map(|number| self.open.get(number));

@@ -112,6 +112,17 @@ impl TaskInputs {
         Ok(true)
     }
 
+    /// Returns the bytes that count for all requests and responses, from what is stored.
+    #[cfg(feature = "internals")]
+    pub(in crate::server) fn recount_bytes(&self) -> usize {
+        let InputState { open, inputs } = &*self.state.borrow();
+        let requests = open.iter().map(|(key, request)| input_bytes(key, request));
+        let responses = inputs.iter().filter_map(|input| {
+            input.response.as_ref().map(|response| input_bytes(&input.key, response))
+        });
+        requests.chain(responses).sum()
+    }
+
     /// Returns a future of the response to the request `key`.
     pub(in crate::server) fn response_to(self: &Rc<Self>, key: &str) -> ResponseFuture {
         ResponseFuture { inputs: Rc::clone(self), key: key.into() }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use super::acceptor::{Refusal, count_close, refusal_error};
 use super::half_closed::{HalfClose, half_close_refused, half_close_timeout};
+use super::held_memory::held_memory;
 use super::memory_relief::MemoryRelief;
 use super::peers::Peers;
 use super::request_path::RequestPath;
@@ -163,10 +164,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
     /// limit closes once the error is sent.
     #[inline]
     pub(in crate::server) fn check_memory(&mut self, key: Key) {
-        let held_bytes = self.account_memory(key);
-        if self.dispatcher.handlers.memory.limit().is_exceeded_by(held_bytes) {
-            self.free_memory(key, held_bytes);
-        }
+        self.transports.connections.account_memory(key);
+        self.relieve_memory();
         let connection = self.transports.connections.table.get(key);
         if connection.is_some_and(|connection| connection.state.violated_limit) {
             self.peers().cancel_calls(key);
@@ -174,31 +173,23 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
     }
 
-    /// Updates the accounted memory of a connection. Returns what the shard holds: what is stored
-    /// for sessions, calls, tasks and subscriptions counts as well.
+    /// Closes the connections that hold most, if the memory limit of the shard is exceeded.
     #[inline]
-    fn account_memory(&mut self, key: Key) -> usize {
-        let Transports { connections, http, .. } = &mut *self.transports;
-        let io_bytes = connections.account_memory(key) + http.sessions.held_bytes();
-        let Dispatcher { handlers, deferred, subscriptions, .. } = &*self.dispatcher;
-        io_bytes
-            + handlers.memory.held_bytes()
-            + handlers.results.held_bytes()
-            + deferred.tasks.table.usage().result_bytes
-            + subscriptions.held_bytes()
+    pub(in crate::server) fn relieve_memory(&mut self) {
+        let held_bytes = held_memory(self.transports, self.dispatcher).total();
+        let limit = self.dispatcher.handlers.memory.limit();
+        if self.transports.holder_search.is_due(held_bytes, limit) {
+            self.free_memory(held_bytes);
+        }
     }
 
     /// Closes the connections that hold most of `held_bytes`, which exceed the limit.
     #[cold]
-    fn free_memory(&mut self, key: Key, held_bytes: usize) {
-        let limit = self.dispatcher.handlers.memory.limit();
-        if !self.transports.holder_search.is_due(held_bytes, limit) {
-            return;
-        }
+    fn free_memory(&mut self, held_bytes: usize) {
         let Self { ring, transports, parser, dispatcher, outbox, now } = self;
         let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
         MemoryRelief { ring: *ring, requests }.free(held_bytes);
-        let held_bytes = self.account_memory(key);
+        let held_bytes = held_memory(self.transports, self.dispatcher).total();
         self.transports.holder_search.record(held_bytes);
     }
 

@@ -26,13 +26,10 @@ impl<R: Ring> MemoryRelief<'_, R> {
     #[cold]
     pub(super) fn free(&mut self, held_bytes: usize) {
         let table = &self.requests.transports.connections.table;
-        let is_freed = |connection: &Connection<ConnectionState>| {
-            connection.is_closed() || connection.state.violated_limit
-        };
         let (mut freed_bytes, mut holders) = (0, Vec::new());
         for (key, connection) in table.iter() {
             let bytes = self.bytes_of(connection);
-            if is_freed(connection) {
+            if connection.is_closed() {
                 freed_bytes += bytes;
             } else {
                 holders.push(Holder { key, client: connection.state.client, bytes });

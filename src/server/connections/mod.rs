@@ -6,6 +6,7 @@ mod half_closed;
 mod transports;
 
 mod broadcaster;
+mod held_memory;
 mod peers;
 
 mod request_path;
@@ -20,4 +21,6 @@ pub(super) use self::acceptor::{Acceptor, ListenerEntry, REJECTED_CONNECTIONS_MA
 pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::connection_path::ConnectionPath;
 pub(super) use self::half_closed::HalfClosed;
+#[cfg(feature = "internals")]
+pub(super) use self::held_memory::held_memory;
 pub(super) use self::transports::Transports;

@@ -1,6 +1,7 @@
 //! Validation of requests against their protocol era.
 
 use super::MessageContext;
+use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::eras::{
     ClientCapabilities, Lifecycle, LoggingLevel, Method, RequestMetaObject,
 };
@@ -40,6 +41,13 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     pub(super) const fn client(&self) -> ClientInfo {
         ClientInfo { revision: self.revision, capabilities: self.capabilities }
+    }
+
+    /// Returns the bytes that its ids take while it is in flight: that of the request is stored in
+    /// the call and with the peer.
+    pub(super) fn id_bytes(&self) -> usize {
+        let bytes = |id: Id<'_>| if let Id::Text(text) = id { text.heap_bytes() } else { 0 };
+        2 * bytes(self.id) + self.progress_token.map_or(0, bytes)
     }
 }
 

@@ -107,13 +107,13 @@ impl Dispatcher {
         request: &Request<'_>,
         (work, request_state, transition): (LocalWork, Option<Box<RequestState>>, TaskTransition),
     ) -> Result<(), Error> {
-        let token = Rc::<CancellationToken>::default();
-        let local = HandlerWork::Local { task: None, token: Rc::clone(&token) };
         let state_bytes = request_state.as_ref().map_or(0, |state| state.held_bytes());
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let charge = self.handlers.charge_arguments(peer, (request, state_bytes), held_bytes)?;
-        let call_id = self.insert_call(ctx, peer, request, (local, charge.bytes()))?;
+        let (token, argument_bytes) = (Rc::<CancellationToken>::default(), charge.bytes());
+        let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };
+        let call_id = self.insert_call(ctx, peer, request, local)?;
         let carrier = if request.revision.is_modern() {
             // Without such a capability no state is issued, and the digest is not needed.
             let is_askable =
@@ -147,8 +147,8 @@ impl Dispatcher {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let charge = self.handlers.charge_arguments(peer, (request, 0), held_bytes)?;
-        let call_id =
-            self.insert_call(ctx, peer, request, (HandlerWork::Blocking(None), charge.bytes()))?;
+        let blocking = HandlerWork::Blocking { handler: None, argument_bytes: charge.bytes() };
+        let call_id = self.insert_call(ctx, peer, request, blocking)?;
         let client = (request.client(), log_filter(&self.catalog, request));
         let owner = self.handlers.job_owner(peer, ctx);
         let handler = NewHandler { work, charge };
@@ -165,17 +165,28 @@ impl Dispatcher {
         }
     }
 
-    /// Inserts a call that is answered later, with the bytes of its arguments, if its response can
-    /// be delivered.
-    pub(super) fn insert_call(
+    /// Inserts a call that a task answers.
+    pub(super) fn insert_remote_call(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        (work, argument_bytes): (HandlerWork, usize),
+    ) -> Result<Key, Error> {
+        let calls = &self.deferred.calls;
+        let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
+        let charge = self.handlers.charge(peer, request.id_bytes(), held_bytes)?;
+        self.insert_call(ctx, peer, request, HandlerWork::Remote(charge))
+    }
+
+    /// Inserts a call that is answered later, if its response can be delivered.
+    fn insert_call(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        work: HandlerWork,
     ) -> Result<Key, Error> {
         let call = NewCall {
-            argument_bytes,
             reply_to: ctx.reply_to,
             id: request.id.into(),
             revision: request.revision,

@@ -56,8 +56,8 @@ pub(in crate::server) struct Handlers {
 }
 
 impl Handlers {
-    /// Charges the arguments of a request, and `stored_bytes`, to its peer, whose other calls hold
-    /// `held_bytes`.
+    /// Charges what a call keeps of its request, and `stored_bytes`, to its peer, whose other calls
+    /// hold `held_bytes`.
     pub(super) fn charge_arguments(
         &self,
         peer: &mut PeerState<'_>,
@@ -65,9 +65,20 @@ impl Handlers {
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
     ) -> Result<HandlerCharge, Error> {
         let params = request.params.and_then(Value::as_object).into_iter().flatten();
-        // `inputResponses` are stored as text, if at all.
-        let members = params.filter(|(key, _)| *key != "inputResponses");
+        // These are read when the call begins; responses are stored as text, if at all.
+        let is_kept = |key| !matches!(key, "_meta" | "inputResponses" | "requestState");
+        let members = params.filter(|(key, _)| is_kept(*key));
         let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
+        self.charge(peer, bytes + request.id_bytes(), held_bytes)
+    }
+
+    /// Charges `bytes` to a peer, whose calls hold `held_bytes`.
+    pub(super) fn charge(
+        &self,
+        peer: &mut PeerState<'_>,
+        bytes: usize,
+        held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
+    ) -> Result<HandlerCharge, Error> {
         let charge = self.memory.charge(bytes, || held_bytes(&peer.state.in_flight));
         charge.inspect_err(|_| {
             let ShardId(shard) = self.shard;

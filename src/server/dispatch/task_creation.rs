@@ -204,11 +204,12 @@ impl TaskCalls<'_> {
         let log_filter = log_filter(self.catalog, client.revision);
         let key = create_task(self.tasks, new_task, now, outbox)?;
         let carrier = (Requester::Task(key), self.tasks.carrier(key));
-        let token = Rc::<CancellationToken>::default();
+        let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
         let client = (client, Rc::clone(&token));
         let log = (TaskTransition::None, log_filter);
         let running = self.handlers.start_local(handler, client, carrier, log);
-        self.attach_handler(key, HandlerWork::Local { task: Some(running), token });
+        let work = HandlerWork::Local { task: Some(running), token, argument_bytes };
+        self.attach_handler(key, work);
         Ok(key)
     }
 
@@ -223,10 +224,12 @@ impl TaskCalls<'_> {
         let client = new_task.client;
         let client = (client, log_filter(self.catalog, client.revision));
         let key = create_task(self.tasks, new_task, now, outbox)?;
+        let argument_bytes = handler.charge.bytes();
         let requester = (Requester::Task(key), owner);
         match self.handlers.start_blocking(handler, client, requester, outbox) {
             Ok(handler) => {
-                self.attach_handler(key, HandlerWork::Blocking(Some(handler)));
+                let work = HandlerWork::Blocking { handler: Some(handler), argument_bytes };
+                self.attach_handler(key, work);
                 Ok(key)
             }
             Err(error) => {

@@ -14,7 +14,6 @@ use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::Error;
 use crate::protocol::model;
 use crate::protocol::params::{self, PaginatedRequestParams, UpdateTaskRequestParams};
-use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
 use crate::server::deferred::DeferredWork;
 use crate::server::owner_id::TaskId;
@@ -65,7 +64,7 @@ fn run_task_op(
         (dispatcher.deferred.tasks.owner(task), dispatcher.deferred.tasks.shards.own());
     if owner != shard {
         dispatcher.deferred.tasks.check_backlog(owner, peer.outbox)?;
-        let call = dispatcher.insert_call(ctx, peer, request, (HandlerWork::Remote, 0))?;
+        let call = dispatcher.insert_remote_call(ctx, peer, request)?;
         let remote = RemoteTaskRequest { task, shard, call, deadline, revision, op };
         send_task_message(owner, TaskMessage::Request(remote), peer.outbox);
         return Ok(Outcome::None);
@@ -73,7 +72,7 @@ fn run_task_op(
     let found = dispatcher.deferred.tasks.table.find(task, revision.is_modern());
     let key = found.ok_or_else(unknown_task_error)?;
     if dispatcher.deferred.tasks.must_wait(key, &op, ctx.now)? {
-        let call = dispatcher.insert_call(ctx, peer, request, (HandlerWork::Remote, 0))?;
+        let call = dispatcher.insert_remote_call(ctx, peer, request)?;
         dispatcher.deferred.tasks.wait(key, TaskWaiter { shard, call, deadline });
         return Ok(Outcome::None);
     }

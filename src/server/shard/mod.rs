@@ -7,6 +7,9 @@ mod lifecycle;
 
 mod messages;
 
+#[cfg(feature = "internals")]
+mod memory_report;
+
 use std::fmt;
 
 pub(super) use self::lifecycle::Lifecycle;
@@ -256,6 +259,8 @@ impl<R: Ring> Driver<R> for Shard {
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
         self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
+        // Results and events are stored without a check of the connections.
+        self.path(ring, now).relieve_memory();
         while !self.outbox.is_empty() {
             self.apply_outbox(ring, now);
             self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);

@@ -52,6 +52,12 @@ impl TopicIndex {
         self.held_bytes
     }
 
+    /// Like [`TopicIndex::held_bytes`], from the names.
+    #[cfg(feature = "internals")]
+    pub(super) fn recount_bytes(&self) -> usize {
+        self.topics.iter().map(|(_, topic)| topic_bytes(&topic.name)).sum()
+    }
+
     /// Returns the bytes that adding a listener of `name` would add to [`TopicIndex::held_bytes`].
     pub(super) fn added_bytes(&self, subject: TopicKind, name: &str) -> usize {
         if self.names[subject as usize].contains_key(name) { 0 } else { topic_bytes(name) }

@@ -153,6 +153,13 @@ impl SubscriptionRegistry {
         self.held_bytes + self.index.held_bytes()
     }
 
+    /// Like [`SubscriptionRegistry::held_bytes`], from the streams and names.
+    #[cfg(feature = "internals")]
+    pub(super) fn recount_bytes(&self) -> usize {
+        let streams = self.streams.iter().map(|(_, stream)| stream.held_bytes());
+        streams.sum::<usize>() + self.index.recount_bytes()
+    }
+
     /// Opens the stream `id` of a modern client. Duplicate names count once.
     ///
     /// # Errors

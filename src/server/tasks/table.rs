@@ -26,6 +26,8 @@ use crate::engine::mesh::ShardId;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::error::Error;
 use crate::protocol::model::TaskStatus;
+#[cfg(feature = "internals")]
+use crate::server::calls::HandlerWork;
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
@@ -302,6 +304,20 @@ impl<W> TaskTable<W> {
     /// Returns all tasks that have not ended.
     pub(in crate::server) fn unfinished(&self) -> Vec<Key> {
         self.tasks.iter().filter(|(_, task)| !task.has_ended()).map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(feature = "internals")]
+impl TaskTable<HandlerWork> {
+    /// Returns the bytes of what the handlers hold and of the results, from what is stored.
+    pub(in crate::server) fn recount_bytes(&self) -> (usize, usize) {
+        let (mut handlers, mut results) = (0, 0);
+        for (_, task) in self.tasks.iter() {
+            handlers += task.running_handler().map_or(0, HandlerWork::argument_bytes);
+            handlers += task.requests.inputs.recount_bytes();
+            results += task.result_bytes();
+        }
+        (handlers, results)
     }
 }
 

@@ -200,6 +200,12 @@ impl<W> Task<W> {
         self.handler.as_mut()
     }
 
+    /// Returns the handler while it runs.
+    #[cfg(feature = "internals")]
+    pub(super) const fn running_handler(&self) -> Option<&W> {
+        self.handler.as_ref()
+    }
+
     /// Stores the handler, or removes it when it has completed.
     pub(in crate::server) fn set_handler(&mut self, handler: Option<W>) {
         self.handler = handler;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::feature_simulation::action::Action;
 use crate::feature_simulation::connection_checker::{ConnectionChecker, ReceivedMessage};
-use crate::feature_simulation::request_expectation::RequestExpectation;
+use crate::feature_simulation::request_expectation::{RequestExpectation, SHORT_OF_MEMORY};
 use crate::feature_simulation::shared_model::SharedModel;
 use crate::line_simulation::expected_response::CONNECTION_LIMIT;
 use crate::totals::Totals;
@@ -192,6 +192,10 @@ impl SimClient {
                 self.checker.totals.connections_refused += 1;
                 continue;
             }
+            if model.may_exhaust_memory && is_memory_error(&message) {
+                self.checker.totals.memory_limit_closes += 1;
+                continue;
+            }
             self.check_message(&message, now, model)?;
         }
         Ok(())
@@ -325,4 +329,10 @@ fn is_refusal(message: &Value) -> bool {
     let text = message["error"]["message"].as_str().unwrap_or_default();
     let is_refusal = message.get("id").is_none() && message["error"]["code"] == CONNECTION_LIMIT;
     is_refusal && text.contains("shutting down")
+}
+
+/// Returns whether a message tells that the connection is closed because it holds most.
+fn is_memory_error(message: &Value) -> bool {
+    let reason = message["error"]["message"].as_str().unwrap_or_default();
+    message["id"].is_null() && reason.contains(SHORT_OF_MEMORY)
 }

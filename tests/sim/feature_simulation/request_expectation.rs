@@ -35,6 +35,16 @@ impl RequestExpectation {
             model.totals.in_flight_limit_errors += u64::from(reason != SHARD_OVERLOADED);
             return Ok(None);
         }
+        if reason.contains(SHORT_OF_MEMORY) && model.may_exhaust_memory {
+            model.totals.memory_limit_errors += 1;
+            // The state was used before the arguments were charged.
+            return match self {
+                Self::Call { state: Some(state), .. } => {
+                    model.state_accepted(&state, span).map(|()| None)
+                }
+                _ => Ok(None),
+            };
+        }
         match self {
             Self::Call { tool, state, texts: words } => {
                 if let Some(state) = &state
@@ -124,6 +134,9 @@ fn check_state(
 
 /// Part of the error of a call that exceeds the limit.
 const IN_FLIGHT_LIMIT: &str = "requests are in flight on this connection";
+
+/// Part of the error of a request that does not fit into the memory limit.
+pub(crate) const SHORT_OF_MEMORY: &str = "the server is short of memory";
 
 /// Error of a request for a task whose shard is slow.
 const SHARD_OVERLOADED: &str = "the shard of the task is overloaded; try again later";

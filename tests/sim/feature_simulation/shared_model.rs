@@ -43,6 +43,8 @@ pub(crate) struct SharedModel {
     pub(crate) catalog_versions: BTreeSet<u64>,
     /// TTL of a `requestState`.
     pub(crate) request_state_ttl: Duration,
+    /// Requests may be refused because the server is short of memory.
+    pub(super) may_exhaust_memory: bool,
     pub(crate) totals: Totals,
 }
 
@@ -85,8 +87,14 @@ impl SharedModel {
             client_request_ids,
             catalog_versions,
             request_state_ttl,
+            may_exhaust_memory: false,
             totals: Totals::default(),
         }
+    }
+
+    /// Sets whether requests may be refused because the server is short of memory.
+    pub(crate) fn with_memory_limit(self, may_exhaust_memory: bool) -> Self {
+        Self { may_exhaust_memory, ..self }
     }
 
     /// Records that a call became a task.

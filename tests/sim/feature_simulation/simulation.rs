@@ -131,6 +131,21 @@ impl FeaturePlan {
     }
 }
 
+impl FeaturePlan {
+    /// Draws the run of this seed, with a memory limit that its clients reach.
+    pub(crate) fn draw_memory_limited(seed: u64) -> Self {
+        let mut plan = Self::draw(seed);
+        let mut random = Random::seeded(seed ^ MEMORY_SALT);
+        plan.options.limits.memory_bytes_max = plan.shards * ((2 << 10) << random.below(5));
+        plan
+    }
+
+    /// Returns whether the memory limit may be reached.
+    const fn may_exhaust_memory(&self) -> bool {
+        self.options.limits.memory_bytes_max < 1 << 20
+    }
+}
+
 /// Short timeouts and large limits.
 pub(crate) fn options() -> Options {
     let mut options = Options::default();
@@ -201,7 +216,8 @@ impl<'a> FeatureSimulation<'a> {
             catalog_updates: CatalogUpdates::new(asked, made),
             arrivals: arrivals.into(),
             clients: Vec::new(),
-            shared_model: SharedModel::new(plan.options.limits.request_state_ttl),
+            shared_model: SharedModel::new(plan.options.limits.request_state_ttl)
+                .with_memory_limit(plan.may_exhaust_memory()),
             last_client_left: None,
             released_at: None,
             drain_began: None,
@@ -276,7 +292,9 @@ impl<'a> FeatureSimulation<'a> {
 
     fn turn_clients(&mut self, now: Instant) -> Result<(), String> {
         let faults = self.plan.faults;
-        let breaks = faults.has(Fault::Reset) || faults.has(Fault::AcceptFailure);
+        let breaks = faults.has(Fault::Reset)
+            || faults.has(Fault::AcceptFailure)
+            || self.plan.may_exhaust_memory();
         let cut =
             self.drain_began.map(|drained| drained.after(self.plan.options.engine.drain_timeout));
         let conditions = Conditions { may_break: breaks, drain_end: cut };
@@ -346,3 +364,6 @@ impl<'a> FeatureSimulation<'a> {
 
 /// Distinguishes the order of shards from other random streams of the same seed.
 const ORDER_SALT: u64 = 0x0047_4154_4845;
+
+/// Distinguishes the random stream of memory limits.
+const MEMORY_SALT: u64 = 0x4D45_4D4F;

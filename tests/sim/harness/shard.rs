@@ -13,6 +13,7 @@ use corelane::engine::ring::{ParkTimeout, Ring};
 use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 use corelane::server::{Shard, ShardBuilder, ShardInput};
 use corelane::telemetry::counters::Counters;
+use corelane::telemetry::held_memory::MemoryReport;
 use corelane::telemetry::label::Transport;
 
 use crate::harness::recording_ring::{RecordingRing, ShardByClient};
@@ -154,10 +155,14 @@ impl SimShard {
     ///
     /// # Errors
     ///
-    /// It ended without releasing something.
+    /// Its memory account is wrong, its memory limit is exceeded, or it ended without releasing
+    /// something.
     pub(crate) fn turn(&mut self, places: &ShardByClient) -> Result<Option<Totals>, String> {
         let Some(shard) = &mut self.shard else { return Ok(None) };
-        if shard.run_turn(ParkTimeout::Infinite) == TurnStatus::Continue {
+        let status = shard.run_turn(ParkTimeout::Infinite);
+        let checked = check_memory(&MemoryReport::from(shard.driver()));
+        checked.map_err(|reason| format!("shard {}: {reason}", self.number))?;
+        if status == TurnStatus::Continue {
             return Ok(None);
         }
         self.shard_messages = shard.driver().counters().shard.messages_received;
@@ -214,10 +219,34 @@ impl SimShard {
             messages: counters.traffic.messages_in,
             inboxes_full: counters.shard.messages_refused,
             shard_messages_skipped: counters.shard.messages_not_sent,
+            memory_charges_refused: counters.requests.refused_memory,
+            largest_holders_closed: counters.input_errors.memory,
             ..Totals::default()
         })
     }
 }
+
+/// Checks that the accounted memory is the sum of what is stored, and that the limit is kept while
+/// an open connection holds anything. What closed ones hold is freed with their last send; until
+/// then as much again may be held.
+fn check_memory(report: &MemoryReport) -> Result<(), String> {
+    let MemoryReport { accounted, stored, closed, bytes_max } = report;
+    // The holders are searched for again after a growth by a 64th of the limit.
+    let held_max = bytes_max + bytes_max / 64 + UNFREED_BYTES_MAX;
+    let is_kept = accounted.total() - closed <= held_max && *closed <= held_max;
+    let what = if accounted != stored {
+        "the account is wrong"
+    } else if !is_kept && accounted.connections > *closed {
+        "the memory limit is exceeded"
+    } else {
+        return Ok(());
+    };
+    Err(format!("{what}: {report:?}"))
+}
+
+/// What a search for the holders does not free at once: the arguments of cancelled handlers, and
+/// the errors of the connections that it closes.
+const UNFREED_BYTES_MAX: usize = 1024;
 
 /// Number of WebSocket connections that have ended.
 const fn closed_websockets(counters: &Counters) -> u64 {

@@ -129,11 +129,24 @@ impl HttpPlan {
         Self { seed, shards, options, faults, clients, drain_at, stall_chance, server_fault: None }
     }
 
+    /// Draws the run of this seed, with a memory limit that its clients reach.
+    pub(crate) fn draw_memory_limited(seed: u64) -> Self {
+        let mut plan = Self::draw(seed);
+        let mut random = Random::seeded(seed ^ MEMORY_SALT);
+        plan.options.limits.memory_bytes_max = plan.shards * ((4 << 10) << random.below(6));
+        plan
+    }
+
+    /// Returns whether the memory limit may be reached.
+    pub(crate) const fn may_exhaust_memory(&self) -> bool {
+        self.options.limits.memory_bytes_max < UNLIMITED_BYTES
+    }
+
     /// Returns whether the server may drop old events before they were received.
     pub(crate) const fn may_drop_events(&self) -> bool {
         let http = &self.options.http;
         let is_small = http.replay_events_max < 100 || http.replay_bytes_max < UNLIMITED_BYTES;
-        is_small || self.has_small_buffers()
+        is_small || self.has_small_buffers() || self.may_exhaust_memory()
     }
 
     /// Returns whether the outgoing buffer of a client is small.
@@ -235,3 +248,6 @@ const fn draw_wait(random: &mut Random, microseconds_max: usize) -> HttpAction {
 
 /// A limit that no run reaches.
 const UNLIMITED_BYTES: usize = 1 << 20;
+
+/// Distinguishes the random stream of memory limits.
+const MEMORY_SALT: u64 = 0x4D45_4D4F;

@@ -59,3 +59,22 @@ pub(crate) fn run_seeds(seeds: Range<u64>) {
         report.map(|it| it.totals).map_err(|reason| format!("{reason}\n{:?}", plan.faults))
     });
 }
+
+/// Runs every seed with small memory limits, or those that the environment names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_memory_limited(seeds: Range<u64>) {
+    let survey = SeedRun {
+        subject: "over HTTP with little memory",
+        test_filter: "http_memory_account",
+        regression_seeds: &[],
+        required_counts: &["memory_charges_refused", "largest_holders_closed", "streams_resumed"],
+    };
+    survey.run(seeds, |seed| {
+        let plan = HttpPlan::draw_memory_limited(seed);
+        let report = simulation::run(&plan);
+        report.map(|it| it.totals).map_err(|reason| format!("{reason}\n{:?}", plan.faults))
+    });
+}

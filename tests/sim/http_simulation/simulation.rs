@@ -21,6 +21,7 @@ use corelane::telemetry::label::Transport;
 use super::catalog;
 use super::plan::HttpPlan;
 use crate::feature_simulation::catalog_versions::CatalogUpdates;
+use crate::feature_simulation::shared_model::SharedModel;
 use crate::harness::commands::{CommandQueue, ServerCommand};
 use crate::harness::recording_ring::ShardByClient;
 use crate::harness::server::{
@@ -111,7 +112,8 @@ impl<'a> HttpSimulation<'a> {
             commands: CommandQueue::new(handle),
             catalog_updates: CatalogUpdates::new(asked, made),
             shared_model: Rc::new(RefCell::new(HttpSharedModel::new(
-                plan.options.limits.request_state_ttl,
+                SharedModel::new(plan.options.limits.request_state_ttl)
+                    .with_memory_limit(plan.may_exhaust_memory()),
             ))),
             proxy: Rc::new(RefCell::new(HttpFaultProxy::new(plan.server_fault))),
             arrivals: arrivals.into(),
@@ -125,12 +127,16 @@ impl<'a> HttpSimulation<'a> {
 
     fn conditions(&self) -> RunConditions {
         let (plan, http) = (self.plan, &self.plan.options.http);
-        let may_break = plan.faults.has(Fault::Reset) || plan.faults.has(Fault::AcceptFailure);
+        let may_exhaust_memory = plan.may_exhaust_memory();
+        let may_break = plan.faults.has(Fault::Reset)
+            || plan.faults.has(Fault::AcceptFailure)
+            || may_exhaust_memory;
         RunConditions {
             session_ttl: Some(http.session_idle_timeout).filter(|_| !plan.may_evict_sessions()),
             has_small_buffers: plan.has_small_buffers(),
             may_drop_events: plan.may_drop_events(),
             may_exceed_in_flight: plan.options.limits.requests_in_flight_max < 10,
+            may_exhaust_memory,
             may_break,
             is_draining: self.is_draining,
             strict_revision: http.strict,

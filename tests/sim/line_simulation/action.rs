@@ -55,15 +55,14 @@ impl LineAction {
 }
 
 impl<'a> ActionGenerator<'a> {
+    fn new(random: &'a mut Random, facts: ServerFacts) -> Self {
+        let generator = MessageGenerator::new(random, facts);
+        Self { generator, actions: Vec::new(), bytes: Vec::new(), expectations: Vec::new() }
+    }
+
     /// Draws all actions of one client.
     pub(crate) fn draw(random: &'a mut Random, facts: ServerFacts) -> Vec<LineAction> {
-        let message_generator = MessageGenerator::new(random, facts);
-        let mut action_generator = Self {
-            generator: message_generator,
-            actions: Vec::new(),
-            bytes: Vec::new(),
-            expectations: Vec::new(),
-        };
+        let mut action_generator = Self::new(random, facts);
         if action_generator.chance(1, 5) {
             action_generator.actions.push(LineAction::Linger);
         }
@@ -73,6 +72,54 @@ impl<'a> ActionGenerator<'a> {
             _ => action_generator.send_rounds(),
         }
         action_generator.actions
+    }
+
+    /// Draws the actions of a client that sends one small message at a time and reads its response.
+    pub(crate) fn draw_small(random: &'a mut Random, facts: ServerFacts) -> Vec<LineAction> {
+        let mut generator = Self::new(random, facts);
+        if !generator.generator.is_modern() {
+            let initialize = generator.generator.initialize();
+            generator.exchange(initialize);
+            let initialized = generator.generator.initialized();
+            generator.exchange(initialized);
+        }
+        for _ in 0..2 + generator.below(12) {
+            let message = generator.generator.small_message();
+            generator.exchange(message);
+            generator.wait(4_000);
+        }
+        generator.actions.push(LineAction::Close);
+        generator.actions
+    }
+
+    /// Draws the actions of a client that does not read large responses.
+    pub(crate) fn draw_large(random: &'a mut Random, facts: ServerFacts) -> Vec<LineAction> {
+        let mut generator = Self::new(random, facts);
+        if !generator.generator.is_modern() {
+            generator.send_handshake();
+        }
+        generator.actions.push(LineAction::StopReading);
+        for _ in 0..4 + generator.below(40) {
+            let bytes_max = generator.generator.facts.message_bytes_max / 4;
+            let message = generator.generator.large_echo(bytes_max);
+            generator.add_message(message);
+            if generator.chance(1, 4) {
+                generator.flush();
+                generator.wait(2_000);
+            }
+        }
+        generator.flush();
+        generator.wait(20_000);
+        generator.actions.push(LineAction::ResumeReading);
+        generator.draw_end();
+        generator.actions
+    }
+
+    /// Sends a message and waits for its response.
+    fn exchange(&mut self, message: GeneratedMessage) {
+        self.add_message(message);
+        self.flush();
+        self.actions.push(LineAction::AwaitResponses);
     }
 
     /// Sends the beginning of a message only: the first-message timeout or the end of the pipe

@@ -21,8 +21,6 @@ pub(crate) struct CloseConditions {
     pub(crate) may_reset: bool,
     /// The one client writes to one pipe and reads from another.
     pub(crate) is_piped: bool,
-    /// The memory limit may be reached.
-    pub(crate) may_exhaust_memory: bool,
     pub(crate) first_message_timeout: Duration,
     pub(crate) idle_timeout: Duration,
     /// When the drain began, and its timeout.
@@ -43,7 +41,7 @@ pub(crate) struct ClientTraits {
     pub(crate) calls_in_flight_max: usize,
     /// There may be more clients than the connection limit, or more of its address than its share.
     pub(crate) may_be_refused: bool,
-    /// The memory limit may be reached.
+    /// The memory limit may be reached, and it may hold more than its share.
     pub(crate) may_exhaust_memory: bool,
     /// What the server does with its calls when it ends its input; `None` over pipes.
     pub(crate) half_close: Option<HalfCloseRule>,
@@ -116,6 +114,11 @@ impl LineClient {
         self.ended_at.is_some()
     }
 
+    /// Returns whether the server may refuse it for what it holds.
+    pub(crate) const fn may_exhaust_memory(&self) -> bool {
+        self.traits.may_exhaust_memory
+    }
+
     pub(crate) const fn ended_at(&self) -> Option<Instant> {
         self.ended_at
     }
@@ -180,8 +183,8 @@ impl LineClient {
             let is_explained = conditions.may_reset
                 || standing != ConnectionStatus::Open
                 || conditions.drain.is_some()
-                || conditions.may_exhaust_memory
-                || self.may_miss_final_error(conditions)
+                || self.traits.may_exhaust_memory
+                || self.may_miss_final_error()
                 || self.may_have_timed_out(conditions);
             self.close(now);
             return if is_explained { Ok(()) } else { Err(self.describe_failure("was reset")) };
@@ -197,7 +200,7 @@ impl LineClient {
             ConnectionStatus::RefusedDraining if conditions.drain.is_none() => {
                 Err(self.describe_failure("was refused before the drain"))
             }
-            ConnectionStatus::Closing if !self.may_be_out_of_memory(conditions) => {
+            ConnectionStatus::Closing if !self.may_be_out_of_memory() => {
                 Err(self.describe_failure("was closed below the memory limit"))
             }
             ConnectionStatus::Refused
@@ -247,7 +250,7 @@ impl LineClient {
                 Err(self.describe_failure("was drained early"))
             };
         }
-        if conditions.may_exhaust_memory {
+        if self.traits.may_exhaust_memory {
             // It held most, or the server did not know yet that its output had arrived.
             self.checker.totals.memory_limit_closes += 1;
             return Ok(());
@@ -264,13 +267,13 @@ impl LineClient {
     }
 
     /// Returns whether the server may have sent a final error that was not read in time.
-    fn may_miss_final_error(&self, conditions: &CloseConditions) -> bool {
-        let may_be_notified = conditions.may_exhaust_memory || self.traits.may_be_refused;
+    fn may_miss_final_error(&self) -> bool {
+        let may_be_notified = self.traits.may_exhaust_memory || self.traits.may_be_refused;
         self.traits.is_slow && (may_be_notified || self.checker.expects_close())
     }
 
-    fn may_be_out_of_memory(&self, conditions: &CloseConditions) -> bool {
-        conditions.may_exhaust_memory || self.checker.totals.memory_limit_closes == 0
+    const fn may_be_out_of_memory(&self) -> bool {
+        self.traits.may_exhaust_memory || self.checker.totals.memory_limit_closes == 0
     }
 
     /// Returns whether it may have timed out: no first message in time, or none within the idle

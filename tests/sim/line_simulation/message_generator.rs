@@ -95,7 +95,9 @@ impl<'a> MessageGenerator<'a> {
             12 => self.invalid_message(),
             13 if self.is_initialized() => self.batch_message(),
             14 => self.unanswered_message(),
-            15 if self.is_initialized() => self.large_echo(),
+            15 if self.is_initialized() => {
+                self.large_echo(self.facts.message_bytes_max.min(4096) / 4)
+            }
             // Most often: what most clients do most of the time.
             _ => self.request(),
         };
@@ -106,6 +108,17 @@ impl<'a> MessageGenerator<'a> {
     pub(crate) fn request(&mut self) -> GeneratedMessage {
         let (text, answer) = self.request_with_response();
         expecting(text, answer)
+    }
+
+    /// A request of which little is held: request, arguments and response.
+    pub(crate) fn small_message(&mut self) -> GeneratedMessage {
+        let kind = self.random.below(3);
+        if kind == 0 {
+            return self.slow_request();
+        }
+        let id = self.new_id();
+        let (text, answer) = if kind == 1 { self.echo(&id, 40) } else { self.add(&id) };
+        expecting(text, ImmediateResponse::new(id, answer))
     }
 
     /// A message that exceeds the size limit.
@@ -195,10 +208,10 @@ impl<'a> MessageGenerator<'a> {
         (message::request(id, method, json!({}), self.revision), answer)
     }
 
-    /// A request with a large response.
-    fn large_echo(&mut self) -> GeneratedMessage {
+    /// A request with a response of about `bytes_max` at most.
+    pub(crate) fn large_echo(&mut self, bytes_max: usize) -> GeneratedMessage {
         let id = self.new_id();
-        let (text, answer) = self.echo(&id, self.facts.message_bytes_max.min(4096) / 4);
+        let (text, answer) = self.echo(&id, bytes_max);
         expecting(text, ImmediateResponse::new(id, answer))
     }
 

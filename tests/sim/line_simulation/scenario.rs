@@ -27,11 +27,13 @@ pub(crate) enum ScenarioKind {
     Piped,
     /// Every limit is small: too many clients, short timeouts, full tables.
     Tight,
+    /// Clients that do not read reach the memory limit, beside some that hold little.
+    MemoryLimited,
 }
 
 impl ScenarioKind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Calm, Self::Drained, Self::Piped, Self::Tight, Self::Jumped];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Calm, Self::Drained, Self::Piped, Self::Tight, Self::Jumped, Self::MemoryLimited];
 
     /// Counts that its runs must reach, besides [`ALWAYS_REQUIRED`].
     pub(crate) const fn required_counts(self) -> &'static [&'static str] {
@@ -70,6 +72,7 @@ impl ScenarioKind {
                 "half_close_cancellations",
                 "half_close_errors",
             ],
+            Self::MemoryLimited => &["memory_limit_closes", "small_client_responses"],
         }
     }
 
@@ -81,6 +84,7 @@ impl ScenarioKind {
             Self::Piped => 3,
             Self::Tight => 4,
             Self::Jumped => 5,
+            Self::MemoryLimited => 6,
         }
     }
 
@@ -92,6 +96,7 @@ impl ScenarioKind {
             Self::Jumped => "clock_jumps",
             Self::Piped => "piped_server",
             Self::Tight => "tight_limits",
+            Self::MemoryLimited => "memory_limit",
         }
     }
 }
@@ -139,6 +144,18 @@ pub(crate) struct ScenarioClient {
     /// Where it connects from.
     pub(crate) address: IpAddr,
     pub(crate) actions: Vec<LineAction>,
+    /// It never holds more than its share of the memory limit.
+    pub(crate) is_small: bool,
+}
+
+impl ScenarioClient {
+    pub(crate) const fn new(
+        connects_at: Duration,
+        address: IpAddr,
+        actions: Vec<LineAction>,
+    ) -> Self {
+        Self { connects_at, address, actions, is_small: false }
+    }
 }
 
 impl Scenario {
@@ -151,6 +168,7 @@ impl Scenario {
             | ScenarioKind::Jumped
             | ScenarioKind::Piped => large_limits(random),
             ScenarioKind::Tight => small_limits(random),
+            ScenarioKind::MemoryLimited => small_memory(random),
         };
         let mut faults = Faults::random(random);
         if random.chance(1, 3) {
@@ -171,7 +189,10 @@ impl Scenario {
             options.engine.drain_timeout = 2 * options.limits.request_timeout;
         }
         let facts = ServerFacts { is_piped, ..server_facts(&options, stall_chance.is_some()) };
-        let clients = draw_clients(random, seed, facts);
+        let mut clients = draw_clients(random, seed, facts);
+        if chapter == ScenarioKind::MemoryLimited {
+            replace_clients(seed, &mut clients, facts);
+        }
         let commands = (0..random.below(4)).map(|_| {
             let left = Duration::from_micros(random.below(30_000) as u64);
             // One, or more than a shard takes in one turn.
@@ -179,7 +200,7 @@ impl Scenario {
         });
         let commands = commands.collect();
         let drain_at = match chapter {
-            ScenarioKind::Calm => None,
+            ScenarioKind::Calm | ScenarioKind::MemoryLimited => None,
             ScenarioKind::Drained => Some(Duration::from_micros(random.below(20_000) as u64)),
             ScenarioKind::Jumped => {
                 random.chance(1, 3).then(|| Duration::from_micros(random.below(60_000) as u64))
@@ -257,6 +278,26 @@ fn draw_half_close_timeout(seed: u64) -> Duration {
     if random.chance(1, 2) { timeout } else { Duration::ZERO }
 }
 
+/// Replaces some clients by ones that hold much, and some by ones that never hold more than their
+/// share. From a random stream of its own.
+fn replace_clients(seed: u64, clients: &mut [ScenarioClient], facts: ServerFacts) {
+    let mut random = Random::seeded(seed ^ REPLACED_CLIENT_SALT);
+    for (number, client) in (0_u8..).zip(clients) {
+        let facts = ServerFacts { client: usize::from(number), ..facts };
+        match random.below(5) {
+            0 => {}
+            1 | 2 => {
+                client.is_small = true;
+                client.actions = ActionGenerator::draw_small(&mut random, facts);
+                // The share is that of an address, or of one client of an exempt address.
+                let own_address = Ipv4Addr::new(198, 51, 100, number).into();
+                client.address = if random.chance(1, 2) { own_address } else { EXEMPT_ADDRESS };
+            }
+            _ => client.actions = ActionGenerator::draw_large(&mut random, facts),
+        }
+    }
+}
+
 /// Up to four jumps: within the request timeout, past it, past the idle timeout, past everything.
 fn draw_clock_jumps(random: &mut Random, options: &Options) -> Vec<(Duration, Duration)> {
     let (request_max, idle_max) = (options.limits.request_timeout, options.tcp.idle_timeout);
@@ -273,10 +314,11 @@ fn draw_clients(random: &mut Random, seed: u64, facts: ServerFacts) -> Vec<Scena
     // A stream of its own, so that the other draws of a seed do not depend on it.
     let mut addresses = Random::seeded(seed ^ ADDRESS_SALT);
     let clients = if facts.is_piped { 1 } else { 2 + random.below(8) };
-    let clients = (0..clients).map(|client| ScenarioClient {
-        connects_at: Duration::from_micros(random.below(8_000) as u64),
-        address: CLIENT_ADDRESSES[addresses.below(CLIENT_ADDRESSES.len())],
-        actions: ActionGenerator::draw(random, ServerFacts { client, ..facts }),
+    let clients = (0..clients).map(|client| {
+        let connects_at = Duration::from_micros(random.below(8_000) as u64);
+        let address = CLIENT_ADDRESSES[addresses.below(CLIENT_ADDRESSES.len())];
+        let actions = ActionGenerator::draw(random, ServerFacts { client, ..facts });
+        ScenarioClient::new(connects_at, address, actions)
     });
     clients.collect()
 }
@@ -318,6 +360,16 @@ fn large_limits(random: &mut Random) -> Options {
     options
 }
 
+/// [`large_limits`] with a memory limit that two clients reach, of which each has a share of 1 KiB
+/// at least.
+fn small_memory(random: &mut Random) -> Options {
+    let mut options = large_limits(random);
+    options.limits.outgoing_bytes_max = 256 << 10;
+    options.limits.memory_bytes_max = (48 << 10) << random.below(3);
+    options.engine.ring_sizes.sockets_max = 64;
+    options
+}
+
 /// [`Options::tiny`] with small variations.
 fn small_limits(random: &mut Random) -> Options {
     let mut options = Options::tiny();
@@ -338,6 +390,8 @@ fn from_one_to(random: &mut Random, most: usize) -> u32 {
 
 /// Distinguishes the timeout after the end of the input from other draws of the same seed.
 const HALF_CLOSE_SALT: u64 = 0x4841_4C46;
+/// Distinguishes the random streams of replaced clients.
+const REPLACED_CLIENT_SALT: u64 = 0x0053_4D41_4C4C;
 
 /// A limit that no scenario reaches.
 const UNLIMITED_MEMORY_BYTES: usize = 1 << 20;

@@ -41,7 +41,7 @@ fn scenario(options: Options, clients: Vec<Vec<LineAction>>) -> Scenario {
 }
 
 fn client(actions: Vec<LineAction>) -> ScenarioClient {
-    ScenarioClient { connects_at: Duration::ZERO, address: EXEMPT_ADDRESS, actions }
+    ScenarioClient::new(Duration::ZERO, EXEMPT_ADDRESS, actions)
 }
 
 /// Every limit small, but for the number of connections.

@@ -123,7 +123,6 @@ impl<'a> LineSimulation<'a> {
         let climate = CloseConditions {
             may_reset: has_resets,
             is_piped: scenario.is_piped,
-            may_exhaust_memory: scenario.may_exhaust_memory(),
             first_message_timeout: tcp.first_message_timeout,
             idle_timeout: tcp.idle_timeout,
             drain: None,
@@ -167,7 +166,7 @@ impl<'a> LineSimulation<'a> {
                 may_miss_progress: self.scenario.may_skip_progress(),
                 calls_in_flight_max: self.scenario.options.limits.requests_in_flight_max as usize,
                 may_be_refused: self.scenario.may_refuse(client),
-                may_exhaust_memory: self.scenario.may_exhaust_memory(),
+                may_exhaust_memory: self.scenario.may_exhaust_memory() && !client.is_small,
                 half_close: self.scenario.half_close_rule(),
             };
             let world = &self.server.world;
@@ -285,6 +284,9 @@ impl<'a> LineSimulation<'a> {
         let mut digest = 0_u64;
         for client in &self.clients {
             self.totals = self.totals.plus(client.totals());
+            if self.scenario.may_exhaust_memory() && !client.may_exhaust_memory() {
+                self.totals.small_client_responses += client.totals().responses;
+            }
             digest = digest.rotate_left(7) ^ client.digest();
         }
         let ends = self.clients.iter().filter_map(LineClient::ended_at).collect();

@@ -89,6 +89,12 @@ impl EventLog {
         self.bytes
     }
 
+    /// Like [`EventLog::bytes`], from the stored events.
+    #[cfg(feature = "internals")]
+    pub(in crate::server::http) fn recount_bytes(&self) -> usize {
+        self.events.iter().map(stored_bytes).sum()
+    }
+
     /// Returns the number of the oldest stored event, or else of the next one; at least 1.
     fn first_number(&self) -> u32 {
         let kept = u32::try_from(self.events.len()).unwrap_or(u32::MAX);

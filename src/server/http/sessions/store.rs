@@ -256,6 +256,14 @@ impl<S> SessionStore<S> {
         sessions + self.idle.held_bytes() + self.totals.held_bytes()
     }
 
+    /// Like [`SessionStore::held_bytes`], from the sessions and their stored events.
+    #[cfg(feature = "internals")]
+    pub(in crate::server) fn recount_bytes(&self) -> usize {
+        let streams = self.sessions.iter().map(|(_, held)| held.streams.recount_bytes());
+        let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
+        sessions + IdleSessions::recount_bytes(&self.sessions) + streams.sum::<usize>()
+    }
+
     /// Asserts the invariants.
     #[cfg(test)]
     pub(in crate::server::http) fn check_invariants(&mut self) {

@@ -304,6 +304,13 @@ impl SessionStreams {
         self.bytes
     }
 
+    /// Returns the bytes of all streams with their stored events, from the events.
+    #[cfg(feature = "internals")]
+    pub(in crate::server::http) fn recount_bytes(&self) -> usize {
+        let events = self.streams.iter().map(|stream| stream.log.recount_bytes());
+        self.streams.len() * STREAM_BYTES + events.sum::<usize>()
+    }
+
     /// Retains a finished, detached stream; removes it if it has nothing to replay. Beyond
     /// `kept_max` streams, lingering ones are removed first, then the oldest.
     fn retain_finished(&mut self, number: u32, kept_max: usize, now: Instant) {

@@ -24,9 +24,9 @@ pub(crate) struct HttpSharedModel {
 }
 
 impl HttpSharedModel {
-    pub(crate) fn new(round_max: Duration) -> Self {
+    pub(crate) fn new(shared: SharedModel) -> Self {
         let (updates, sessions) = (BTreeMap::new(), BTreeSet::new());
-        Self { shared: SharedModel::new(round_max), updates, versions_made: 0, sessions }
+        Self { shared, updates, versions_made: 0, sessions }
     }
 
     /// Records a new session.

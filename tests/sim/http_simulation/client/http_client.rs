@@ -37,6 +37,8 @@ pub(crate) struct RunConditions {
     pub(crate) may_drop_events: bool,
     /// A call may exceed the limit of requests in flight.
     pub(crate) may_exceed_in_flight: bool,
+    /// The memory limit may be reached.
+    pub(crate) may_exhaust_memory: bool,
     /// Connections may break without cause.
     pub(crate) may_break: bool,
     pub(crate) is_draining: bool,

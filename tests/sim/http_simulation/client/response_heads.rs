@@ -63,6 +63,7 @@ impl HttpClient {
         facts: RunConditions,
     ) -> bool {
         match (asked.kind, status) {
+            (_, 503) if facts.may_exhaust_memory => true,
             (RequestKind::Status(expected) | RequestKind::Bodiless(expected), _) => {
                 status == expected
             }

@@ -31,6 +31,10 @@ pub(super) struct AddressTable {
 }
 
 impl AddressTable {
+    /// Upper estimate of the bytes of one address: slab and index may have just doubled.
+    pub(super) const ENTRY_BYTES: usize =
+        2 * (size_of::<AddressEntry>() + 8 + (size_of::<(ClientAddress, Key)>() + 1) * 8 / 7);
+
     pub(super) fn new() -> Self {
         let (entries, keys) = (Slab::new(usize::MAX), HashMap::new());
         Self { entries, keys, share: 1, beyond_share: Vec::new() }
@@ -95,7 +99,7 @@ impl AddressTable {
 
     /// Returns an upper estimate of the bytes of all entries.
     pub(super) const fn held_bytes(&self) -> usize {
-        self.entries.len() * ENTRY_BYTES
+        self.entries.len() * Self::ENTRY_BYTES
     }
 
     /// Returns all addresses with the number of their sessions and the idle ones.
@@ -113,7 +117,3 @@ impl AddressTable {
         })
     }
 }
-
-/// Upper estimate of the bytes of one address: slab and index may have just doubled.
-const ENTRY_BYTES: usize =
-    2 * (size_of::<AddressEntry>() + 8 + (size_of::<(ClientAddress, Key)>() + 1) * 8 / 7);

@@ -4,6 +4,8 @@
 //! their address. All sessions have the same idle timeout, so the first of a list is the next of it
 //! to expire.
 
+#[cfg(feature = "internals")]
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::address_table::AddressTable;
@@ -119,6 +121,14 @@ impl IdleSessions {
     /// Returns an upper estimate of the bytes of all addresses.
     pub(super) const fn held_bytes(&self) -> usize {
         self.addresses.held_bytes()
+    }
+
+    /// Like [`IdleSessions::held_bytes`], from the addresses of the sessions.
+    #[cfg(feature = "internals")]
+    pub(super) fn recount_bytes<S>(sessions: &Slab<StoredSession<S>>) -> usize {
+        let addresses: BTreeSet<Key> =
+            sessions.iter().filter_map(|(_, held)| held.address).collect();
+        addresses.len() * AddressTable::ENTRY_BYTES
     }
 
     /// Asserts that the lists contain exactly the idle sessions, the longest idle first.

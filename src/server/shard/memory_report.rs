@@ -1,0 +1,27 @@
+//! The memory account of a shard beside what it stores, for tests.
+
+use super::Shard;
+use crate::connection::Connection;
+use crate::server::connections::held_memory;
+use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
+
+impl From<&Shard> for MemoryReport {
+    /// Cost: one pass over everything that is stored.
+    fn from(shard: &Shard) -> Self {
+        let Shard { transports, dispatcher, .. } = shard;
+        let connections = || transports.connections.table.iter().map(|(_, it)| it);
+        let closed = connections().filter(|it| it.is_closed()).map(Connection::held_bytes).sum();
+        let (handlers, task_results) = dispatcher.deferred.recount_bytes();
+        let stored = HeldMemory {
+            connections: connections().map(Connection::held_bytes).sum(),
+            sessions: transports.http.sessions.recount_bytes(),
+            handlers,
+            // No blocking handlers run in the simulator.
+            blocking_results: 0,
+            task_results,
+            subscriptions: dispatcher.subscriptions.recount_bytes(),
+        };
+        let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
+        Self { accounted: held_memory(transports, dispatcher), stored, closed, bytes_max }
+    }
+}

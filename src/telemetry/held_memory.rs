@@ -1,0 +1,42 @@
+//! The memory that a shard holds on behalf of clients, by holder, and its report to tests.
+
+/// Bytes that a shard holds on behalf of clients; all zero at rest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HeldMemory {
+    /// Incomplete messages, unread input and unsent output of connections.
+    pub connections: usize,
+    /// Legacy HTTP sessions with their stored events.
+    pub sessions: usize,
+    /// Arguments of calls and tasks, open requests to clients, and stored responses to them.
+    pub handlers: usize,
+    /// Results of blocking handlers before they are output.
+    pub blocking_results: usize,
+    /// Results of tasks.
+    pub task_results: usize,
+    /// Subscription streams with their names.
+    pub subscriptions: usize,
+}
+
+impl HeldMemory {
+    /// Returns the sum of all bytes.
+    #[inline]
+    pub const fn total(&self) -> usize {
+        let Self { connections, sessions, handlers, .. } = *self;
+        let Self { blocking_results, task_results, subscriptions, .. } = *self;
+        connections + sessions + handlers + blocking_results + task_results + subscriptions
+    }
+}
+
+/// The memory account of a shard, for tests.
+#[cfg(feature = "internals")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MemoryReport {
+    /// As accounted.
+    pub accounted: HeldMemory,
+    /// As recounted from what is stored.
+    pub stored: HeldMemory,
+    /// Bytes of closed connections, of the stored ones: the ring still owns their sends.
+    pub closed: usize,
+    /// The memory limit.
+    pub bytes_max: usize,
+}
