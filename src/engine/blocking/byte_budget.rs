@@ -3,7 +3,7 @@
 //! Invariant: an owner whose bytes exceed its share while those of all exceed the budget is
 //! suspended, so that only its running jobs add more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -37,13 +37,14 @@ struct BudgetState<K> {
     limits: BudgetLimits,
     /// What each owner has reserved; not zero.
     owners: HashMap<K, usize>,
-    suspended: HashSet<K>,
+    /// In the order in which they were suspended.
+    suspended: Vec<K>,
 }
 
 impl<K: Copy + Eq + Hash> ByteBudget<K> {
     /// Returns a budget of which nothing is reserved.
     pub fn new(limits: BudgetLimits, gate: Arc<dyn OwnerGate<K>>) -> Self {
-        let (owners, suspended) = (HashMap::new(), HashSet::new());
+        let (owners, suspended) = (HashMap::new(), Vec::new());
         let state = Mutex::new(BudgetState { limits, owners, suspended });
         Self { state, gate, reserved: SharedCounter::default() }
     }
@@ -68,7 +69,8 @@ impl<K: Copy + Eq + Hash> ByteBudget<K> {
         *owned += bytes;
         let exceeds_share = *owned > state.limits.share;
         let is_over = exceeds_share && self.reserved() > state.limits.bytes_max;
-        if is_over && state.suspended.insert(owner) {
+        if is_over && !state.suspended.contains(&owner) {
+            state.suspended.push(owner);
             self.gate.suspend(owner);
         }
         drop(state);
@@ -86,14 +88,14 @@ impl<K: Copy + Eq + Hash> ByteBudget<K> {
         } else {
             owners.insert(owner, owned);
         }
-        if owned <= limits.share && suspended.remove(&owner) {
-            self.gate.resume(&owner);
-        }
-        if self.reserved() <= limits.bytes_max {
-            for owner in suspended.drain() {
-                self.gate.resume(&owner);
+        let has_room = self.reserved() <= limits.bytes_max;
+        suspended.retain(|other| {
+            let is_resumed = has_room || *other == owner && owned <= limits.share;
+            if is_resumed {
+                self.gate.resume(other);
             }
-        }
+            !is_resumed
+        });
     }
 
     /// No code panics with the lock held.
@@ -114,6 +116,13 @@ pub struct Reservation<K: Copy + Eq + Hash> {
     budget: Arc<ByteBudget<K>>,
     owner: K,
     bytes: usize,
+}
+
+impl<K: Copy + Eq + Hash> Reservation<K> {
+    /// Returns the reserved bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl<K: Copy + Eq + Hash> Drop for Reservation<K> {

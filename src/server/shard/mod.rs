@@ -45,8 +45,9 @@ pub struct Shard {
     pub(super) lifecycle: Lifecycle,
     pub(super) inbox: Inbox<ShardMessage>,
     pub(super) outbox: Outbox,
-    /// Buffers for reuse.
+    /// Received messages, mostly none: those behind a large result wait for the next turn.
     pub(super) messages: Vec<ShardMessage>,
+    /// A buffer for reuse.
     pub(super) events: Vec<HandlerEvent>,
 }
 
@@ -238,14 +239,20 @@ impl<R: Ring> Driver<R> for Shard {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut messages = std::mem::take(&mut self.messages);
-        self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
-        let is_full = messages.len() >= MESSAGES_PER_TURN_MAX;
-        for message in messages.drain(..) {
+        let mut is_full = false;
+        if messages.is_empty() {
+            self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
+            is_full = messages.len() >= MESSAGES_PER_TURN_MAX;
+        }
+        // One large result a turn: other clients do not wait for several of them.
+        let large = messages.iter().position(ShardMessage::has_large_result);
+        let count = large.map_or(messages.len(), |position| position + 1);
+        for message in messages.drain(..count) {
             self.handle_message(ring, message, now);
         }
         self.messages = messages;
         self.apply_outbox(ring, now);
-        is_full
+        is_full || !self.messages.is_empty()
     }
 
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {

@@ -49,6 +49,17 @@ pub(super) enum ShardMessage {
     },
 }
 
+/// A result of this size takes about as long as a turn of many small messages.
+const LARGE_RESULT_BYTES: usize = 256 << 10;
+
+impl ShardMessage {
+    /// Returns whether it takes long to handle.
+    pub(super) fn has_large_result(&self) -> bool {
+        let Self::Finished { charge: Some(charge), .. } = self else { return false };
+        charge.bytes() >= LARGE_RESULT_BYTES
+    }
+}
+
 /// A message to every shard; each receives a copy.
 #[derive(Clone, Debug)]
 pub(super) enum BroadcastMessage {
