@@ -1,8 +1,8 @@
 //! What the results of blocking handlers take from the end of the handler until the shard has
 //! written them to the output of their peers.
 //!
-//! Invariant: once they take an eighth of the memory limit, no job starts for an owner whose results
-//! take more than its share; those that run, one for each thread of the pool, add theirs.
+//! Invariant: once they take an eighth of the memory limit, no job starts for an owner whose
+//! results take more than its share; those that run, one for each thread of the pool, add theirs.
 
 use std::sync::Arc;
 

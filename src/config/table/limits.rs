@@ -81,9 +81,9 @@ pub(super) static LIMITS: Section = Section {
             description: "Memory that clients may make the server hold: incomplete incoming and \
                     unsent outgoing messages, arguments of running calls and open requests to \
                     clients (a quarter at most), results of blocking handlers before they are \
-                    outgoing messages, stored events, task results, subscriptions. At the limit connections of the client address that holds most \
-                    are closed, the largest first, and calls with large arguments get error \
-                    -32603.",
+                    outgoing messages, stored events, task results, subscriptions. At the limit \
+                    connections of the client address that holds most are closed, the largest \
+                    first, and calls with large arguments get error -32603.",
             cost: "that many bytes, if every peer is slow",
             source: "Corelane",
             field: |options| &mut options.limits.memory_bytes_max,
