@@ -153,6 +153,14 @@ impl<S> ConnectionTable<S> {
         self.get(key).is_some_and(Connection::waits_to_be_read)
     }
 
+    /// Has the input of a connection wait as if its output exceeded the limit, until
+    /// [`super::Connections::try_resume`]. [`ConnectionTable::pause`] submits the stop to the ring.
+    pub fn hold_input(&mut self, key: Key) {
+        if let Some(connection) = self.get_mut(key) {
+            connection.reading.set_paused(true);
+        }
+    }
+
     /// Submits a stop of the multishot receive for a paused connection.
     pub fn pause<R: Ring>(&self, ring: &mut R, key: Key) {
         if let Some(connection) = self.get(key) {

@@ -154,6 +154,11 @@ impl<S> Connection<S> {
         self.input.held_bytes() + self.queued_bytes()
     }
 
+    /// Returns the bytes of the incomplete message and of pending input.
+    pub const fn input_bytes(&self) -> usize {
+        self.input.held_bytes()
+    }
+
     /// Returns the bytes submitted to the ring and not yet sent.
     pub const fn sending_bytes(&self) -> usize {
         self.sending_bytes

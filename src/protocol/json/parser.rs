@@ -30,6 +30,8 @@ pub struct Parser {
     buffers: Buffers,
     nodes: Vec<Node<'static>>,
     limits: ParseLimits,
+    /// A large text was parsed.
+    is_large: bool,
 }
 
 impl Parser {
@@ -37,7 +39,12 @@ impl Parser {
     pub fn new(limits: ParseLimits) -> Self {
         let nesting_max = limits.nesting_max.min(NESTING_LIMIT_MAX);
         let limits = ParseLimits { nesting_max, ..limits };
-        Self { buffers: Buffers::with_max_depth(0, nesting_max), nodes: Vec::new(), limits }
+        Self {
+            buffers: Buffers::with_max_depth(0, nesting_max),
+            nodes: Vec::new(),
+            limits,
+            is_large: false,
+        }
     }
 
     /// Returns the bytes of memory retained for the nodes of the next text.
@@ -75,10 +82,18 @@ impl Parser {
         }
     }
 
+    /// Returns whether a text longer than [`ParseLimits::retained_text_bytes_max`] was parsed since
+    /// the last call.
+    #[inline]
+    pub const fn take_is_large(&mut self) -> bool {
+        std::mem::replace(&mut self.is_large, false)
+    }
+
     /// Takes back the node storage, or frees all memory after a large text.
     fn reclaim_nodes(&mut self, nodes: Vec<Node<'_>>, length: usize) {
         if length > self.limits.retained_text_bytes_max {
             self.buffers = Buffers::with_max_depth(0, self.limits.nesting_max);
+            self.is_large = true;
         } else {
             self.nodes = Tape(nodes).reset().0;
         }

@@ -113,19 +113,21 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let length = buffer.len as usize;
         connections.statistics.bytes_in += length as u64;
         if let Some(key) = connections.table.key_of(socket) {
-            let has_pending_input = connections.table.has_pending_input(key);
+            // Pending input comes first.
+            let is_held = connections.table.has_pending_input(key)
+                || self.transports.defers_input(key, self.now);
             let Self { ring, transports, parser, dispatcher, outbox, now } = self;
             let bytes = ring.bytes(&buffer);
             let mut requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
-            // Pending input comes first.
             let input = PaddedText::new(bytes, length);
-            let read = if has_pending_input { 0 } else { requests.read(key, input) };
+            let read = if is_held { 0 } else { requests.read(key, input) };
             let connections = &mut transports.connections;
             connections.append_pending_input(key, &bytes[read..length]);
             if connections.table.has_pending_input(key) {
                 connections.table.pause(*ring, key);
                 connections.limit_pending_input(*ring, key);
             }
+            transports.record_read(key, parser, *now);
             self.check_memory(key);
         }
         self.ring.release(buffer);
@@ -197,6 +199,9 @@ impl<R: Ring> ConnectionPath<'_, R> {
     pub(in crate::server) fn handle_event(&mut self, event: ConnectionEvent) {
         match event {
             ConnectionEvent::None => {}
+            ConnectionEvent::Resume(key) if self.transports.large_work.defers(key) => {
+                self.transports.connections.table.hold_input(key);
+            }
             ConnectionEvent::Resume(key) => self.resume_reading(key),
             ConnectionEvent::EndOfStream(key) => self.finish_input(key),
             ConnectionEvent::Failed(key) => self.peers().cancel_calls(key),
@@ -226,6 +231,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let read = self.requests().read(key, input);
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
+        self.transports.record_read(key, self.parser, self.now);
         self.check_memory(key);
         self.transports.connections.table.resume_receive(self.ring, key);
         self.finish_input(key);

@@ -2,6 +2,7 @@
 
 mod acceptor;
 mod half_closed;
+mod large_work;
 
 mod transports;
 
@@ -23,4 +24,5 @@ pub(super) use self::connection_path::ConnectionPath;
 pub(super) use self::half_closed::HalfClosed;
 #[cfg(feature = "internals")]
 pub(super) use self::held_memory::held_memory;
+pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::transports::Transports;

@@ -2,8 +2,11 @@
 
 use super::acceptor::Acceptor;
 use super::half_closed::HalfClosed;
+use super::large_work::LargeWork;
+use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{ConnectionStatistics, Connections};
+use crate::protocol::json::Parser;
 use crate::server::connection_state::ConnectionState;
 use crate::server::http::HttpFrontend;
 use crate::server::memory::HolderSearch;
@@ -11,6 +14,9 @@ use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::open_work::OpenWork;
+
+/// A message is large if this much of it has been received.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// Connections, listeners, HTTP and WebSocket state of one shard.
 pub(in crate::server) struct Transports {
@@ -20,6 +26,7 @@ pub(in crate::server) struct Transports {
     pub(in crate::server) http: HttpFrontend,
     pub(in crate::server) websockets: WebSocketFrontend,
     pub(in crate::server) holder_search: HolderSearch,
+    pub(in crate::server) large_work: LargeWork,
 }
 
 impl Transports {
@@ -35,10 +42,39 @@ impl Transports {
     /// Returns the next deadline of connections, their calls, exchanges and sessions.
     pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         let http = self.http.is_active().then(|| self.http.next_deadline()).flatten();
-        [self.connections.deadline(), self.half_closed.next_deadline(), http]
+        let large_work = self.large_work.next_deadline();
+        [self.connections.deadline(), self.half_closed.next_deadline(), http, large_work]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Has the input of a connection in the middle of a large message wait, if other large work
+    /// was done lately and other clients send small messages. Returns whether it waits.
+    #[inline]
+    pub(in crate::server) fn defers_input(&mut self, key: Key, now: Instant) -> bool {
+        let Self { connections, large_work, .. } = self;
+        let defers = large_work.is_active(now)
+            && connections.table.get(key).is_some_and(|it| it.input_bytes() >= LARGE_BYTES)
+            && large_work.defer_input(key, now);
+        if defers {
+            connections.table.hold_input(key);
+            connections.statistics.read_pauses += 1;
+        }
+        defers
+    }
+
+    /// Records what `parser` has read from a connection.
+    #[inline]
+    pub(in crate::server) fn record_read(&mut self, key: Key, parser: &mut Parser, now: Instant) {
+        let Self { connections, large_work, .. } = self;
+        if parser.take_is_large() {
+            large_work.record(now);
+        } else if large_work.is_active(now)
+            && connections.table.get(key).is_some_and(|it| it.input_bytes() == 0)
+        {
+            large_work.record_other(now);
+        }
     }
 
     /// Counts connections, exchanges and sessions.

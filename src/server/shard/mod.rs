@@ -13,7 +13,7 @@ mod memory_report;
 use std::fmt;
 
 pub(super) use self::lifecycle::Lifecycle;
-use super::connections::{Broadcaster, ConnectionPath, Transports};
+use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports};
 use super::deferred::DeferredWork;
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
@@ -45,9 +45,8 @@ pub struct Shard {
     pub(super) lifecycle: Lifecycle,
     pub(super) inbox: Inbox<ShardMessage>,
     pub(super) outbox: Outbox,
-    /// Received messages, mostly none: those behind a large result wait for the next turn.
+    /// Buffers for reuse.
     pub(super) messages: Vec<ShardMessage>,
-    /// A buffer for reuse.
     pub(super) events: Vec<HandlerEvent>,
 }
 
@@ -146,6 +145,24 @@ impl Shard {
             ends && self.path(ring, now).requests().http().sessions().end_all();
     }
 
+    /// Does large work that waits, some in each turn.
+    #[inline]
+    fn continue_large_work<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        if self.transports.large_work.next_deadline().is_none() {
+            return;
+        }
+        while let Some(work) = self.transports.large_work.next(now) {
+            match work {
+                NextWork::Input(key) => self.path(ring, now).try_resume(key),
+                NextWork::Result(message) => {
+                    self.transports.large_work.record(now);
+                    self.handle_message(ring, message, now);
+                }
+            }
+            self.apply_outbox(ring, now);
+        }
+    }
+
     fn connection_keys(&self) -> Vec<Key> {
         self.transports.connections.table.iter().map(|(key, _)| key).collect()
     }
@@ -239,20 +256,19 @@ impl<R: Ring> Driver<R> for Shard {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut messages = std::mem::take(&mut self.messages);
-        let mut is_full = false;
-        if messages.is_empty() {
-            self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
-            is_full = messages.len() >= MESSAGES_PER_TURN_MAX;
-        }
-        // One large result a turn: other clients do not wait for several of them.
-        let large = messages.iter().position(ShardMessage::has_large_result);
-        let count = large.map_or(messages.len(), |position| position + 1);
-        for message in messages.drain(..count) {
-            self.handle_message(ring, message, now);
+        self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
+        let is_full = messages.len() >= MESSAGES_PER_TURN_MAX;
+        for message in messages.drain(..) {
+            if message.has_large_result() {
+                self.transports.large_work.push_result(message);
+            } else {
+                self.handle_message(ring, message, now);
+            }
         }
         self.messages = messages;
+        self.continue_large_work(ring, now);
         self.apply_outbox(ring, now);
-        is_full || !self.messages.is_empty()
+        is_full
     }
 
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
@@ -274,6 +290,7 @@ impl<R: Ring> Driver<R> for Shard {
         }
         self.transports.http.report_gauges(self.dispatcher.subscriptions.len());
         self.transports.connections.flush(ring, now);
+        self.transports.large_work.end_turn();
         self.inbox.wake_targets(|waker| ring.wake(waker));
         self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
         self.outbox.counters.shard.turns += 1;
@@ -303,7 +320,9 @@ impl<R: Ring> Driver<R> for Shard {
             && (self.dispatcher.deferred.tasks.table.usage().running > 0
                 || self.transports.http.sessions.len() > 0
                 || self.dispatcher.handlers.pending_updates.has_awaited());
-        let is_left = !self.transports.connections.table.is_empty() || self.inbox.queued() > 0;
+        let is_left = !self.transports.connections.table.is_empty()
+            || !self.transports.large_work.is_empty()
+            || self.inbox.queued() > 0;
         self.lifecycle.ends() && !waits && !is_left
     }
 }

@@ -25,7 +25,9 @@ use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_count::ConnectionCount;
 use crate::server::connection_state::ConnectionState;
-use crate::server::connections::{Acceptor, Broadcaster, HalfClosed, ListenerEntry, Transports};
+use crate::server::connections::{
+    Acceptor, Broadcaster, HalfClosed, LargeWork, ListenerEntry, Transports,
+};
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handler_memory::HandlerMemory;
@@ -196,6 +198,7 @@ impl ShardBuilder {
             http: HttpFrontend::new(http, (shard, shards)),
             websockets: WebSocketFrontend::new(limits.websocket, accepts),
             holder_search: HolderSearch::default(),
+            large_work: LargeWork::default(),
         };
         Shard {
             id: shard,

@@ -1,6 +1,7 @@
 //! Scenarios written by hand: what happens when, to the millisecond of simulated time.
 
 mod half_close;
+mod large_messages;
 mod memory;
 
 use std::time::Duration;

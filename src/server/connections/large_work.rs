@@ -1,0 +1,224 @@
+//! When a shard handles large messages and large results, each of which takes milliseconds.
+//!
+//! Invariants: while other clients send small messages, the shard rests after large work for as
+//! long as it took, so that large work takes at most half of its time; connections with large
+//! messages, and large results, take turns in the order in which they came.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::server::shard_message::ShardMessage;
+
+/// The large work of a shard that waits, and when it may go on.
+#[derive(Debug, Default)]
+pub(in crate::server) struct LargeWork {
+    /// Start of the turn that did large work, until the next turn.
+    done_in: Option<Instant>,
+    /// Whether that turn has ended.
+    is_turn_over: bool,
+    rests_until: Instant,
+    /// Time of the last large work.
+    last_done: Option<Instant>,
+    /// Time of the last small message beside large work.
+    others_seen: Option<Instant>,
+    /// Connections in the middle of a large message whose input waits.
+    inputs: VecDeque<Key>,
+    /// Large results of blocking handlers.
+    results: VecDeque<ShardMessage>,
+    /// An input was handled last.
+    is_result_next: bool,
+}
+
+/// Large work that may go on.
+#[derive(Debug)]
+pub(in crate::server) enum NextWork {
+    Input(Key),
+    Result(ShardMessage),
+}
+
+/// Time after large work, or a small message, in which it matters for the other.
+const MEMORY: Duration = Duration::from_secs(1);
+
+impl LargeWork {
+    /// Records that this turn has done large work.
+    pub(in crate::server) const fn record(&mut self, now: Instant) {
+        (self.done_in, self.last_done) = (Some(now), Some(now));
+        self.is_turn_over = false;
+    }
+
+    /// Records the end of a turn.
+    #[inline]
+    pub(in crate::server) const fn end_turn(&mut self) {
+        self.is_turn_over = true;
+    }
+
+    /// Returns whether large work was done lately, so that small messages and the parts of large
+    /// ones have to be told apart.
+    #[inline]
+    pub(in crate::server) fn is_active(&self, now: Instant) -> bool {
+        is_recent(self.last_done, now)
+    }
+
+    /// Records a small message.
+    pub(in crate::server) const fn record_other(&mut self, now: Instant) {
+        self.others_seen = Some(now);
+    }
+
+    /// Returns whether the input of a connection in the middle of a large message waits; it is read
+    /// when [`LargeWork::next`] returns it.
+    pub(in crate::server) fn defer_input(&mut self, key: Key, now: Instant) -> bool {
+        let defers = is_recent(self.others_seen, now)
+            && (self.done_in.is_some() || now < self.rests_until || !self.inputs.is_empty());
+        if defers {
+            self.inputs.push_back(key);
+        }
+        defers
+    }
+
+    /// Returns whether the input of a connection waits.
+    pub(in crate::server) fn defers(&self, key: Key) -> bool {
+        self.inputs.contains(&key)
+    }
+
+    /// Adds a large result; it is handled when [`LargeWork::next`] returns it.
+    pub(in crate::server) fn push_result(&mut self, message: ShardMessage) {
+        self.results.push_back(message);
+    }
+
+    /// Returns whether nothing waits.
+    pub(in crate::server) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.results.is_empty()
+    }
+
+    /// Takes the next work, unless the shard rests or has done some in this turn.
+    pub(in crate::server) fn next(&mut self, now: Instant) -> Option<NextWork> {
+        if self.is_turn_over
+            && let Some(done_in) = self.done_in.take()
+        {
+            let has_others = is_recent(self.others_seen, now);
+            self.rests_until = if has_others { now.after(now.since(done_in)) } else { now };
+        }
+        if self.done_in.is_some() || now < self.rests_until {
+            return None;
+        }
+        let is_result = self.inputs.is_empty() || self.is_result_next && !self.results.is_empty();
+        self.is_result_next = !is_result;
+        if is_result {
+            self.results.pop_front().map(NextWork::Result)
+        } else {
+            self.inputs.pop_front().map(NextWork::Input)
+        }
+    }
+
+    /// Returns when the next turn must begin at the latest: at once to measure the last one.
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+        self.done_in.or_else(|| (!self.is_empty()).then_some(self.rests_until))
+    }
+}
+
+fn is_recent(time: Option<Instant>, now: Instant) -> bool {
+    time.is_some_and(|time| now.since(time) < MEMORY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::slab::Slab;
+    use crate::server::shard_message::BroadcastMessage;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_milliseconds(ms)
+    }
+
+    fn keys() -> [Key; 2] {
+        let mut slab = Slab::new(2);
+        [(); 2].map(|()| slab.insert(()).unwrap())
+    }
+
+    fn result() -> ShardMessage {
+        ShardMessage::Broadcast(BroadcastMessage::Drain)
+    }
+
+    /// Does large work in a turn that begins at `ms`.
+    fn work(large_work: &mut LargeWork, ms: u64) {
+        large_work.record(at(ms));
+        assert!(large_work.next(at(ms)).is_none());
+        large_work.end_turn();
+        assert_eq!(large_work.next_deadline(), Some(at(ms)));
+    }
+
+    fn next_input(large_work: &mut LargeWork, ms: u64) -> Option<Key> {
+        match large_work.next(at(ms))? {
+            NextWork::Input(key) => Some(key),
+            NextWork::Result(_) => panic!("a result"),
+        }
+    }
+
+    #[test]
+    fn large_messages_wait_only_beside_small_ones() {
+        let (mut large_work, [first, _]) = (LargeWork::default(), keys());
+        assert!(!large_work.is_active(at(0)) && large_work.next_deadline().is_none());
+        work(&mut large_work, 0);
+        assert!(large_work.is_active(at(10)) && !large_work.defer_input(first, at(10)));
+        large_work.record_other(at(10));
+        assert!(large_work.defer_input(first, at(10)));
+        assert!(large_work.defers(first));
+        assert!(!large_work.is_active(at(1_000)));
+    }
+
+    #[test]
+    fn shard_rests_as_long_as_it_worked() {
+        let (mut large_work, [first, second]) = (LargeWork::default(), keys());
+        large_work.record_other(at(0));
+        work(&mut large_work, 0);
+        assert!(large_work.defer_input(first, at(10)));
+        assert!(large_work.defer_input(second, at(10)));
+        assert_eq!(next_input(&mut large_work, 10), None);
+        assert_eq!(large_work.next_deadline(), Some(at(20)));
+        assert_eq!(next_input(&mut large_work, 19), None);
+        assert_eq!(next_input(&mut large_work, 20), Some(first));
+        work(&mut large_work, 20);
+        assert_eq!(next_input(&mut large_work, 30), None);
+        assert_eq!(next_input(&mut large_work, 40), Some(second));
+        assert!(large_work.is_empty() && large_work.next_deadline().is_none());
+    }
+
+    #[test]
+    fn part_of_message_is_followed_by_next() {
+        let (mut large_work, [first, second]) = (LargeWork::default(), keys());
+        large_work.record_other(at(0));
+        work(&mut large_work, 0);
+        assert!(large_work.defer_input(first, at(10)));
+        assert!(large_work.defer_input(second, at(10)));
+        assert_eq!(next_input(&mut large_work, 10), None);
+        assert_eq!(next_input(&mut large_work, 20), Some(first));
+        assert_eq!(next_input(&mut large_work, 20), Some(second));
+    }
+
+    #[test]
+    fn rest_ends_at_once_without_small_messages() {
+        let mut large_work = LargeWork::default();
+        work(&mut large_work, 0);
+        large_work.push_result(result());
+        assert!(matches!(large_work.next(at(10)), Some(NextWork::Result(_))));
+    }
+
+    #[test]
+    fn inputs_and_results_take_turns() {
+        let (mut large_work, [first, second]) = (LargeWork::default(), keys());
+        large_work.record_other(at(0));
+        work(&mut large_work, 0);
+        for key in [first, second] {
+            assert!(large_work.defer_input(key, at(10)));
+            large_work.push_result(result());
+        }
+        assert!(large_work.next(at(10)).is_none());
+        assert_eq!(next_input(&mut large_work, 20), Some(first));
+        assert!(matches!(large_work.next(at(20)), Some(NextWork::Result(_))));
+        assert_eq!(next_input(&mut large_work, 20), Some(second));
+        assert!(matches!(large_work.next(at(20)), Some(NextWork::Result(_))));
+        assert!(large_work.next(at(20)).is_none());
+    }
+}
