@@ -25,9 +25,16 @@ pub struct ParseLimits {
     pub retained_text_bytes_max: usize,
 }
 
+/// Length of a text, in bytes, above which it counts as large: it takes long, and much memory.
+pub const LARGE_TEXT_BYTES: usize = 64 * 1024;
+
 impl Default for ParseLimits {
     fn default() -> Self {
-        Self { nesting_max: 64, tokens_max: 2 * 1024 * 1024, retained_text_bytes_max: 64 * 1024 }
+        Self {
+            nesting_max: 64,
+            tokens_max: 2 * 1024 * 1024,
+            retained_text_bytes_max: LARGE_TEXT_BYTES,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ mod padded_text;
 
 mod parser;
 
-pub use limits::ParseLimits;
+pub use limits::{LARGE_TEXT_BYTES, ParseLimits};
 pub use object::ObjectWriter;
 pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
 #[cfg(feature = "internals")]

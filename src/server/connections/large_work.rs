@@ -38,8 +38,11 @@ pub(in crate::server) enum NextWork {
     Result(ShardMessage),
 }
 
-/// Time after large work, or a small message, in which it matters for the other.
-const MEMORY: Duration = Duration::from_secs(1);
+/// Time for which large work, and a small message, is recent.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// The longest rest: a turn also seems long if the process or its machine was suspended.
+const REST_MAX: Duration = Duration::from_secs(1);
 
 impl LargeWork {
     /// Records that this turn has done large work.
@@ -98,7 +101,8 @@ impl LargeWork {
             && let Some(done_in) = self.done_in.take()
         {
             let has_others = is_recent(self.others_seen, now);
-            self.rests_until = if has_others { now.after(now.since(done_in)) } else { now };
+            let rest = if has_others { now.since(done_in).min(REST_MAX) } else { Duration::ZERO };
+            self.rests_until = now.after(rest);
         }
         if self.done_in.is_some() || now < self.rests_until {
             return None;
@@ -119,7 +123,7 @@ impl LargeWork {
 }
 
 fn is_recent(time: Option<Instant>, now: Instant) -> bool {
-    time.is_some_and(|time| now.since(time) < MEMORY)
+    time.is_some_and(|time| now.since(time) < RECENT)
 }
 
 #[cfg(test)]
@@ -183,6 +187,16 @@ mod tests {
         assert_eq!(next_input(&mut large_work, 30), None);
         assert_eq!(next_input(&mut large_work, 40), Some(second));
         assert!(large_work.is_empty() && large_work.next_deadline().is_none());
+    }
+
+    #[test]
+    fn suspended_process_does_not_rest_for_long() {
+        let (mut large_work, [first, _]) = (LargeWork::default(), keys());
+        work(&mut large_work, 0);
+        large_work.record_other(at(3_600_000));
+        assert!(large_work.defer_input(first, at(3_600_000)));
+        assert_eq!(next_input(&mut large_work, 3_600_000), None);
+        assert_eq!(next_input(&mut large_work, 3_601_000), Some(first));
     }
 
     #[test]

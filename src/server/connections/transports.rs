@@ -6,7 +6,7 @@ use super::large_work::LargeWork;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{ConnectionStatistics, Connections};
-use crate::protocol::json::Parser;
+use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::connection_state::ConnectionState;
 use crate::server::http::HttpFrontend;
 use crate::server::memory::HolderSearch;
@@ -14,9 +14,6 @@ use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::open_work::OpenWork;
-
-/// A message is large if this much of it has been received.
-const LARGE_BYTES: usize = 64 << 10;
 
 /// Connections, listeners, HTTP and WebSocket state of one shard.
 pub(in crate::server) struct Transports {
@@ -55,7 +52,7 @@ impl Transports {
     pub(in crate::server) fn defers_input(&mut self, key: Key, now: Instant) -> bool {
         let Self { connections, large_work, .. } = self;
         let defers = large_work.is_active(now)
-            && connections.table.get(key).is_some_and(|it| it.input_bytes() >= LARGE_BYTES)
+            && connections.table.get(key).is_some_and(|it| it.input_bytes() > LARGE_TEXT_BYTES)
             && large_work.defer_input(key, now);
         if defers {
             connections.table.hold_input(key);
