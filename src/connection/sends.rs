@@ -17,7 +17,10 @@ pub(super) fn flush<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Ins
     if is_closing {
         closing::advance(entry, ring, now);
     }
-    entry.account_memory();
+    if is_closing || entry.connection.is_websocket() {
+        // Close frames and pongs are added outside of the request path.
+        entry.account_memory();
+    }
 }
 
 /// Handles a completed send: returns its buffer to the pool and schedules the next send.

@@ -1,5 +1,7 @@
 //! When a shard handles large messages and large results, each of which takes milliseconds.
 //!
+//! A turn that receives much is large work too, whatever it receives.
+//!
 //! Invariants: while other clients send small messages, the shard rests after large work for as
 //! long as it took, so that large work takes at most half of its time; connections with large
 //! messages, and large results, take turns in the order in which they came.
@@ -29,6 +31,10 @@ pub(in crate::server) struct LargeWork {
     results: VecDeque<ShardMessage>,
     /// An input was handled last.
     is_result_next: bool,
+    /// Inputs returned in this turn.
+    resumed: usize,
+    /// Bytes received by the shard until the end of the last turn.
+    bytes_in: u64,
 }
 
 /// Large work that may go on.
@@ -41,6 +47,12 @@ pub(in crate::server) enum NextWork {
 /// Time for which large work, and a small message, is recent.
 const RECENT: Duration = Duration::from_secs(1);
 
+/// Bytes received in one turn from which on it is large work.
+const RECEIVED_MAX: u64 = 1 << 20;
+
+/// Waiting inputs read in one turn: each may bring what the kernel has buffered.
+const RESUMED_MAX: usize = 8;
+
 /// The longest rest: a turn also seems long if the process or its machine was suspended.
 const REST_MAX: Duration = Duration::from_secs(1);
 
@@ -51,9 +63,14 @@ impl LargeWork {
         self.is_turn_over = false;
     }
 
-    /// Records the end of a turn.
+    /// Records the end of a turn that began at `now`; the shard has received `bytes_in` so far.
     #[inline]
-    pub(in crate::server) const fn end_turn(&mut self) {
+    pub(in crate::server) const fn end_turn(&mut self, bytes_in: u64, now: Instant) {
+        if bytes_in - self.bytes_in > RECEIVED_MAX {
+            self.record(now);
+        }
+        self.bytes_in = bytes_in;
+        self.resumed = 0;
         self.is_turn_over = true;
     }
 
@@ -110,10 +127,13 @@ impl LargeWork {
         let is_result = self.inputs.is_empty() || self.is_result_next && !self.results.is_empty();
         self.is_result_next = !is_result;
         if is_result {
-            self.results.pop_front().map(NextWork::Result)
-        } else {
-            self.inputs.pop_front().map(NextWork::Input)
+            return self.results.pop_front().map(NextWork::Result);
         }
+        if self.resumed == RESUMED_MAX {
+            return None;
+        }
+        self.resumed += 1;
+        self.inputs.pop_front().map(NextWork::Input)
     }
 
     /// Returns when the next turn must begin at the latest: at once to measure the last one.
@@ -149,7 +169,7 @@ mod tests {
     fn work(large_work: &mut LargeWork, ms: u64) {
         large_work.record(at(ms));
         assert!(large_work.next(at(ms)).is_none());
-        large_work.end_turn();
+        large_work.end_turn(0, at(ms));
         assert_eq!(large_work.next_deadline(), Some(at(ms)));
     }
 
@@ -209,6 +229,34 @@ mod tests {
         assert_eq!(next_input(&mut large_work, 10), None);
         assert_eq!(next_input(&mut large_work, 20), Some(first));
         assert_eq!(next_input(&mut large_work, 20), Some(second));
+    }
+
+    #[test]
+    fn turn_that_receives_much_is_large_work() {
+        let (mut large_work, [first, _]) = (LargeWork::default(), keys());
+        large_work.record_other(at(0));
+        large_work.end_turn(RECEIVED_MAX, at(0));
+        assert!(!large_work.is_active(at(0)));
+        large_work.end_turn(2 * RECEIVED_MAX + 1, at(0));
+        assert!(large_work.is_active(at(0)) && large_work.defer_input(first, at(5)));
+        assert_eq!(next_input(&mut large_work, 5), None);
+        assert_eq!(next_input(&mut large_work, 10), Some(first));
+    }
+
+    #[test]
+    fn turn_resumes_few_inputs() {
+        let (mut large_work, [first, _]) = (LargeWork::default(), keys());
+        large_work.record_other(at(0));
+        work(&mut large_work, 0);
+        for _ in 0..=RESUMED_MAX {
+            assert!(large_work.defer_input(first, at(0)));
+        }
+        for _ in 0..RESUMED_MAX {
+            assert_eq!(next_input(&mut large_work, 0), Some(first));
+        }
+        assert_eq!(next_input(&mut large_work, 0), None);
+        large_work.end_turn(0, at(0));
+        assert_eq!(next_input(&mut large_work, 0), Some(first));
     }
 
     #[test]

@@ -74,6 +74,12 @@ impl Transports {
         }
     }
 
+    /// Records the end of a turn that began at `now`.
+    #[inline]
+    pub(in crate::server) const fn end_turn(&mut self, now: Instant) {
+        self.large_work.end_turn(self.connections.statistics.bytes_in, now);
+    }
+
     /// Counts connections, exchanges and sessions.
     pub(in crate::server) const fn count_open(&self, open: &mut OpenWork) {
         open.connections = self.connections.table.len();

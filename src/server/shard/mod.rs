@@ -290,7 +290,7 @@ impl<R: Ring> Driver<R> for Shard {
         }
         self.transports.http.report_gauges(self.dispatcher.subscriptions.len());
         self.transports.connections.flush(ring, now);
-        self.transports.large_work.end_turn();
+        self.transports.end_turn(now);
         self.inbox.wake_targets(|waker| ring.wake(waker));
         self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
         self.outbox.counters.shard.turns += 1;
