@@ -145,6 +145,41 @@ impl Shard {
             ends && self.path(ring, now).requests().http().sessions().end_all();
     }
 
+    /// Handles a completion of a connection's begin or end. Apart from the frequent ones, which
+    /// are inlined into the shard loop without it.
+    #[inline(never)]
+    fn handle_rare_completion<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        completion: Completion,
+        now: Instant,
+    ) {
+        match completion {
+            Completion::Accepted { listener, socket, peer } => {
+                self.path(ring, now).accept(listener, socket, peer);
+                if self.lifecycle.is_aborted() {
+                    // The time of the drain is over, also for the error response.
+                    let connections = &mut self.transports.connections;
+                    if let Some(key) = connections.table.key_of(socket) {
+                        connections.close(ring, key, CloseReason::Drain);
+                    }
+                }
+            }
+            Completion::AcceptFailed { listener, error } => {
+                let Self { transports, outbox, .. } = self;
+                transports.acceptor.record_failure(listener, &error, now, outbox);
+            }
+            Completion::EndOfStream { socket, result } => {
+                self.path(ring, now).handle_end_of_stream(socket, &result);
+            }
+            Completion::Closed { socket } => self.path(ring, now).finish_close(socket),
+            // Frequent; and the server opens no outgoing connections.
+            Completion::Received { .. }
+            | Completion::Sent { .. }
+            | Completion::Connected { .. } => {}
+        }
+    }
+
     /// Does large work that waits, some in each turn.
     #[inline]
     fn continue_large_work<R: Ring>(&mut self, ring: &mut R, now: Instant) {
@@ -217,26 +252,7 @@ impl<R: Ring> Driver<R> for Shard {
                 let key = self.path(ring, now).handle_sent(socket, buffer, &result);
                 self.send_missed(ring, key, now);
             }
-            Completion::Accepted { listener, socket, peer } => {
-                self.path(ring, now).accept(listener, socket, peer);
-                if self.lifecycle.is_aborted() {
-                    // The time of the drain is over, also for the error response.
-                    let connections = &mut self.transports.connections;
-                    if let Some(key) = connections.table.key_of(socket) {
-                        connections.close(ring, key, CloseReason::Drain);
-                    }
-                }
-            }
-            Completion::AcceptFailed { listener, error } => {
-                let Self { transports, outbox, .. } = self;
-                transports.acceptor.record_failure(listener, &error, now, outbox);
-            }
-            Completion::EndOfStream { socket, result } => {
-                self.path(ring, now).handle_end_of_stream(socket, &result);
-            }
-            Completion::Closed { socket } => self.path(ring, now).finish_close(socket),
-            // The server opens no outgoing connections.
-            Completion::Connected { .. } => {}
+            rare => self.handle_rare_completion(ring, rare, now),
         }
         self.apply_outbox(ring, now);
     }
