@@ -166,6 +166,7 @@ fn queue_close_frame<S>(
     connection.lifecycle.set_close_reason(reason);
     connection.lifecycle.enter(Phase::CloseFrameQueued);
     connection.reserve_output(entry.pool);
+    connection.account_output_later();
     writer::write_close(&mut connection.outgoing, frame.code, frame.reason);
     entry.statistics.websocket.closes_out += 1;
     entry.discard_input();

@@ -99,6 +99,7 @@ impl<'a, S> Entry<'a, S> {
         let is_accepted = self.connection.lifecycle.accepts_output();
         if is_accepted {
             self.connection.reserve_output(self.pool);
+            self.connection.account_output_later();
             self.schedule_flush();
         }
         is_accepted

@@ -11,14 +11,13 @@ use crate::engine::ring::{Operation, Ring, Socket};
 /// Sends the output buffered in this turn.
 #[inline]
 pub(super) fn flush<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
-    entry.connection.start_flush();
+    let has_unaccounted = entry.connection.start_flush();
     let is_closing = entry.connection.is_discarding();
     output::submit(entry, ring, now);
     if is_closing {
         closing::advance(entry, ring, now);
     }
-    if is_closing || entry.connection.is_websocket() {
-        // Close frames and pongs are added outside of the request path.
+    if is_closing || has_unaccounted {
         entry.account_memory();
     }
 }

@@ -158,3 +158,35 @@ fn strict_errors_name_the_pinned_revision() {
         server.close();
     });
 }
+
+#[test]
+fn strict_refused_framing_names_the_pinned_revision() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(strict_options(options));
+        for text in ["GET /mcp HTTP/1.1\r\nbad field\r\n\r\n", "nonsense\r\n\r\n"] {
+            let mut client = connect(&server);
+            client.send_bytes(text.as_bytes());
+            let response = client.read_response();
+            assert_eq!(response.status(), 400, "{response:?}");
+            expect_header_fields(&response, None);
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn strict_connection_limit_names_the_pinned_revision() {
+    on_one_shard_and_two(|options| {
+        let mut options = strict_options(options);
+        options.http.connections_max = 1;
+        let server = TestServer::with_test_tools(options);
+        let mut first = connect(&server);
+        first.expect_alive();
+        let mut second = connect(&server);
+        let response = second.read_response();
+        assert_eq!(response.status(), 503, "{response:?}");
+        expect_header_fields(&response, None);
+        drop((first, second));
+        server.close();
+    });
+}

@@ -50,6 +50,8 @@ totals! {
     memory_charges_refused,
     /// Connections that the server closed because they held most.
     largest_holders_closed,
+    /// Tasks whose creator had gone that the server evicted for others.
+    tasks_evicted,
     /// Responses received by clients that never hold more than their share of the memory limit.
     small_client_responses,
     /// Requests received from the server.

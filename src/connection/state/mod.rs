@@ -1,5 +1,6 @@
 //! State of one connection.
 
+mod flush_marks;
 mod lifecycle;
 mod read_state;
 mod websocket_state;
@@ -8,10 +9,10 @@ mod codec;
 
 mod input;
 
-use std::mem::replace;
 use std::net::SocketAddr;
 
 pub use self::codec::Codec;
+use self::flush_marks::FlushMarks;
 pub(super) use self::input::{DiscardedInput, Input};
 pub use self::lifecycle::CloseReason;
 pub(super) use self::lifecycle::{Lifecycle, Phase};
@@ -53,7 +54,7 @@ pub struct SocketPair {
 #[repr(C)]
 pub struct Connection<S> {
     pub(super) lifecycle: Lifecycle,
-    is_flush_scheduled: bool,
+    flush_marks: FlushMarks,
     pub(super) reading: ReadState,
     pub(super) sockets: Sockets,
     /// Bytes submitted to the ring and not yet sent.
@@ -110,7 +111,7 @@ impl<S> Connection<S> {
         let SocketPair { receive, send, peer, codec } = stream;
         Self {
             lifecycle: Lifecycle::new(),
-            is_flush_scheduled: false,
+            flush_marks: FlushMarks::default(),
             reading: ReadState::default(),
             sockets: Sockets { receive, send },
             sending_bytes: 0,
@@ -189,13 +190,19 @@ impl<S> Connection<S> {
     /// already.
     #[inline]
     pub(super) const fn schedule_flush(&mut self) -> bool {
-        !replace(&mut self.is_flush_scheduled, true)
+        self.flush_marks.schedule()
     }
 
-    /// Removes the mark of the flush.
+    /// Marks output as to be accounted by the next flush.
     #[inline]
-    pub(super) const fn start_flush(&mut self) {
-        self.is_flush_scheduled = false;
+    pub(super) const fn account_output_later(&mut self) {
+        self.flush_marks.add_unaccounted_output();
+    }
+
+    /// Removes the mark of the flush. Returns whether there is output to account.
+    #[inline]
+    pub(super) fn start_flush(&mut self) -> bool {
+        self.flush_marks.start()
     }
 
     /// Returns whether input is parsed at present.

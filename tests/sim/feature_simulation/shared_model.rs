@@ -39,6 +39,8 @@ pub(crate) struct SharedModel {
     /// By `requestState`.
     pub(crate) states: BTreeMap<String, StateRecord>,
     client_request_ids: BTreeSet<String>,
+    /// Tasks that were not found before their TTL was over.
+    evicted_tasks: BTreeSet<String>,
     /// Catalog versions that handlers reported as made.
     pub(crate) catalog_versions: BTreeSet<u64>,
     /// TTL of a `requestState`.
@@ -85,6 +87,7 @@ impl SharedModel {
             tasks,
             states,
             client_request_ids,
+            evicted_tasks: BTreeSet::new(),
             catalog_versions,
             request_state_ttl,
             may_exhaust_memory: false,
@@ -190,11 +193,15 @@ impl SharedModel {
     ///
     /// # Errors
     ///
-    /// Its TTL is not over.
+    /// Its TTL is not over, and the server has memory for it. With little memory the task may have
+    /// been evicted, see [`SharedModel::check_evicted`].
     pub(crate) fn task_not_found(&mut self, id: &str, span: RequestSpan) -> Result<(), String> {
         let Some(task) = self.tasks.get(id) else { return Ok(()) };
         if span.received < task.created.sent.after(task.ttl) {
-            return Err(format!("task {id} expired before its TTL: {task:?}, {span:?}"));
+            if !self.may_exhaust_memory {
+                return Err(format!("task {id} expired before its TTL: {task:?}, {span:?}"));
+            }
+            self.evicted_tasks.insert(id.to_owned());
         }
         self.totals.tasks_expired += 1;
         Ok(())
@@ -298,6 +305,19 @@ impl SharedModel {
             return Ok(());
         }
         Err(format!("two client requests have the id {id}"))
+    }
+
+    /// Checks the tasks that were not found before their TTL was over.
+    ///
+    /// # Errors
+    ///
+    /// The server has evicted fewer.
+    pub(crate) fn check_evicted(&self, tasks_evicted: u64) -> Result<(), String> {
+        if self.evicted_tasks.len() as u64 <= tasks_evicted {
+            return Ok(());
+        }
+        let tasks = &self.evicted_tasks;
+        Err(format!("{tasks:?} expired before their TTL, {tasks_evicted} evicted"))
     }
 
     /// Checks what must hold after all clients have left and `editions_made` versions were made.

@@ -336,6 +336,7 @@ impl<'a> FeatureSimulation<'a> {
     fn finish(mut self) -> Result<FeatureReport, String> {
         self.server.check_released()?;
         self.shared_model.check_end(self.catalog_updates.versions_made())?;
+        self.shared_model.check_evicted(self.totals.tasks_evicted)?;
         if self.released_at.is_some() && self.catalog_updates.next_due().is_some() {
             return Err("a requested catalog update was not made".to_owned());
         }

@@ -221,6 +221,7 @@ impl SimShard {
             shard_messages_skipped: counters.shard.messages_not_sent,
             memory_charges_refused: counters.requests.refused_memory,
             largest_holders_closed: counters.input_errors.memory,
+            tasks_evicted: counters.requests.tasks_evicted,
             ..Totals::default()
         })
     }

@@ -222,6 +222,7 @@ impl<'a> HttpSimulation<'a> {
     fn finish(mut self) -> Result<HttpReport, String> {
         self.server.check_released()?;
         self.shared_model.borrow().shared.check_end(self.catalog_updates.versions_made())?;
+        self.shared_model.borrow().shared.check_evicted(self.totals.tasks_evicted)?;
         self.check_task_notifications()?;
         self.totals.catalog_updates += self.catalog_updates.versions_made();
         self.totals = self.totals.plus(self.shared_model.borrow().shared.totals);

@@ -7,6 +7,7 @@ use crate::connection::Connections;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::protocol::model;
+use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat};
 use crate::server::dispatch::Dispatcher;
 use crate::server::http::exchanges::ExchangePath;
@@ -140,9 +141,12 @@ impl HttpPath<'_> {
         response: &Response<'_>,
         error: &Error,
     ) {
+        let protocol_version = self.http.profile.strict.map(Revision::as_str);
+        let fields = ResponseFields { protocol_version, ..response.fields };
+        let response = Response { fields, ..*response };
         let date = self.http.date(self.now);
         if let Some(out) = self.connections.outgoing(key) {
-            let mark = response::begin_response(out, response, date);
+            let mark = response::begin_response(out, &response, date);
             model::write_error_response(out, None, error, None);
             response::end_response(out, mark);
         }
