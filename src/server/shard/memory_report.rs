@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::connection::Connection;
+use crate::server::connection_state::ConnectionState;
 use crate::server::connections::held_memory;
 use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
 
@@ -10,7 +11,10 @@ impl From<&Shard> for MemoryReport {
     fn from(shard: &Shard) -> Self {
         let Shard { transports, dispatcher, .. } = shard;
         let connections = || transports.connections.table.iter().map(|(_, it)| it);
-        let closed = connections().filter(|it| it.is_closed()).map(Connection::held_bytes).sum();
+        let is_closed = |it: &&Connection<ConnectionState>| {
+            it.is_closed() || it.is_discarding() && it.state.violated_limit
+        };
+        let closed = connections().filter(is_closed).map(Connection::held_bytes).sum();
         let (handlers, task_results) = dispatcher.deferred.recount_bytes();
         let stored = HeldMemory {
             connections: connections().map(Connection::held_bytes).sum(),
