@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use corelane_test_support::process::SMALL_RINGS;
 use corelane_test_support::{ExitResult, Process, ServeProcess};
 
 use crate::CORELANE;
@@ -117,6 +118,33 @@ fn address_in_use_error_names_address() {
     let address = taken.local_addr().expect("listener has an address").to_string();
     let ended = run(&["serve", "--http", "off", "--tcp", &address]);
     expect_start_error(&ended, 1, &[&address]);
+}
+
+#[test]
+fn second_process_on_address_is_rejected() {
+    for (transport, other) in [("--tcp", "--http"), ("--http", "--tcp")] {
+        for ring in ["auto", "poll"] {
+            let options = ["--shards", "2", "--ring", ring];
+            let server = match transport {
+                "--tcp" => ServeProcess::tcp(CORELANE, &options),
+                _ => ServeProcess::http(CORELANE, &options),
+            };
+            let address = server.address.to_string();
+            let again = [&["serve", other, "off", transport, &address], options.as_slice()];
+            expect_start_error(&run(&again.concat()), 1, &[&address, "tcp.reuse_port"]);
+        }
+    }
+}
+
+#[test]
+fn processes_with_reuse_port_share_address() {
+    let options = ["--shards", "2", "--reuse-port"];
+    let first = ServeProcess::tcp(CORELANE, &options);
+    let address = first.address.to_string();
+    let again = ["serve", "--http", "off", "--tcp", &address];
+    let arguments = [again.as_slice(), &SMALL_RINGS, &options].concat();
+    let mut second = Process::start(CORELANE, &arguments);
+    second.wait_for(|line| line == format!("listening tcp {address}"));
 }
 
 #[test]

@@ -47,6 +47,17 @@ pub(super) static TCP: Section = Section {
             field: |options| &mut options.tcp.backlog_max,
         },
         Row {
+            key: "tcp.reuse_port",
+            short: Some("reuse_port"),
+            unit: Unit::Switch,
+            description: "Share the addresses of TCP and HTTP with other servers of the same user \
+                          that set it, too (SO_REUSEPORT); without it a second server fails to \
+                          start.",
+            cost: "sessions and subscriptions of one server are unknown to the others",
+            source: "socket(7)",
+            field: |options| &mut options.tcp.reuse_port,
+        },
+        Row {
             key: "tcp.idle_timeout",
             short: None,
             unit: Unit::Milliseconds { min: 1, max: 30 * DAY },

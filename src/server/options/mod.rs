@@ -77,6 +77,11 @@ pub struct TcpOptions {
     /// Backlog of each shard's listener. Default 4,096, the kernel's own limit
     /// (`net.core.somaxconn`).
     pub backlog_max: u32,
+    /// `SO_REUSEPORT` for other processes: the addresses of TCP and HTTP are shared with servers of
+    /// the same user that set it, too, and the kernel distributes connections among all of them.
+    /// Cost: sessions and subscriptions of one server are unknown to the others. Default false: a
+    /// second server on an address fails to start.
+    pub reuse_port: bool,
 }
 
 /// HTTP options.
@@ -383,6 +388,7 @@ impl Default for TcpOptions {
             receive_buffer_bytes: 64 * KIB,
             send_buffer_bytes: 64 * KIB,
             backlog_max: 4096,
+            reuse_port: false,
         }
     }
 }

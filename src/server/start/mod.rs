@@ -251,7 +251,7 @@ impl Server {
         Ok(Placement::choose(engine.cpus.as_deref(), engine.shards)?)
     }
 
-    /// Binds one listener per shard to the same address; the first resolves port 0.
+    /// Opens one listener per shard on the same address.
     fn bind_listeners(&self, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
         let tcp = &self.options.tcp;
         let options = ListenerOptions {
@@ -260,14 +260,9 @@ impl Server {
             receive_buffer_bytes: tcp.receive_buffer_bytes,
             send_buffer_bytes: tcp.send_buffer_bytes,
             backlog_max: tcp.backlog_max,
+            reuse_port: tcp.reuse_port,
         };
-        let first = listener::listen(address, &options)?;
-        let address = listener::local_address(&first)?;
-        let mut descriptors = vec![first];
-        for _ in 1..shards {
-            descriptors.push(listener::listen(address, &options)?);
-        }
-        Ok(descriptors)
+        listener::listen_shared(address, shards, &options)
     }
 
     /// Returns the builders of `shards` shards that form one server, and its handle: for programs
@@ -424,18 +419,52 @@ mod tests {
     use crate::protocol::model::Implementation;
     use crate::server::options::RingBackend;
 
+    /// Returns a server without tools that listens on a free port for TCP.
+    fn server(change: impl FnOnce(&mut Options)) -> Server {
+        let catalog = Catalog::builder(Implementation::new("test", "1.0.0")).build().unwrap();
+        let mut options = Options::tiny();
+        options.http.address = None;
+        change(&mut options);
+        Server::new(catalog).options(options)
+    }
+
+    #[test]
+    fn second_server_on_address_is_rejected() {
+        for ring in [RingBackend::Auto, RingBackend::Poll] {
+            let on = |options: &mut Options| {
+                options.engine.ring = ring;
+                (options.engine.cpus, options.engine.shards) = (None, None);
+            };
+            let first = server(on).start().unwrap();
+            let (_, address) = first.addresses()[0];
+            let at = |transport, reuse_port| {
+                server(|options| {
+                    on(options);
+                    options.tcp.reuse_port = reuse_port;
+                    options.tcp.address = (transport == Transport::Tcp).then_some(address);
+                    options.http.address = (transport == Transport::Http).then_some(address);
+                })
+            };
+            for transport in [Transport::Tcp, Transport::Http] {
+                let error = at(transport, false).start().unwrap_err().to_string();
+                assert!(error.contains(&address.to_string()), "{error}");
+            }
+            first.handle().drain();
+            first.join().unwrap();
+            let shared = [at(Transport::Tcp, true), at(Transport::Http, true)];
+            for running in shared.map(|server| server.start().unwrap()) {
+                assert_eq!(running.addresses()[0].1, address);
+                running.handle().drain();
+                running.join().unwrap();
+            }
+        }
+    }
+
     #[test]
     fn sigterm_ends_server_while_reload_callback_runs() {
-        let catalog = Catalog::builder(Implementation::new("test", "1.0.0")).build().unwrap();
-        let mut options = Options::default();
-        options.engine.ring = RingBackend::Poll;
-        options.engine.shards = Some(1);
-        options.tcp.address = Some(([127, 0, 0, 1], 0).into());
-        options.http.address = None;
         let raise = |signal| kill_process(getpid(), signal).unwrap();
         let (release, released) = mpsc::channel();
-        Server::new(catalog)
-            .options(options)
+        server(|options| options.engine.ring = RingBackend::Poll)
             .on_start(move |_| raise(Signal::HUP))
             .on_reload(move |_| {
                 raise(Signal::TERM);
