@@ -127,7 +127,7 @@ impl Measurement<'_> {
         let directory = self.files.0.path().display();
         let line = format!(
             "{} serve --tcp 127.0.0.1:0 --http 127.0.0.1:0 --memory-bytes-max {memory_bytes_max} \
-             --resources {directory}",
+             --demo conformance --resources {directory}",
             self.program
         );
         let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use crate::config::options::DemoServices;
 use crate::config::{self, CommandLine, Options};
 use crate::files::Files;
 use crate::protocol::model::Implementation;
@@ -48,7 +49,7 @@ fn reload(command_line: &CommandLine, handle: &Handle) {
     }
 }
 
-/// Builds a server of the demo services, unless disabled, and of the configured directories.
+/// Builds a server of the demo services and of the configured directories.
 fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     let info = Implementation {
         title: Some("Corelane".to_owned()),
@@ -58,7 +59,11 @@ fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     warn_if_empty(&options);
     let page_length_max = usize::try_from(options.service.page_size)?;
     let builder = Catalog::builder(info).page_size(page_length_max);
-    let builder = if options.service.demo { demo::add_services(builder) } else { builder };
+    let builder = match options.demo_services() {
+        DemoServices::Off => builder,
+        DemoServices::Conformance => demo::add_services(builder),
+        DemoServices::Auto | DemoServices::Basic => builder.tools(demo::tools()),
+    };
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;
     Ok(Server::new(catalog).options(options).files(files)?)
@@ -67,7 +72,8 @@ fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
 /// Warns if the server has nothing to offer, which is rarely intended.
 fn warn_if_empty(options: &Options) {
     let files = &options.files;
-    if !options.service.demo && files.resources.is_none() && files.prompts.is_none() {
+    let has_files = files.resources.is_some() || files.prompts.is_some();
+    if options.demo_services() == DemoServices::Off && !has_files {
         let warning = "the server offers nothing, every list is empty: demo is off and no \
                        directory is set; give one with --resources or --prompts";
         Event::OptionWarning { warning }.emit();

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::issue::Diagnostic;
-use crate::config::options::{ExecutorKind, LogLevel, Profile, RingBackend, Utf8CloseCode};
+use crate::config::options::{
+    DemoServices, ExecutorKind, LogLevel, Profile, RingBackend, Utf8CloseCode,
+};
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
 
@@ -68,6 +70,12 @@ macro_rules! choices {
 
 choices!(Profile { "standard" => Standard, "tiny" => Tiny, });
 choices!(ExecutorKind { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
+choices!(DemoServices {
+    "auto" => Auto,
+    "off" => Off,
+    "basic" => Basic,
+    "conformance" => Conformance,
+});
 choices!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
 choices!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
 choices!(LogLevel {

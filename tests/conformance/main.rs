@@ -46,7 +46,7 @@ fn conformance_2025_03_26_passes() {
 
 /// Runs a selection against its own server. `count` detects missing scenarios.
 fn expect_passes(selection: Selection, count: usize) {
-    let server = ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &[]);
+    let server = ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &["--demo", "conformance"]);
     let run = suite::run(selection, &server.url("/mcp"));
     for scenario in &run.scenarios {
         eprintln!("{scenario}");

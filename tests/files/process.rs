@@ -115,11 +115,11 @@ fn stdio_serves_directories_as_resources_and_prompts() {
 }
 
 #[test]
-fn demo_false_lists_only_the_files() {
+fn directories_are_offered_without_demo_services() {
     let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(docs.path(), "a.txt", "a");
     write(prompts.path(), "ask.md", "Explain {{topic}}.");
-    let mut peer = StdioServer::start_with(&["--demo", "false"], docs.path(), prompts.path());
+    let mut peer = StdioServer::start(docs.path(), prompts.path());
     let mut names = |method, member| {
         let entries = peer.list(method, member);
         entries.into_iter().map(|mut entry| entry["name"].take()).collect::<Vec<_>>()
@@ -127,6 +127,17 @@ fn demo_false_lists_only_the_files() {
     assert!(names("tools/list", "tools").is_empty());
     assert_eq!(names("resources/list", "resources"), ["a.txt"]);
     assert_eq!(names("prompts/list", "prompts"), ["ask"]);
+    peer.end_input();
+    let mut peer = StdioServer::start_with(&["--demo", "basic"], docs.path(), prompts.path());
+    assert_eq!(peer.list("tools/list", "tools").len(), 4);
+    assert_eq!(peer.list("resources/list", "resources").len(), 1);
+    peer.end_input();
+    let mut peer = StdioServer::start_with(&["--demo", "conformance"], docs.path(), prompts.path());
+    assert!(peer.list("tools/list", "tools").len() > 4);
+    let resources = peer.list("resources/list", "resources");
+    let uris: Vec<&Value> = resources.iter().map(|entry| &entry["uri"]).collect();
+    assert!(uris.iter().any(|uri| **uri == "test://static-text"), "{uris:?}");
+    assert!(resources.iter().any(|entry| entry["name"] == "a.txt"), "{uris:?}");
     peer.end_input();
 }
 

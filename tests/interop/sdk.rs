@@ -117,8 +117,8 @@ pub(crate) fn in_mode(sdk: Sdk, feature: &str, mode: &str, expect: impl Fn(&Valu
     }
 }
 
-/// Runs a feature in one mode against a server with further `options`. The clients have their own
-/// timeouts.
+/// Runs a feature in one mode against the conformance fixture with further `options`. The clients
+/// have their own timeouts.
 pub(crate) fn run(
     sdk: Sdk,
     feature: &str,
@@ -152,6 +152,8 @@ fn run_with_stderr(
     eprintln!("{sdk:?}, {feature}, {mode}, {transport:?}");
     let mut client = sdk.client();
     client.args([feature, mode]);
+    let options = [&["--demo", "conformance"], options].concat();
+    let options = options.as_slice();
     // Over stdio the client starts the server, over HTTP the test does.
     let serving = match transport {
         Transport::Stdio => {

@@ -21,9 +21,10 @@ pub(crate) struct Outcome {
     pub(crate) media: Vec<String>,
 }
 
-/// Starts a server with further `options`.
+/// Starts a server of the conformance fixture with further `options`.
 pub(crate) fn start_server(options: &[&str]) -> ServeProcess {
-    ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), options)
+    let options = [&["--demo", "conformance"], options].concat();
+    ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &options)
 }
 
 impl PageTest {

@@ -8,6 +8,8 @@ use serde_json::json;
 
 use crate::CORELANE;
 
+/// Offers `slow_compute`.
+const FIXTURE: [&str; 2] = ["--demo", "conformance"];
 /// Clients whose calls are in flight at the same time.
 const CLIENTS: i64 = 8;
 /// Argument of a call, and its result.
@@ -30,7 +32,7 @@ fn resident_kib(server: &ServeProcess) -> usize {
 
 #[test]
 fn memory_of_large_messages_is_returned() {
-    let server = ServeProcess::tcp(CORELANE, &[]);
+    let server = ServeProcess::tcp(CORELANE, &FIXTURE);
     let mut observer = server.connect();
     observer.exchange(modern(echo(1, "warm")));
     let before = resident_kib(&server);
@@ -54,7 +56,7 @@ fn memory_of_large_messages_is_returned() {
 
 #[test]
 fn idle_server_returns_memory_of_small_messages() {
-    let server = ServeProcess::tcp(CORELANE, &[]);
+    let server = ServeProcess::tcp(CORELANE, &FIXTURE);
     let mut observer = server.connect();
     observer.exchange(modern(echo(1, "warm")));
     let before = resident_kib(&server);

@@ -177,7 +177,7 @@ fn check_with_closed_output_exits_successfully() {
 
 #[test]
 fn empty_catalog_is_served_with_warning() {
-    let server = ServeProcess::tcp_as_configured(CORELANE, &["--shards", "1", "--demo", "false"]);
+    let server = ServeProcess::tcp_as_configured(CORELANE, &["--shards", "1", "--demo", "off"]);
     let warning =
         |line: &&String| line.contains("the server offers nothing") && line.contains("--prompts");
     assert_eq!(server.process.stderr_lines().iter().filter(warning).count(), 1);

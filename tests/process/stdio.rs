@@ -82,7 +82,7 @@ fn sigterm_after_end_of_input_ends_stdio() {
 
 #[test]
 fn running_task_does_not_delay_end_of_input() {
-    let mut process = start(&[]);
+    let mut process = start(&["--demo", "conformance"]);
     let mut session = McpClient::legacy(process.take_pipes(), LEGACY_REVISIONS[3]);
     let arguments = json!({"seconds": 600});
     let params = json!({"name": "slow_compute", "arguments": arguments, "task": {}});

@@ -20,6 +20,9 @@ use transcript_client::TranscriptClient;
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
+/// Offers each feature once.
+const FIXTURE: [&str; 2] = ["--demo", "conformance"];
+
 /// Runs a feature over TCP and stdio and compares its transcripts with the golden file.
 fn check_transcript(feature: &Feature) {
     let mut differences = Vec::new();
@@ -38,14 +41,15 @@ fn check_transcript(feature: &Feature) {
 
 fn over_tcp(feature: &Feature, revision: &'static str) -> String {
     // The ids of client requests contain the shard number, and stdio has one shard.
-    let server = ServeProcess::tcp(CORELANE, &[&["--shards", "1"], feature.arguments].concat());
+    let arguments = [&FIXTURE, ["--shards", "1"].as_slice(), feature.arguments].concat();
+    let server = ServeProcess::tcp(CORELANE, &arguments);
     let mut client = TranscriptClient::new(server.connect(), revision);
     (feature.scenario)(&mut client);
     client.finish()
 }
 
 fn over_stdio(feature: &Feature, revision: &'static str) -> String {
-    let arguments = [&["stdio"], SMALL_RINGS.as_slice(), feature.arguments].concat();
+    let arguments = [["stdio"].as_slice(), &FIXTURE, &SMALL_RINGS, feature.arguments].concat();
     let mut process = Process::start(CORELANE, &arguments);
     let mut client = TranscriptClient::new(process.take_pipes(), revision);
     (feature.scenario)(&mut client);

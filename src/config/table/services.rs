@@ -1,7 +1,9 @@
 //! Options of what the server offers: demo services, files as resources and prompts.
 
+use crate::config::options::DemoServices;
 use crate::config::table::{GIB, KIB, Row, Section};
 use crate::config::unit::Unit;
+use crate::config::value::Choice;
 
 pub(super) static SERVICES: Section = Section {
     heading: "Services",
@@ -9,8 +11,11 @@ pub(super) static SERVICES: Section = Section {
         Row {
             key: "demo",
             short: None,
-            unit: Unit::Switch,
-            description: "Offer the demo services: four tools, and each MCP feature once.",
+            unit: Unit::Choice(DemoServices::NAMES),
+            description: "Demo services: basic offers the tools echo, add, slow and hash; \
+                          conformance also each MCP feature once, as the official conformance \
+                          suite requires; auto is off with --resources or --prompts, otherwise \
+                          basic.",
             cost: "clients see them beside the services in use",
             source: "Corelane",
             field: |options| &mut options.service.demo,

@@ -3,14 +3,16 @@
 //! Invariants: [`Options::default`] is the only place that defines a default; `--help`, `check` and
 //! the configuration table read it from here.
 
+mod services;
+
 mod tiny;
 
 mod websocket;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -246,37 +248,6 @@ pub struct EngineOptions {
     pub blocking_queue_max: u32,
 }
 
-/// The content that `corelane` serves.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ServiceOptions {
-    /// Serves the demo catalog. Default true.
-    pub demo: bool,
-    /// Entries per page of a list. Pages are encoded once. Default 100.
-    pub page_size: u32,
-}
-
-/// Files served as resources and prompts.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct FileOptions {
-    /// Directory whose files are resources; `None` serves none. Default `None`.
-    pub resources: Option<PathBuf>,
-    /// Bytes of a file, or of a range of one, in one response; longer files are read in ranges.
-    /// Cost: that many bytes per read, and up to six times as many for the response.
-    /// Default 8 MiB.
-    pub file_bytes_max: usize,
-    /// Maximum number of listed files and folders. Cost: some 300 bytes each per revision.
-    /// Default 10,000.
-    pub entries_max: usize,
-    /// Depth of listed folders, the directory itself included. Default 16.
-    pub depth_max: usize,
-    /// Serves files and folders whose names begin with a dot. Default false.
-    pub hidden: bool,
-    /// Directory whose `*.md` files are prompts; `None` serves none. Default `None`.
-    pub prompts: Option<PathBuf>,
-    /// Follows changes on disk. Cost: one thread, and one inotify watch per folder. Default true.
-    pub watch: bool,
-}
-
 /// Log options. Events go to standard error.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LogOptions {
@@ -350,6 +321,19 @@ impl Options {
         match profile {
             Profile::Standard => Self::default(),
             Profile::Tiny => Self::tiny(),
+        }
+    }
+
+    /// Returns the demo services that are offered: [`DemoServices::Auto`] is resolved.
+    pub const fn demo_services(&self) -> DemoServices {
+        match self.service.demo {
+            DemoServices::Auto
+                if self.files.resources.is_some() || self.files.prompts.is_some() =>
+            {
+                DemoServices::Off
+            }
+            DemoServices::Auto => DemoServices::Basic,
+            chosen => chosen,
         }
     }
 
@@ -458,26 +442,6 @@ impl Default for EngineOptions {
             drain_timeout: Duration::from_secs(10),
             blocking_threads: 4,
             blocking_queue_max: 1024,
-        }
-    }
-}
-
-impl Default for ServiceOptions {
-    fn default() -> Self {
-        Self { demo: true, page_size: 100 }
-    }
-}
-
-impl Default for FileOptions {
-    fn default() -> Self {
-        Self {
-            resources: None,
-            file_bytes_max: 8 << 20,
-            entries_max: 10_000,
-            depth_max: 16,
-            hidden: false,
-            prompts: None,
-            watch: true,
         }
     }
 }

@@ -72,7 +72,7 @@ impl Options {
                 blocking_queue_max: 2,
                 ..EngineOptions::default()
             },
-            service: ServiceOptions { demo: true, page_size: 2 },
+            service: ServiceOptions { page_size: 2, ..ServiceOptions::default() },
             files: FileOptions {
                 file_bytes_max: 1024,
                 entries_max: 16,

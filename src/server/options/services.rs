@@ -1,0 +1,68 @@
+//! The options of what a server offers: demo services, and files as resources and prompts.
+
+use std::path::PathBuf;
+
+/// The content that `corelane` serves.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ServiceOptions {
+    /// The demo services. Default [`DemoServices::Auto`].
+    pub demo: DemoServices,
+    /// Entries per page of a list. Pages are encoded once. Default 100.
+    pub page_size: u32,
+}
+
+/// The demo services that `corelane` offers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum DemoServices {
+    /// `Off` if directories of resources or prompts are served, otherwise `Basic`.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// The tools `echo`, `add`, `slow` and `hash`.
+    Basic,
+    /// The basic tools, and each feature of MCP once, as the official conformance suite requires.
+    Conformance,
+}
+
+/// Files served as resources and prompts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FileOptions {
+    /// Directory whose files are resources; `None` serves none. Default `None`.
+    pub resources: Option<PathBuf>,
+    /// Bytes of a file, or of a range of one, in one response; longer files are read in ranges.
+    /// Cost: that many bytes per read, and up to six times as many for the response.
+    /// Default 8 MiB.
+    pub file_bytes_max: usize,
+    /// Maximum number of listed files and folders. Cost: some 300 bytes each per revision.
+    /// Default 10,000.
+    pub entries_max: usize,
+    /// Depth of listed folders, the directory itself included. Default 16.
+    pub depth_max: usize,
+    /// Serves files and folders whose names begin with a dot. Default false.
+    pub hidden: bool,
+    /// Directory whose `*.md` files are prompts; `None` serves none. Default `None`.
+    pub prompts: Option<PathBuf>,
+    /// Follows changes on disk. Cost: one thread, and one inotify watch per folder. Default true.
+    pub watch: bool,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self { demo: DemoServices::Auto, page_size: 100 }
+    }
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            resources: None,
+            file_bytes_max: 8 << 20,
+            entries_max: 10_000,
+            depth_max: 16,
+            hidden: false,
+            prompts: None,
+            watch: true,
+        }
+    }
+}
