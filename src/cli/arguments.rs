@@ -27,10 +27,19 @@ pub(crate) fn command() -> Command {
         .subcommand(with_options(
             Command::new("stdio").about("Serve MCP to one peer over standard input and output"),
         ))
-        .subcommand(with_options(Command::new("check").about(
-            "Check the configuration and print every option with its source, \
-             and what this machine does not support",
-        )))
+        .subcommand(
+            with_options(Command::new("check").about(
+                "Check the configuration and print the options that differ from their defaults, \
+                 with their sources, and what this machine does not support",
+            ))
+            .arg(
+                Arg::new(ALL_FLAG)
+                    .long(ALL_FLAG)
+                    .action(ArgAction::SetTrue)
+                    .help_heading(table::SECTIONS[0].heading)
+                    .help("Print every option"),
+            ),
+        )
 }
 
 /// Parses `arguments`, including the program name. Suggests the nearest flag for an unknown one.
@@ -58,6 +67,11 @@ pub(crate) fn command_line(matches: &ArgMatches) -> CommandLine {
         Some((row.key, text.clone()))
     });
     CommandLine { file: matches.get_one::<PathBuf>(CONFIG_FLAG).cloned(), flags: flags.collect() }
+}
+
+/// Returns whether `check` prints every option.
+pub(crate) fn shows_all(matches: &ArgMatches) -> bool {
+    matches.get_flag(ALL_FLAG)
 }
 
 fn with_options(command: Command) -> Command {
@@ -108,6 +122,8 @@ fn flag(row: &'static Row, defaults: &Options) -> Arg {
 }
 
 const CONFIG_FLAG: &str = "config";
+
+const ALL_FLAG: &str = "all";
 
 #[cfg(test)]
 mod tests {

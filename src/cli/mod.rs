@@ -45,7 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     match command {
-        "check" => check::run(&effective),
+        "check" => check::run(&effective, arguments::shows_all(matches)),
         "stdio" => with_idle_trim(|| serve::stdio(start(effective))),
         _ => with_idle_trim(|| serve::serve(start(effective), command_line)),
     }

@@ -105,12 +105,12 @@ fn unknown_key(key: &str, value: &DeValue<'_>) -> Diagnostic {
             Some(section) => {
                 Diagnostic::new("no such section", format!("did you mean [{section}]?"))
             }
-            None => Diagnostic::new("no such section", "`corelane check` shows every option"),
+            None => Diagnostic::new("no such section", "`corelane check --all` shows every option"),
         };
     }
     match nearest(key, table::rows().map(|row| row.key)) {
         Some(known) => Diagnostic::new("no such option", format!("did you mean {known}?")),
-        None => Diagnostic::new("no such option", "`corelane check` shows every option"),
+        None => Diagnostic::new("no such option", "`corelane check --all` shows every option"),
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use crate::config::environment;
 use crate::config::file::{self, Assignment};
 use crate::config::issue::{ConfigErrors, ConfigIssue, Diagnostic, Source};
-use crate::config::options::Options;
+use crate::config::options::{Options, Profile};
 use crate::config::rules;
 use crate::config::table::{self, Row};
 use crate::config::warnings;
@@ -71,6 +71,14 @@ impl EffectiveConfig {
                 self.warnings.push(ConfigIssue::new(source, key, diagnostic));
             }
         }
+    }
+
+    /// Returns the options whose values differ from the defaults of the profile, and the profile if
+    /// it is not the default.
+    pub fn changed_rows(&self) -> impl Iterator<Item = (&'static Row, String, &Source)> {
+        let profile = Options::for_profile(self.options.profile);
+        let defaults = Options { profile: Profile::default(), ..profile };
+        self.rows().filter(move |(row, value, _)| *value != row.format_toml(&defaults))
     }
 
     /// Returns every option with its value as TOML and its source, in the order of the table.

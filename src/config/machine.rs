@@ -1,10 +1,13 @@
 //! Limits of this machine, compared with what the options require.
 //!
-//! Reads `/proc`; on systems without it the limits are unknown and raise no warning. A warning does
-//! not prevent the start: the server uses what it gets.
+//! Reads `/proc` and `/sys`; on systems without them the limits are unknown and raise no warning. A
+//! warning does not prevent the start: the server uses what it gets.
+
+mod cgroup;
 
 use std::fs;
 
+use self::cgroup::CgroupLimits;
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
 
@@ -23,8 +26,10 @@ pub struct MachineLimits {
     pub send_buffer_bytes_max: Option<u64>,
     /// Largest backlog of a listener (`net.core.somaxconn`).
     pub backlog_max: Option<u64>,
-    /// Whether `kernel.io_uring_disabled` forbids `io_uring`.
-    pub uring_disabled: Option<bool>,
+    /// Whether a shard gets an `io_uring`; not detected here.
+    pub has_uring: Option<bool>,
+    /// CPU time and memory of the control group.
+    pub cgroup: CgroupLimits,
 }
 
 impl MachineLimits {
@@ -41,7 +46,8 @@ impl MachineLimits {
             receive_buffer_bytes_max: number("/proc/sys/net/core/rmem_max"),
             send_buffer_bytes_max: number("/proc/sys/net/core/wmem_max"),
             backlog_max: number("/proc/sys/net/core/somaxconn"),
-            uring_disabled: number("/proc/sys/kernel/io_uring_disabled").map(|level| level > 0),
+            has_uring: None,
+            cgroup: CgroupLimits::detect(),
         }
     }
 
@@ -49,8 +55,9 @@ impl MachineLimits {
     pub fn warnings(&self, options: &Options) -> Vec<(&'static str, Diagnostic)> {
         let mut warnings = Vec::new();
         self.check_cpus(options, &mut warnings);
+        self.check_cgroup(options, &mut warnings);
         self.check_connections(options, &mut warnings);
-        self.check_ring(options, &mut warnings);
+        self.check_locked_memory(options, &mut warnings);
         if options.tcp.address.is_some() || options.http.address.is_some() {
             self.check_sockets(options, &mut warnings);
         }
@@ -120,17 +127,41 @@ impl MachineLimits {
         }
     }
 
-    fn check_ring(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
-        if self.uring_disabled == Some(true) && options.engine.ring != RingBackend::Poll {
-            let message = match options.engine.ring {
-                RingBackend::Uring => {
-                    "kernel.io_uring_disabled forbids it: the server will not start"
-                }
-                _ => "kernel.io_uring_disabled forbids io_uring: poll is used instead",
-            };
-            let hint = "sysctl kernel.io_uring_disabled=0, or ring.backend = \"poll\"";
-            warnings.push(("ring.backend", Diagnostic::new(message, hint)));
+    fn check_cgroup(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
+        let CgroupLimits { milli_cpus, memory_bytes } = self.cgroup;
+        let shards = self.shards(options);
+        if let Some(milli_cpus) = milli_cpus
+            && shards.saturating_mul(1000) > milli_cpus
+        {
+            let (whole, rest) = (milli_cpus / 1000, milli_cpus % 1000 / 100);
+            let message = format!(
+                "{shards} shards share {whole}.{rest} cpus of the control group: when they are \
+                 used up, all shards stop for the rest of the period"
+            );
+            let hint =
+                "set at most one shard per cpu, or raise the quota (docker --cpus, CPUQuota=)";
+            warnings.push(("shards", Diagnostic::new(message, hint)));
         }
+        let held = options.limits.memory_bytes_max as u64;
+        if let Some(memory_bytes) = memory_bytes
+            && held > memory_bytes / 4 * 3
+        {
+            let message = format!(
+                "peers may take {held} of the {memory_bytes} bytes of the control group, which \
+                 must also hold rings, socket buffers and handlers: the kernel ends the process \
+                 (OOM)"
+            );
+            let hint = "lower it to half of the limit, or raise the limit (docker --memory, \
+                        MemoryMax=)";
+            warnings.push(("memory_bytes_max", Diagnostic::new(message, hint)));
+        }
+    }
+
+    fn check_locked_memory(
+        &self,
+        options: &Options,
+        warnings: &mut Vec<(&'static str, Diagnostic)>,
+    ) {
         let needed = self.shards(options).saturating_mul(GLOMMIO_LOCKED_BYTES);
         if options.engine.executor == ExecutorKind::Glommio
             && self.locked_bytes_max.is_some_and(|most| most < needed)
@@ -178,7 +209,7 @@ impl MachineLimits {
         match options.engine.ring {
             RingBackend::Poll => false,
             RingBackend::Uring => true,
-            RingBackend::Auto => cfg!(target_os = "linux") && self.uring_disabled != Some(true),
+            RingBackend::Auto => cfg!(target_os = "linux") && self.has_uring != Some(false),
         }
     }
 }
@@ -275,7 +306,7 @@ mod tests {
             receive_buffer_bytes_max: Some(1),
             send_buffer_bytes_max: Some(1),
             backlog_max: Some(1),
-            uring_disabled: Some(true),
+            has_uring: Some(false),
             ..MachineLimits::default()
         };
         let mut options = Options::default();
@@ -287,7 +318,6 @@ mod tests {
             [
                 "cpus",
                 "shards",
-                "ring.backend",
                 "executor",
                 "tcp.receive_buffer_bytes",
                 "tcp.send_buffer_bytes",
@@ -295,9 +325,23 @@ mod tests {
             ]
         );
         options.tcp.address = None;
-        assert_eq!(keys(&machine, &options).len(), 7);
+        assert_eq!(keys(&machine, &options).len(), 6);
         options.http.address = None;
-        assert_eq!(keys(&machine, &options).len(), 4);
+        assert_eq!(keys(&machine, &options).len(), 3);
+    }
+
+    #[test]
+    fn options_beyond_cgroup_are_warned() {
+        let mut options = Options::default();
+        options.engine.shards = Some(2);
+        options.limits.memory_bytes_max = 768 << 20;
+        let keys = |milli_cpus, memory_bytes| {
+            let cgroup = CgroupLimits { milli_cpus, memory_bytes };
+            keys(&MachineLimits { cgroup, ..MachineLimits::default() }, &options)
+        };
+        assert!(keys(Some(2000), Some(1 << 30)).is_empty());
+        assert_eq!(keys(Some(1999), None), ["shards"]);
+        assert_eq!(keys(None, Some((1 << 30) - 4)), ["memory_bytes_max"]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod warnings;
 
 pub mod directories;
 pub mod environment;
+
 pub mod machine;
 
 pub mod load;

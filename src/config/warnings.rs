@@ -2,12 +2,16 @@
 //!
 //! Invariants: a warning is reported only if its first option was set; defaults raise none.
 
+use std::net::SocketAddr;
+
 use crate::config::issue::Diagnostic;
 use crate::config::options::Options;
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 8] = [
+pub static WARNINGS: [Rule; 10] = [
+    Rule { keys: &["tcp.address"], check: tcp_is_public },
+    Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
     Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
     Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
@@ -24,14 +28,30 @@ pub static WARNINGS: [Rule; 8] = [
     },
 ];
 
+fn tcp_is_public(options: &Options) -> Option<Diagnostic> {
+    public_address(options.tcp.address)
+}
+
+fn http_is_public(options: &Options) -> Option<Diagnostic> {
+    public_address(options.http.address)
+}
+
+fn public_address(address: Option<SocketAddr>) -> Option<Diagnostic> {
+    let address = address.filter(|address| !address.ip().is_loopback())?;
+    let message = format!(
+        "{address} is reachable from other machines, and the server does not authenticate clients"
+    );
+    Some(Diagnostic::new(
+        message,
+        "listen on 127.0.0.1 behind a proxy that authenticates them, or restrict the network",
+    ))
+}
+
 fn hosts_unset(options: &Options) -> Option<Diagnostic> {
     let http = &options.http;
     let address = http.address.filter(|address| !address.ip().is_loopback())?;
     (http.hosts.is_empty() && http.origins.is_empty()).then(|| {
-        let message = format!(
-            "{address} is reachable from other machines, but browsers are admitted only at this \
-             address, not at a host name"
-        );
+        let message = format!("browsers are admitted only at {address}, not at a host name");
         Diagnostic::new(
             message,
             "list the host name in http.hosts, and other sites' origins in http.origins",
@@ -130,19 +150,22 @@ mod tests {
     }
 
     #[test]
-    fn public_address_without_hosts_is_warned() {
+    fn public_address_is_warned_with_any_hosts() {
         let public = |options: &mut Options| options.http.address = Some(([0; 4], 8080).into());
-        assert_eq!(warnings_of(public), ["http.address"]);
+        assert_eq!(warnings_of(public), ["http.address"; 2]);
         let with_hosts = |options: &mut Options| {
             public(options);
             options.http.hosts = vec!["mcp.example.com".to_owned()];
         };
-        assert!(warnings_of(with_hosts).is_empty());
+        assert_eq!(warnings_of(with_hosts), ["http.address"]);
         let with_origins = |options: &mut Options| {
             public(options);
             options.http.origins = vec!["*".to_owned()];
         };
-        assert!(warnings_of(with_origins).is_empty());
+        assert_eq!(warnings_of(with_origins), ["http.address"]);
+        let tcp = |address| warnings_of(|options| options.tcp.address = Some(address));
+        assert_eq!(tcp(([10, 0, 0, 1], 8888).into()), ["tcp.address"]);
+        assert!(tcp(([127, 0, 0, 2], 8888).into()).is_empty());
         let disabled = warnings_of(|options| options.http.address = None);
         assert!(!disabled.contains(&"http.address"), "{disabled:?}");
     }

@@ -65,6 +65,8 @@ pub use self::options::Options;
 #[cfg(feature = "internals")]
 pub use self::shard::Shard;
 pub use self::shard_message::Busy;
+#[cfg(feature = "cli")]
+pub use self::start::probe_ring;
 pub use self::start::{Handle, Running, Server, StartError};
 #[cfg(feature = "internals")]
 pub use self::start::{ShardBuilder, ShardInput};

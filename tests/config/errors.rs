@@ -28,7 +28,7 @@ fn unknown_key_is_reported_with_line_and_suggestion() {
     );
     assert_eq!(
         expect_errors(from_file("colour = 1")),
-        "corelane.toml:1: colour: no such option; `corelane check` shows every option"
+        "corelane.toml:1: colour: no such option; `corelane check --all` shows every option"
     );
 }
 
@@ -223,9 +223,13 @@ fn options_without_effect_are_warned_where_set() {
     );
     assert_eq!(
         warnings("http.address = \"0.0.0.0:8080\""),
-        ["corelane.toml:1: http.address: 0.0.0.0:8080 is reachable from other machines, but \
-          browsers are admitted only at this address, not at a host name; list the host name in \
-          http.hosts, and other sites' origins in http.origins"]
+        [
+            "corelane.toml:1: http.address: 0.0.0.0:8080 is reachable from other machines, and \
+             the server does not authenticate clients; listen on 127.0.0.1 behind a proxy that \
+             authenticates them, or restrict the network",
+            "corelane.toml:1: http.address: browsers are admitted only at 0.0.0.0:8080, not at a \
+             host name; list the host name in http.hosts, and other sites' origins in http.origins",
+        ]
     );
     assert_eq!(
         warnings(

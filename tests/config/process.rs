@@ -30,8 +30,8 @@ fn run(command: &mut Command) -> (i32, String, String) {
 }
 
 #[test]
-fn check_lists_every_option_with_its_source() {
-    let (code, out, _) = run(corelane(&["check", "--tcp-nodelay", "false"])
+fn check_all_lists_every_option_with_its_source() {
+    let (code, out, _) = run(corelane(&["check", "--all", "--tcp-nodelay", "false"])
         .env("CORELANE_HTTP", "off")
         .env("CORELANE_SHARDS", ""));
     assert_eq!(code, 0);
@@ -47,26 +47,58 @@ fn check_lists_every_option_with_its_source() {
 }
 
 #[test]
-fn check_output_is_an_equivalent_configuration() {
-    let given =
-        ["check", "--profile", "tiny", "--cpus", "0,1", "--ring-zero-copy-bytes-min", "off"];
-    let (code, out, _) = run(&mut corelane(&given));
+fn check_lists_options_that_differ_from_defaults() {
+    let (code, out, _) = run(&mut corelane(&["check", "--tcp-keepalive", "true"]));
+    assert_eq!((code, out.as_str()), (0, ""));
+    let given = ["check", "--profile", "tiny", "--tcp-nodelay", "false", "--shards", "1"];
+    let (code, out, _) = run(corelane(&given).env("CORELANE_HTTP", "off"));
     assert_eq!(code, 0);
+    let lines = [
+        "profile = \"tiny\"                             # flag --profile",
+        "tcp.nodelay = false                          # flag --tcp-nodelay",
+        "http.address = \"off\"                         # environment CORELANE_HTTP",
+    ];
+    assert_eq!(out.lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn check_sets_up_ring() {
+    let ring_line = |arguments: &[&str]| {
+        let (code, _, error) = run(&mut corelane(arguments));
+        assert_eq!(code, 0);
+        let line = error.lines().find_map(|line| line.strip_prefix("ring: "));
+        line.unwrap_or_else(|| panic!("{error}")).to_owned()
+    };
+    assert!(ring_line(&["check", "--ring", "poll"]).starts_with("poll"));
+    let line = ring_line(&["check"]);
+    assert!(line.starts_with("io_uring +") || line.starts_with("poll"), "{line}");
+}
+
+#[test]
+fn check_output_is_an_equivalent_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("corelane.toml");
-    std::fs::write(&path, &out).unwrap();
-    for command in [corelane(&["check", "--config", path.to_str().unwrap()]), {
-        let mut command = corelane(&["check"]);
-        command.env("CORELANE_CONFIG", &path);
-        command
-    }] {
-        let mut command = command;
-        let (code, again, _) = run(&mut command);
+    let given =
+        ["check", "--profile", "tiny", "--cpus", "0,1", "--ring-zero-copy-bytes-min", "off"];
+    for all in [&["--all"][..], &[]] {
+        let (code, out, _) = run(&mut corelane(&[&given, all].concat()));
         assert_eq!(code, 0);
-        for (number, (before, after)) in out.lines().zip(again.lines()).enumerate() {
-            let value = |line: &str| line.split_once(" #").unwrap().0.trim_end().to_owned();
-            assert_eq!(value(before), value(after));
-            assert!(after.ends_with(&format!("corelane.toml:{}", number + 1)), "{after}");
+        std::fs::write(&path, &out).unwrap();
+        let again = ["check", "--config", path.to_str().unwrap()];
+        for command in [corelane(&[&again, all].concat()), {
+            let mut command = corelane(&[&["check"], all].concat());
+            command.env("CORELANE_CONFIG", &path);
+            command
+        }] {
+            let mut command = command;
+            let (code, again, _) = run(&mut command);
+            assert_eq!(code, 0);
+            assert_eq!(out.lines().count(), again.lines().count());
+            for (number, (before, after)) in out.lines().zip(again.lines()).enumerate() {
+                let value = |line: &str| line.split_once(" #").unwrap().0.trim_end().to_owned();
+                assert_eq!(value(before), value(after));
+                assert!(after.ends_with(&format!("corelane.toml:{}", number + 1)), "{after}");
+            }
         }
     }
 }
@@ -74,7 +106,7 @@ fn check_output_is_an_equivalent_configuration() {
 #[test]
 fn every_variable_and_flag_reaches_the_program() {
     let defaults = assemble(&ConfigInputs::default()).unwrap();
-    let (mut variables, mut flags) = (corelane(&["check"]), corelane(&["check"]));
+    let (mut variables, mut flags) = (corelane(&["check", "--all"]), corelane(&["check", "--all"]));
     for (row, _, _) in defaults.rows() {
         let text = row.format_value(&defaults.options);
         variables.env(row.variable(), &text);

@@ -12,6 +12,9 @@ mod shard_builder;
 
 mod threads;
 
+#[cfg(feature = "cli")]
+mod ring_probe;
+
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -25,6 +28,8 @@ use signal_hook::iterator::Signals;
 
 pub use self::handle::Handle;
 pub(super) use self::limits::shard_limits;
+#[cfg(feature = "cli")]
+pub use self::ring_probe::probe_ring;
 pub use self::shard_builder::ShardBuilder;
 #[cfg(feature = "internals")]
 pub use self::shard_builder::ShardInput;

@@ -97,7 +97,7 @@ fn run_shard_thread(
 
 /// The ring sizes of one shard: no more slots than connections, and queues to match, because queues
 /// are locked memory (`RLIMIT_MEMLOCK`).
-fn ring_sizes(options: &Options) -> RingOptions {
+pub(super) fn ring_sizes(options: &Options) -> RingOptions {
     let sizes = options.engine.ring_sizes;
     let sockets_max = sizes.sockets_max.min(connections_max(options));
     let completions_max = sizes.completions_max.min((2 * sockets_max).next_power_of_two());
