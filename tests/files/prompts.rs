@@ -102,7 +102,8 @@ fn invalid_prompt_files_are_reported_others_stay() {
     let catalog = files.add_to_catalog(&program).unwrap();
     assert_eq!(prompt(&catalog, "a", &json!({})).unwrap(), "Good.");
     assert_eq!(prompt(&catalog, "taken", &json!({})).unwrap(), "own");
-    assert_eq!(catalog.prompts().len(), 2);
+    assert_eq!(prompt(&catalog, "c", &json!({})).unwrap(), "line\n{{open");
+    assert_eq!(catalog.prompts().len(), 3);
     let root = root.path().canonicalize().unwrap();
     let faults: Vec<_> = files
         .faults()

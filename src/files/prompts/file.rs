@@ -1,16 +1,15 @@
 //! Parser of prompt files: front matter and body. The format is documented at [`super::Prompts`].
 //!
 //! Mistakes are found when the file is read, with their line, and not when a client requests the
-//! prompt: unknown keys, placeholders without an argument, arguments without a placeholder.
+//! prompt: unknown keys, placeholders without an argument, arguments without a placeholder. A bad
+//! placeholder is text, and does not reject the file.
 
-use std::ops::Range;
 use std::path::Path;
 
-use serde::Deserialize;
-use toml::Spanned;
-
+use super::front_matter::{FrontArgument, FrontMatter, Sections};
 use super::template::{
-    ARGUMENTS_MAX, Template, TemplateError, TemplateErrorKind, is_argument_name,
+    ARGUMENTS_MAX, ERRORS_MAX, ParsedTemplate, Template, TemplateError, TemplateErrorKind,
+    is_argument_name,
 };
 use crate::files::fault::FileFault;
 
@@ -22,6 +21,8 @@ pub(in crate::files) struct PromptFile {
     pub(super) description: Option<String>,
     pub(super) arguments: Vec<ArgumentFile>,
     pub(super) body: Template,
+    /// Placeholders that are text, because they are no arguments.
+    pub(super) warnings: Vec<FileFault>,
 }
 
 /// An argument of a [`PromptFile`].
@@ -33,53 +34,56 @@ pub(super) struct ArgumentFile {
     pub(super) required: bool,
 }
 
-/// Front matter of a prompt file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FrontMatter {
-    name: Option<Spanned<String>>,
-    title: Option<String>,
-    description: Option<String>,
-    arguments: Option<Vec<FrontArgument>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FrontArgument {
-    name: Spanned<String>,
-    title: Option<String>,
-    description: Option<String>,
-    #[serde(default)]
-    required: bool,
-}
-
 impl PromptFile {
     /// Parses `text`, the content of the file at `path`.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, FileFault> {
         let file = PromptFileParser { path, text };
-        let (front, body) = file.split_front_matter()?;
-        let matter: FrontMatter = toml::from_str(&text[front.clone()]).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let what = error.message().trim().replace('\n', " ");
-            file.fault_at(front.start + at, what, ALLOWED_KEYS_HINT)
+        let sections = Sections::split(text).map_err(|(at, fence)| {
+            let what = format!("the front matter has no closing {fence}");
+            file.fault_at(at, what, format!("close it with a line {fence}"))
         })?;
-        let template = Template::parse(&text[body.clone()])
-            .map_err(|error| file.template_fault(body.start, error))?;
-        let name = match &matter.name {
-            Some(name) if name.get_ref().trim().is_empty() => {
-                let at = front.start + name.span().start;
-                return Err(file.fault_at(
-                    at,
-                    "the name is empty",
-                    "write a name, or remove the key",
-                ));
+        let (front_line, matter) = match sections.front {
+            None => (1, FrontMatter::default()),
+            Some((format, front)) => {
+                let line = file.line_at(front.start);
+                let matter = FrontMatter::parse(format, &text[front]).map_err(|error| {
+                    file.fault_in(line + error.line, error.message, ALLOWED_KEYS_HINT)
+                })?;
+                (line, matter)
             }
-            Some(name) => name.get_ref().clone(),
+        };
+        let start = sections.body.start;
+        let mut parsed = Template::parse(&text[sections.body])
+            .map_err(|error| file.template_fault(start, error))?;
+        let name = match matter.name {
+            Some(name) if name.text.trim().is_empty() => {
+                let hint = "write a name, or remove the key";
+                return Err(file.fault_in(front_line + name.line, "the name is empty", hint));
+            }
+            Some(name) => name.text,
             None => stem(path)?,
         };
-        let arguments = file.check_arguments(matter.arguments, front.start, &template)?;
+        let mut warnings: Vec<FileFault> =
+            parsed.errors.iter().map(|error| file.template_fault(start, *error)).collect();
+        let arguments = match matter.arguments {
+            None => {
+                parsed.template.names().iter().map(|name| ArgumentFile::required(name)).collect()
+            }
+            Some(listed) => {
+                let arguments = file.check_arguments(listed, front_line, &parsed.template)?;
+                warnings.extend(file.remove_unlisted(&arguments, start, &mut parsed));
+                arguments
+            }
+        };
         let FrontMatter { title, description, .. } = matter;
-        Ok(Self { name, title, description, arguments, body: template })
+        Ok(Self { name, title, description, arguments, body: parsed.template, warnings })
+    }
+}
+
+impl ArgumentFile {
+    /// The argument of a placeholder that is not listed.
+    fn required(name: &str) -> Self {
+        Self { name: name.to_owned(), title: None, description: None, required: true }
     }
 }
 
@@ -90,38 +94,9 @@ struct PromptFileParser<'a> {
 }
 
 impl PromptFileParser<'_> {
-    /// Returns the ranges of the front matter and the body in the text.
-    fn split_front_matter(&self) -> Result<(Range<usize>, Range<usize>), FileFault> {
-        let text = self.text;
-        // A byte order mark, written by some editors.
-        let start = text.len() - text.strip_prefix('\u{FEFF}').unwrap_or(text).len();
-        let mut lines = text[start..].split_inclusive('\n');
-        let first = lines.next().unwrap_or("");
-        if first.trim_end() == YAML_FENCE && lines.clone().next().is_some_and(is_yaml) {
-            let hint = "write it in TOML, between lines of +++";
-            return Err(self.fault_at(
-                start,
-                "the front matter between lines of --- is YAML",
-                hint,
-            ));
-        }
-        if first.trim_end() != FENCE {
-            return Ok((start..start, start..text.len()));
-        }
-        let front = start + first.len();
-        let mut at = front;
-        for line in lines {
-            if line.trim_end() == FENCE {
-                return Ok((front..at, at + line.len()..text.len()));
-            }
-            at += line.len();
-        }
-        Err(self.fault_at(start, "the front matter has no closing +++", "close it with a line +++"))
-    }
-
     /// Returns the fault for an error in the body, which begins at byte `start`.
     fn template_fault(&self, start: usize, error: TemplateError) -> FileFault {
-        let syntax = "write {{name}} for an argument, {{{{ for two braces".to_owned();
+        let syntax = "it is text; write {{name}} for an argument, {{{{ for two braces".to_owned();
         let (what, hint) = match error.kind {
             TemplateErrorKind::Unclosed => ("the {{ has no closing }}".to_owned(), syntax),
             TemplateErrorKind::InvalidName => {
@@ -135,74 +110,76 @@ impl PromptFileParser<'_> {
         self.fault_at(start + error.offset, what, hint)
     }
 
-    /// Returns the arguments of the front matter, checked against the placeholders of the body;
-    /// those of the body if the front matter has none. Cost: one search among the placeholders for
-    /// each argument.
+    /// Returns the arguments of the front matter, which begins at `front_line`, checked against the
+    /// placeholders of the body. Cost: one search among the placeholders for each argument.
     fn check_arguments(
         &self,
-        named: Option<Vec<FrontArgument>>,
-        start: usize,
+        listed: Vec<FrontArgument>,
+        front_line: usize,
         template: &Template,
     ) -> Result<Vec<ArgumentFile>, FileFault> {
-        let places = template.names();
-        let Some(named) = named else {
-            let required = |name: &String| ArgumentFile {
-                name: name.clone(),
-                title: None,
-                description: None,
-                required: true,
-            };
-            return Ok(places.iter().map(required).collect());
-        };
-        let mut is_listed = vec![false; places.len()];
+        let mut is_listed = vec![false; template.names().len()];
         let mut arguments: Vec<ArgumentFile> = Vec::new();
-        for argument in named {
-            let at = start + argument.name.span().start;
-            let name = argument.name.into_inner();
+        for argument in listed {
+            let FrontArgument { name, title, description, required } = argument;
+            let (line, name) = (front_line + name.line, name.text);
             if !is_argument_name(&name) {
                 let hint = "use letters, digits, _, - and . only";
-                return Err(self.fault_at(
-                    at,
-                    format!("{name:?} is not a valid argument name"),
-                    hint,
-                ));
+                let what = format!("{name:?} is not a valid argument name");
+                return Err(self.fault_in(line, what, hint));
             }
             let Some(index) = template.index_of(&name) else {
                 let hint = format!("write {{{{{name}}}}} in the body, or remove the argument");
-                return Err(self.fault_at(
-                    at,
-                    format!("{name} has no placeholder in the body"),
-                    hint,
-                ));
+                let what = format!("{name} has no placeholder in the body");
+                return Err(self.fault_in(line, what, hint));
             };
             if std::mem::replace(&mut is_listed[index], true) {
-                let hint = "remove one of them";
-                return Err(self.fault_at(
-                    at,
-                    format!("the argument {name} is listed twice"),
-                    hint,
-                ));
+                let what = format!("the argument {name} is listed twice");
+                return Err(self.fault_in(line, what, "remove one of them"));
             }
-            let FrontArgument { title, description, required, .. } = argument;
             arguments.push(ArgumentFile { name, title, description, required });
-        }
-        if let Some((place, _)) = places.iter().zip(is_listed).find(|(_, is_listed)| !is_listed) {
-            let at = self.text.find(&format!("{{{{{place}")).unwrap_or(0);
-            let hint = "add it under [[arguments]], or remove all arguments there";
-            return Err(self.fault_at(
-                at,
-                format!("{{{{{place}}}}} is not a listed argument"),
-                hint,
-            ));
         }
         Ok(arguments)
     }
 
+    /// Makes placeholders that are not in `arguments` text. Returns a fault for each, up to a
+    /// limit.
+    fn remove_unlisted(
+        &self,
+        arguments: &[ArgumentFile],
+        start: usize,
+        parsed: &mut ParsedTemplate,
+    ) -> Vec<FileFault> {
+        let names = parsed.template.names();
+        let mut is_text = vec![true; names.len()];
+        for argument in arguments {
+            if let Some(index) = parsed.template.index_of(&argument.name) {
+                is_text[index] = false;
+            }
+        }
+        let unlisted = names.iter().zip(&parsed.offsets).zip(&is_text);
+        let unlisted = unlisted.filter(|(_, is_text)| **is_text).map(|(place, _)| place);
+        let hint = "it is text; add it under arguments, or remove all arguments there";
+        let fault = |(name, offset): (&String, &usize)| {
+            self.fault_at(start + offset, format!("{{{{{name}}}}} is not a listed argument"), hint)
+        };
+        let faults = unlisted.take(ERRORS_MAX).map(fault).collect();
+        parsed.template.make_text(&is_text);
+        faults
+    }
+
     /// Returns a fault in the line of byte `at`.
     fn fault_at(&self, at: usize, what: impl Into<String>, hint: impl Into<String>) -> FileFault {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        let line = 1 + memchr::memchr_iter(b'\n', before).count();
+        self.fault_in(self.line_at(at), what, hint)
+    }
+
+    fn fault_in(&self, line: usize, what: impl Into<String>, hint: impl Into<String>) -> FileFault {
         FileFault { line: Some(line), ..FileFault::new(self.path, what, hint) }
+    }
+
+    /// Returns the line of byte `at`, from 1.
+    fn line_at(&self, at: usize) -> usize {
+        1 + memchr::memchr_iter(b'\n', &self.text.as_bytes()[..at.min(self.text.len())]).count()
     }
 }
 
@@ -218,19 +195,8 @@ fn stem(path: &Path) -> Result<String, FileFault> {
     })
 }
 
-/// Returns whether a line is a `key: value` of YAML front matter, unlike prose below a rule.
-fn is_yaml(line: &str) -> bool {
-    line.split_once(':').is_some_and(|(key, _)| is_argument_name(key))
-}
-
-/// Fence of YAML front matter, which is not supported.
-const YAML_FENCE: &str = "---";
-
-/// Fence of the front matter.
-const FENCE: &str = "+++";
-
 /// Hint for unknown keys.
-const ALLOWED_KEYS_HINT: &str = "allowed keys are name, title, description and [[arguments]] with \
+const ALLOWED_KEYS_HINT: &str = "allowed keys are name, title, description and arguments with \
                                  name, title, description and required";
 
 #[cfg(test)]
@@ -287,12 +253,14 @@ mod tests {
             ("+++\n\nname = 7\n+++\n", "greet.md:3: invalid type: integer `7`"),
             ("+++\nname = \"\"\n+++\n", "greet.md:2: the name is empty; "),
             ("+++\nname = \n+++\n", "greet.md:2: "),
-            ("---\nname: a\n---\n", "greet.md:1: the front matter between lines of --- is YAML; "),
-            ("a\n{{b", "greet.md:2: the {{ has no closing }}; "),
-            ("+++\n+++\n\n{{}}", "greet.md:4: no argument name between {{ and }}"),
+            ("---\nname: a\n", "greet.md:1: the front matter has no closing ---; "),
+            ("---\ntitel: a\n---\n", "greet.md:2: "),
+            ("---\ntitle: T\nname: [a]\n---\n", "greet.md:3: "),
+            ("---\nname: a\nname: b\n---\n", "greet.md:3: "),
+            ("---\nname: \"\"\n---\n", "greet.md:2: the name is empty; "),
             (
-                "+++\narguments = [{ name = \"a\" }]\n+++\n{{a}}\n{{ab}}",
-                "greet.md:5: {{ab}} is not a listed argument; add it under [[arguments]]",
+                "---\narguments:\n  - name: a\n  - name: b\n---\n{{a}}",
+                "greet.md:4: b has no placeholder in the body; ",
             ),
             (
                 "+++\n[[arguments]]\nname = \"a\"\n+++\n",
@@ -317,11 +285,61 @@ mod tests {
         }
     }
 
+    #[test]
+    fn yaml_front_matter_defines_prompt_metadata() {
+        let text = "---\r\n# A comment.\r\nname: hello\r\ntitle: \"T: t\"\r\n\
+                    description: |\r\n  D\r\n  d\r\narguments:\r\n  - name: who\r\n    \
+                    description: W\r\n  - { name: how, required: true }\r\n---\r\n{{how}} {{who}}";
+        let prompt = read(text).unwrap();
+        assert_eq!((prompt.name.as_str(), prompt.title.as_deref()), ("hello", Some("T: t")));
+        assert_eq!(prompt.description.as_deref(), Some("D\nd\n"));
+        let arguments: Vec<_> = prompt
+            .arguments
+            .iter()
+            .map(|it| (it.name.as_str(), it.description.as_deref(), it.required))
+            .collect();
+        assert_eq!(arguments, [("who", Some("W"), false), ("how", None, true)]);
+        assert_eq!(prompt.body.fill([("how", "Hi")]).to_string(), "Hi ");
+        assert!(prompt.warnings.is_empty());
+    }
+
+    #[test]
+    fn bad_placeholder_is_text_with_warning() {
+        for (text, filled, expected) in [
+            ("a\n{{b {{x}}", "a\n{{b X", "greet.md:2: no argument name between {{ and }}; "),
+            ("{{x}}\n{{b", "X\n{{b", "greet.md:2: the {{ has no closing }}; it is text; "),
+            ("+++\n+++\n\n{{}}{{x}}", "\n{{}}X", "greet.md:4: no argument name between {{ and }}"),
+            (
+                "+++\narguments = [{ name = \"x\" }]\n+++\n{{x}}\n{{ xy }}",
+                "X\n{{xy}}",
+                "greet.md:5: {{xy}} is not a listed argument; it is text; add it under arguments",
+            ),
+        ] {
+            let prompt = read(text).unwrap();
+            assert_eq!(prompt.body.fill([("x", "X"), ("xy", "Y")]).to_string(), filled, "{text}");
+            let names: Vec<_> = prompt.arguments.iter().map(|it| it.name.as_str()).collect();
+            assert_eq!(names, ["x"], "{text}");
+            let warnings: Vec<String> = prompt.warnings.iter().map(ToString::to_string).collect();
+            assert!(warnings.len() == 1 && warnings[0].starts_with(expected), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn warnings_of_one_file_are_limited() {
+        let unlisted: Vec<String> = (0..100).map(|index| format!("{{{{y{index}}}}}")).collect();
+        let text =
+            format!("+++\narguments = []\n+++\n{}{}", unlisted.concat(), "{{ }}".repeat(100));
+        let prompt = read(&text).unwrap();
+        assert_eq!(prompt.warnings.len(), 2 * ERRORS_MAX);
+        assert!(prompt.body.fill([("y1", "Y")]).to_string().starts_with("{{y0}}{{y1}}"));
+    }
+
     proptest! {
         #[test]
         fn prompt_file_never_panics(text in "(\\+\\+\\+\n)?(\\PC|[{}\n=\"\\[\\]+]){0,80}") {
             drop(read(&text));
             drop(read(&format!("+++\n{text}\n+++\n{{{{a}}}}")));
+            drop(read(&format!("---\nname: {text}\n---\n{{{{a}}}}")));
         }
     }
 }

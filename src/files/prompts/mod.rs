@@ -6,6 +6,8 @@
 
 mod template;
 
+mod front_matter;
+
 mod file;
 
 use std::collections::{BTreeMap, HashSet};
@@ -35,10 +37,12 @@ use crate::service::{CatalogUpdate, HandlerError, Prompt, PromptArgument, Prompt
 /// Review this: {{code}}
 /// ```
 ///
-/// The front matter between the lines of `+++` is TOML; each key is optional, and so is all of it.
+/// The front matter between lines of `+++` is TOML, between lines of `---` YAML; each key is
+/// optional, and so is all of it.
 /// Without `name` the prompt has the file's name without its extension; without `arguments` every
 /// placeholder in the body is a required argument; a prompt has at most 1,024. Values are inserted
-/// verbatim, up to 8 MiB in total; `{{{{` is an escape of two braces.
+/// verbatim, up to 8 MiB in total; `{{{{` is an escape of two braces. A placeholder that is
+/// malformed or not listed is text, and a warning is logged.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     root: Root,
@@ -189,6 +193,7 @@ impl PromptDirectory {
         for (place, (_, result)) in &self.files {
             match result {
                 Ok(prompt) => {
+                    faults.extend(prompt.warnings.iter().cloned());
                     if let Some((first, _)) = found.get(&prompt.name) {
                         let (name, first) = (&prompt.name, first.as_str());
                         let what = format!("the prompt name {name} is used by {first}");
@@ -255,7 +260,7 @@ impl PromptChange {
 
 /// Returns the catalog prompt of a file: one message of the user.
 fn to_prompt(file: PromptFile) -> Prompt {
-    let PromptFile { name, title, description, arguments, body } = file;
+    let PromptFile { name, title, description, arguments, body, .. } = file;
     let mut prompt = Prompt::new(name);
     if let Some(title) = title {
         prompt = prompt.title(title);

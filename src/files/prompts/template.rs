@@ -46,40 +46,70 @@ pub(super) enum TemplateErrorKind {
     TooManyArguments,
 }
 
+/// A parsed body.
+#[derive(Debug)]
+pub(super) struct ParsedTemplate {
+    pub(super) template: Template,
+    /// Offset of the first placeholder of each argument, in the order of [`Template::names`].
+    pub(super) offsets: Vec<usize>,
+    /// Malformed placeholders, which are text; at most [`ERRORS_MAX`].
+    pub(super) errors: Vec<TemplateError>,
+}
+
 impl Template {
-    /// Parses a body. Cost: linear in its length.
-    pub(super) fn parse(body: &str) -> Result<Self, TemplateError> {
+    /// Parses a body. A malformed placeholder is text. Cost: linear in its length.
+    ///
+    /// # Errors
+    ///
+    /// There are too many arguments.
+    pub(super) fn parse(body: &str) -> Result<ParsedTemplate, TemplateError> {
         let mut pieces = Vec::new();
         let mut indexes: HashMap<&str, usize> = HashMap::new();
+        let (mut offsets, mut errors) = (Vec::new(), Vec::new());
         let mut text = String::new();
-        let mut at = 0;
+        // The first end of a placeholder that was found, so that the text is searched once.
+        let (mut at, mut close) = (0, body.find(CLOSE));
         while let Some(found) = body[at..].find(OPEN) {
             let open = at + found;
             text.push_str(&body[at..open]);
             let inner = open + OPEN.len();
+            at = inner;
             if body[inner..].starts_with(OPEN) {
                 text.push_str(OPEN);
-                at = inner + OPEN.len();
+                at += OPEN.len();
                 continue;
             }
-            let fault = |kind| TemplateError { offset: open, kind };
-            let Some(length) = body[inner..].find(CLOSE) else {
-                return Err(fault(TemplateErrorKind::Unclosed));
-            };
-            let name = body[inner..inner + length].trim();
-            if !is_argument_name(name) {
-                return Err(fault(TemplateErrorKind::InvalidName));
+            if close.is_some_and(|close| close < inner) {
+                close = body[inner..].find(CLOSE).map(|length| inner + length);
             }
+            let name = close.and_then(|close| placeholder_name(&body[inner..close]));
+            let (Some(end), Some(name)) = (close, name) else {
+                let is_closed = close.is_some();
+                let kind = if is_closed {
+                    TemplateErrorKind::InvalidName
+                } else {
+                    TemplateErrorKind::Unclosed
+                };
+                if errors.len() < ERRORS_MAX {
+                    errors.push(TemplateError { offset: open, kind });
+                }
+                text.push_str(OPEN);
+                continue;
+            };
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
             }
             let next = indexes.len();
             let index = *indexes.entry(name).or_insert(next);
             if index == ARGUMENTS_MAX {
-                return Err(fault(TemplateErrorKind::TooManyArguments));
+                let kind = TemplateErrorKind::TooManyArguments;
+                return Err(TemplateError { offset: open, kind });
+            }
+            if index == offsets.len() {
+                offsets.push(open);
             }
             pieces.push(Piece::Argument(index));
-            at = inner + length + CLOSE.len();
+            at = end + CLOSE.len();
         }
         text.push_str(&body[at..]);
         if !text.is_empty() {
@@ -90,7 +120,18 @@ impl Template {
         let by_name = sorted.iter().map(|(_, index)| *index).collect();
         sorted.sort_unstable_by_key(|(_, index)| *index);
         let names = sorted.into_iter().map(|(name, _)| name.to_owned()).collect();
-        Ok(Self { pieces, names, by_name })
+        Ok(ParsedTemplate { template: Self { pieces, names, by_name }, offsets, errors })
+    }
+
+    /// Makes the placeholders of the arguments marked in `is_text`, by index, text.
+    pub(super) fn make_text(&mut self, is_text: &[bool]) {
+        for piece in &mut self.pieces {
+            if let Piece::Argument(index) = piece
+                && is_text[*index]
+            {
+                *piece = Piece::Text(format!("{OPEN}{}{CLOSE}", self.names[*index]));
+            }
+        }
     }
 
     /// Returns the names of its arguments in the order of their first placeholders.
@@ -182,6 +223,15 @@ impl<'a> ArgumentValues<'a> {
     }
 }
 
+/// Returns the argument name between the braces of a placeholder, if it is one.
+fn placeholder_name(inner: &str) -> Option<&str> {
+    if inner.len() > PLACEHOLDER_BYTES_MAX {
+        return None;
+    }
+    let name = inner.trim();
+    is_argument_name(name).then_some(name)
+}
+
 /// Returns whether `name` is an argument name: letters, digits, `_`, `-` and `.`, at least one.
 pub(super) fn is_argument_name(name: &str) -> bool {
     let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '.');
@@ -190,6 +240,13 @@ pub(super) fn is_argument_name(name: &str) -> bool {
 
 /// Maximum number of arguments of a template, far above what a person fills in.
 pub(super) const ARGUMENTS_MAX: usize = 1024;
+
+/// Maximum number of malformed placeholders that are reported.
+pub(super) const ERRORS_MAX: usize = 8;
+
+/// Maximum number of bytes between the braces of a placeholder, so that bodies are parsed in linear
+/// time.
+const PLACEHOLDER_BYTES_MAX: usize = 1024;
 
 /// Number of arguments whose values are kept without an allocation.
 const FEW_ARGUMENTS: usize = 8;
@@ -205,7 +262,11 @@ mod tests {
 
     /// Returns `body` filled with `X` for `x` and nothing for other arguments.
     fn filled(body: &str) -> String {
-        Template::parse(body).unwrap().fill([("x", "X")]).to_string()
+        template(body).fill([("x", "X")]).to_string()
+    }
+
+    fn template(body: &str) -> Template {
+        Template::parse(body).unwrap().template
     }
 
     #[test]
@@ -223,14 +284,14 @@ mod tests {
             ("ü{{x}}€", "üX€"),
         ] {
             assert_eq!(filled(body), expected, "{body}");
-            let template = Template::parse(body).unwrap();
+            let template = template(body);
             assert_eq!(template.fill([("x", "X")]).length(), expected.len(), "{body}");
         }
     }
 
     #[test]
     fn argument_value_is_inserted_verbatim() {
-        let template = Template::parse("{{x}}{{y}}").unwrap();
+        let template = template("{{x}}{{y}}");
         let arguments = [("x", "{{y}} {{{{"), ("y", "Y")];
         assert_eq!(template.fill(arguments).to_string(), "{{y}} {{{{Y");
     }
@@ -238,7 +299,7 @@ mod tests {
     #[test]
     fn last_of_duplicate_arguments_is_inserted() {
         for count in [1, FEW_ARGUMENTS, FEW_ARGUMENTS + 1, ARGUMENTS_MAX] {
-            let template = Template::parse(&distinct_placeholders(count)).unwrap();
+            let template = template(&distinct_placeholders(count));
             let last = format!("x{}", count - 1);
             let arguments = [(&*last, "a"), ("other", "b"), (&*last, "c")];
             let filled = template.fill(arguments);
@@ -248,7 +309,9 @@ mod tests {
 
     #[test]
     fn argument_names_are_unique_in_placeholder_order() {
-        let template = Template::parse("{{b}} {{a}} {{b}} {{first-name.2}}").unwrap();
+        let parsed = Template::parse("{{b}} {{a}} {{b}} {{first-name.2}}").unwrap();
+        assert_eq!(parsed.offsets, [0, 6, 18]);
+        let template = parsed.template;
         assert_eq!(template.names(), ["b", "a", "first-name.2"]);
         let indexes = ["b", "a", "first-name.2", "c"].map(|name| template.index_of(name));
         assert_eq!(indexes, [Some(0), Some(1), Some(2), None]);
@@ -257,7 +320,31 @@ mod tests {
     #[test]
     fn malformed_placeholder_is_reported_at_its_begin() {
         for (body, at) in [("a {{x", 2), ("{{}}", 0), ("{{x}} {{ }}", 6), ("{{a b}}", 0)] {
-            assert_eq!(Template::parse(body).unwrap_err().offset, at, "{body}");
+            let errors = Template::parse(body).unwrap().errors;
+            assert_eq!(errors.iter().map(|error| error.offset).collect::<Vec<_>>(), [at], "{body}");
+        }
+    }
+
+    #[test]
+    fn malformed_placeholder_is_text() {
+        for (body, expected) in [
+            ("{{ {{x}}", "{{ X"),
+            ("{{x {{x}} }}", "{{x X }}"),
+            ("{{x}} {{x", "X {{x"),
+            ("{{x {{{{", "{{x {{"),
+            ("{{}}}", "{{}}}"),
+        ] {
+            assert_eq!(filled(body), expected, "{body}");
+        }
+        let long = format!("{{{{x{}}}}}", " ".repeat(PLACEHOLDER_BYTES_MAX));
+        assert_eq!(filled(&long), long);
+    }
+
+    #[test]
+    fn many_malformed_placeholders_are_parsed_at_once() {
+        for end in ["", "}}", &" ".repeat(1 << 20)] {
+            let body = "{{ ".repeat(1 << 18) + end;
+            assert_eq!(Template::parse(&body).unwrap().errors.len(), ERRORS_MAX);
         }
     }
 
