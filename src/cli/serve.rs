@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use crate::config::options::DemoServices;
+use crate::config::options::{DemoServices, ServiceOptions};
 use crate::config::{self, CommandLine, Options};
 use crate::files::Files;
 use crate::protocol::model::Implementation;
@@ -51,14 +51,14 @@ fn reload(command_line: &CommandLine, handle: &Handle) {
 
 /// Builds a server of the demo services and of the configured directories.
 fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
-    let info = Implementation {
-        title: Some("Corelane".to_owned()),
-        description: Some(clap::crate_description!().to_owned()),
-        ..Implementation::new("corelane", clap::crate_version!())
-    };
     warn_if_empty(&options);
-    let page_length_max = usize::try_from(options.service.page_size)?;
-    let builder = Catalog::builder(info).page_size(page_length_max);
+    let service = &options.service;
+    let page_length_max = usize::try_from(service.page_size)?;
+    let builder = Catalog::builder(server_info(service)).page_size(page_length_max);
+    let builder = match &service.instructions {
+        Some(instructions) => builder.instructions(instructions.as_str()),
+        None => builder,
+    };
     let builder = match options.demo_services() {
         DemoServices::Off => builder,
         DemoServices::Conformance => demo::add_services(builder),
@@ -67,6 +67,20 @@ fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;
     Ok(Server::new(catalog).options(options).files(files)?)
+}
+
+/// Returns what clients see of the server. Title and description of Corelane go with its name.
+fn server_info(service: &ServiceOptions) -> Implementation {
+    let version = service.version.as_deref().unwrap_or(clap::crate_version!());
+    let info = match &service.name {
+        Some(name) => Implementation::new(name.as_str(), version),
+        None => Implementation {
+            title: Some("Corelane".to_owned()),
+            description: Some(clap::crate_description!().to_owned()),
+            ..Implementation::new("corelane", version)
+        },
+    };
+    Implementation { title: service.title.clone().or(info.title), ..info }
 }
 
 /// Warns if the server has nothing to offer, which is rarely intended.

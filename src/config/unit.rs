@@ -60,6 +60,10 @@ pub enum Unit {
     Origins,
     /// `true` or `false`.
     Switch,
+    /// A text of one or more lines, or `default`.
+    Text,
+    /// The beginning of URIs, with its scheme, or `off`.
+    UriPrefix,
     /// The path of a URL, or `off`.
     UrlPath,
 }
@@ -127,6 +131,8 @@ impl Unit {
             Self::Hosts | Self::Origins => "LIST|default".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
+            Self::Text => "TEXT|default".to_owned(),
+            Self::UriPrefix => "URI|off".to_owned(),
             Self::UrlPath => "PATH|off".to_owned(),
         }
     }
@@ -144,6 +150,8 @@ impl Unit {
             Self::Milliseconds { .. } => "a time",
             Self::Origins => "a list of origins",
             Self::Switch => "true or false",
+            Self::Text => "a text",
+            Self::UriPrefix => "the beginning of a URI",
             Self::UrlPath => "the path of a URL",
         }
     }
@@ -168,6 +176,8 @@ impl Unit {
             | Self::Hosts
             | Self::Origins
             | Self::Switch
+            | Self::Text
+            | Self::UriPrefix
             | Self::UrlPath => (0, u64::MAX),
         }
     }
@@ -191,6 +201,8 @@ impl Unit {
                 "write a list such as https://app.example.com,http://dev.example:*, or default"
             }
             Self::Switch => "write true or false",
+            Self::Text => "write a text of at most 4 KiB, or default",
+            Self::UriPrefix => "write scheme:// or a longer beginning that ends with /, or off",
             Self::UrlPath => "write a path such as /mcp/ws, or off",
         }
     }

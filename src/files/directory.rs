@@ -82,6 +82,22 @@ impl Directory {
         self
     }
 
+    /// Sets the beginning of the URIs of its files, such as `docs://`, before their paths in the
+    /// directory. Default: `file://` and the absolute path of the directory.
+    ///
+    /// # Errors
+    ///
+    /// It has no scheme, does not end with a slash, or has characters that URIs do not have.
+    pub fn uri_prefix(mut self, prefix: &str) -> io::Result<Self> {
+        let invalid = |what| {
+            let text = format!("the URI prefix {prefix:?} {what}");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        };
+        check_uri_prefix(prefix).map_err(invalid)?;
+        self.uri = RootUri::with_prefix(prefix);
+        Ok(self)
+    }
+
     /// Returns its absolute path.
     pub fn path(&self) -> &Path {
         self.root.path()
@@ -178,6 +194,27 @@ impl Directory {
 
     fn offers(&self, place: &RelativePath) -> bool {
         self.limits.hidden || !place.is_hidden()
+    }
+}
+
+/// Checks the beginning of a URI (RFC 3986, section 3): a scheme, then characters of authority and
+/// path, the last a slash.
+pub(crate) fn check_uri_prefix(prefix: &str) -> Result<(), &'static str> {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|char: char| char.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@!$&'()*+,;=%".contains(&byte);
+    let Some((scheme, rest)) = prefix.split_once("://") else { return Err("has no scheme") };
+    if !is_scheme(scheme) {
+        Err("has an invalid scheme")
+    } else if !prefix.ends_with('/') {
+        Err("does not end with /")
+    } else if !rest.bytes().all(is_allowed) {
+        Err("has characters that are not allowed before the path of a file")
+    } else {
+        Ok(())
     }
 }
 

@@ -47,6 +47,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 pub use self::directory::Directory;
+#[cfg(feature = "cli")]
+pub(crate) use self::directory::check_uri_prefix;
 pub use self::prompts::Prompts;
 #[cfg(feature = "internals")]
 pub use self::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
@@ -87,11 +89,14 @@ impl Files {
     pub fn from_options(options: &FileOptions) -> io::Result<Self> {
         let mut files = Self { is_watch_disabled: !options.watch, ..Self::default() };
         if let Some(path) = &options.resources {
-            let directory = Directory::new(path)?
+            let mut directory = Directory::new(path)?
                 .file_bytes_max(options.file_bytes_max)
                 .entries_max(options.entries_max)
                 .depth_max(options.depth_max)
                 .hidden(options.hidden);
+            if let Some(prefix) = &options.uri_prefix {
+                directory = directory.uri_prefix(prefix)?;
+            }
             files = files.resources(directory);
         }
         if let Some(path) = &options.prompts {

@@ -182,6 +182,13 @@ impl Error {
         Self::invalid_params(format!("duplicate key \"{key}\" in params.arguments"))
     }
 
+    /// A `kind`, such as a tool, that the server does not have.
+    #[cold]
+    pub fn unknown_name(kind: &str, name: &str) -> Self {
+        let name: String = name.chars().take(QUOTED_CHARACTERS_MAX).collect();
+        Self::invalid_params(format!("unknown {kind}: {name}"))
+    }
+
     /// Unknown method, or not defined in this revision.
     pub fn method_not_found(method: &str) -> Self {
         let mut message = String::from("method not found: ");
@@ -213,7 +220,9 @@ impl Error {
         let uri: String = uri.chars().take(QUOTED_URI_CHARACTERS_MAX).collect();
         write::string(&mut data, &uri);
         data.push(b'}');
-        Self::new(kind, "Resource not found").with_data(String::from_utf8_lossy(&data))
+        let quoted: String = uri.chars().take(QUOTED_CHARACTERS_MAX).collect();
+        Self::new(kind, format!("Resource not found: {quoted}"))
+            .with_data(String::from_utf8_lossy(&data))
     }
 
     /// Message longer than `message_bytes_max`.
@@ -308,6 +317,7 @@ mod tests {
             assert_eq!(error.code, revision.dialect().resource_not_found_code);
             let data: serde_json::Value = serde_json::from_str(&error.data.unwrap()).unwrap();
             assert_eq!(data["uri"], "test://\"x\"");
+            assert_eq!(error.message, "Resource not found: test://\"x\"");
         }
     }
 
@@ -319,7 +329,10 @@ mod tests {
 
     #[test]
     fn error_truncates_long_peer_text() {
-        assert!(Error::method_not_found(&"é".repeat(100_000)).message.len() < 400);
+        let long = "é".repeat(100_000);
+        assert!(Error::method_not_found(&long).message.len() < 400);
+        assert!(Error::unknown_name("tool", &long).message.len() < 400);
+        assert!(Error::resource_not_found(&long, Revision::LATEST).message.len() < 400);
         assert!(
             Error::unsupported_protocol_version(&"x".repeat(100_000)).data.unwrap().len() < 400
         );

@@ -130,9 +130,12 @@ fn unknown_pinned_revision_is_rejected() {
 #[test]
 fn every_option_rejects_empty_and_foreign_text() {
     for row in table::rows() {
-        // Almost any text is the path of a directory.
-        let foreign: &[&str] =
-            if row.unit == Unit::Directory { &["~"] } else { &["¾", "none of it"] };
+        // Almost any text is a text, and the path of a directory.
+        let foreign: &[&str] = match row.unit {
+            Unit::Directory => &["~"],
+            Unit::Text => &[" \t", "\u{7f}"],
+            _ => &["¾", "none of it"],
+        };
         for text in ["", "\u{0}"].iter().chain(foreign) {
             let errors = expect_errors(from_flag(row.key, text));
             assert!(errors.starts_with("flag --"), "{errors}");

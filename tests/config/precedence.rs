@@ -20,6 +20,8 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Hosts => vec!["mcp.example.com,[::1]:80".to_owned()],
         Unit::Origins => vec!["https://a.example,http://b.example:*".to_owned()],
         Unit::Switch => vec!["false".to_owned(), "true".to_owned()],
+        Unit::Text => vec!["another text".to_owned()],
+        Unit::UriPrefix => vec!["docs://another/".to_owned()],
         Unit::UrlPath => vec!["/another/path".to_owned()],
         _ => {
             let (least, most) = row.unit.range();

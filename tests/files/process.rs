@@ -142,6 +142,23 @@ fn directories_are_offered_without_demo_services() {
 }
 
 #[test]
+fn uri_prefix_replaces_path_of_directory() {
+    let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(docs.path(), "sub/a b.txt", "text");
+    let options = ["--resources-uri-prefix", "docs://"];
+    let mut peer = StdioServer::start_with(&options, docs.path(), prompts.path());
+    let resources = peer.list("resources/list", "resources");
+    assert_eq!(resources[0]["uri"], "docs://sub/a%20b.txt");
+    let result = peer.request("resources/read", &json!({ "uri": "docs://sub/a%20b.txt?offset=2" }));
+    assert_eq!(result["contents"][0]["text"], "xt");
+    let result = peer.request("resources/read", &json!({ "uri": "docs://../sub/a%20b.txt" }));
+    assert_eq!(result["code"], -32002, "{result}");
+    let templates = peer.list("resources/templates/list", "resourceTemplates");
+    assert_eq!(templates[0]["uriTemplate"], "docs://{+path}{?offset,length}");
+    peer.end_input();
+}
+
+#[test]
 fn client_is_notified_of_file_changes() {
     let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(docs.path(), "a.txt", "a");

@@ -6,7 +6,7 @@ use corelane_test_support::{Process, SMALL_RINGS};
 use serde_json::json;
 
 use crate::CORELANE;
-use crate::mcp_client::McpClient;
+use crate::mcp_client::{McpClient, initialize_params};
 
 /// Starts `corelane stdio` with small rings and further arguments.
 fn start(arguments: &[&str]) -> Process {
@@ -91,6 +91,34 @@ fn running_task_does_not_delay_end_of_input() {
     session.peer.shutdown_write();
     session.peer.expect_end_or_reset();
     assert_eq!(process.wait().status, 0);
+}
+
+#[test]
+fn configured_identity_is_sent_to_clients() {
+    let options = [
+        "--server-name",
+        "library",
+        "--server-version",
+        "7",
+        "--server-title",
+        "The library",
+        "--server-instructions",
+        "Search first.\nThen read.",
+    ];
+    for (options, name, title, has_instructions) in [
+        (options.as_slice(), "library", json!("The library"), true),
+        (&options[..4], "library", json!(null), false),
+        (&[], "corelane", json!("Corelane"), false),
+    ] {
+        let mut process = start(options);
+        let mut session = McpClient::without_handshake(process.take_pipes(), LEGACY_REVISIONS[3]);
+        let result = session.expect_result("initialize", initialize_params(LEGACY_REVISIONS[3]));
+        let info = &result["serverInfo"];
+        assert_eq!((&info["name"], &info["title"]), (&json!(name), &title), "{info}");
+        assert_eq!(info["version"] == "7", !options.is_empty(), "{info}");
+        let instructions = has_instructions.then_some("Search first.\nThen read.");
+        assert_eq!(result["instructions"].as_str(), instructions, "{result}");
+    }
 }
 
 #[test]

@@ -9,6 +9,43 @@ pub(super) static SERVICES: Section = Section {
     heading: "Services",
     rows: &[
         Row {
+            key: "server.name",
+            short: None,
+            unit: Unit::Text,
+            description: "Name of the server that clients see; default is corelane.",
+            cost: "none",
+            source: "MCP, schema: Implementation",
+            field: |options| &mut options.service.name,
+        },
+        Row {
+            key: "server.title",
+            short: None,
+            unit: Unit::Text,
+            description: "Title of the server, for people; default is Corelane, or none with \
+                          another name.",
+            cost: "none",
+            source: "MCP, schema: Implementation",
+            field: |options| &mut options.service.title,
+        },
+        Row {
+            key: "server.version",
+            short: None,
+            unit: Unit::Text,
+            description: "Version of the server that clients see; default is that of Corelane.",
+            cost: "none",
+            source: "MCP, schema: Implementation",
+            field: |options| &mut options.service.version,
+        },
+        Row {
+            key: "server.instructions",
+            short: None,
+            unit: Unit::Text,
+            description: "How to use the server, for the model; default is none.",
+            cost: "models read it in every conversation",
+            source: "MCP, basic/lifecycle; server/discover",
+            field: |options| &mut options.service.instructions,
+        },
+        Row {
             key: "demo",
             short: None,
             unit: Unit::Choice(DemoServices::NAMES),
@@ -45,6 +82,16 @@ pub(super) static FILES: Section = Section {
             cost: "one scan at start and after changes; a file is read per request",
             source: "MCP, server/resources; RFC 8089",
             field: |options| &mut options.files.resources,
+        },
+        Row {
+            key: "resources.uri_prefix",
+            short: None,
+            unit: Unit::UriPrefix,
+            description: "Beginning of the URIs of resources, such as docs://, instead of file:// \
+                          and the path of the directory. Fixed at start.",
+            cost: "none",
+            source: "RFC 3986, section 3",
+            field: |options| &mut options.files.uri_prefix,
         },
         Row {
             key: "resources.file_bytes_max",

@@ -1,4 +1,4 @@
-//! Values of HTTP options: lists of hosts and origins, paths, and the pinned revision.
+//! Values of HTTP options: lists of hosts and origins, paths, and the pinned revision; texts.
 //!
 //! Invariants: a list is validated by the guard that will use it ([`OriginGuard`]), with its error
 //! message. A rejected text leaves the value unchanged.
@@ -6,6 +6,7 @@
 use super::{Choice, Value};
 use crate::config::issue::Diagnostic;
 use crate::config::unit::Unit;
+use crate::files;
 use crate::guard::origin::{OriginGuard, OriginOptions};
 use crate::protocol::revision::Revision;
 
@@ -32,31 +33,62 @@ impl Value for Vec<String> {
     }
 }
 
-/// The path of a URL, or `off` for `None`. It is not checked whether the path is in use.
+/// A text, the beginning of a URI, or the path of a URL; `default` or `off` for `None`. It is not
+/// checked whether the path is in use.
 impl Value for Option<String> {
     fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
-        if text == "off" {
+        if text == none_of(unit) {
             *self = None;
             return Ok(());
         }
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte);
-        let problem = if !text.starts_with('/') {
-            "does not begin with /"
-        } else if text.len() > 1 && text.ends_with('/') {
-            "ends with /, which is ignored at the end of a path"
-        } else if !text.bytes().all(is_plain) {
-            "has characters that are not allowed in a path"
-        } else {
-            *self = Some(text.to_owned());
-            return Ok(());
+        let checked = match unit {
+            Unit::Text => check_text(text),
+            Unit::UriPrefix => files::check_uri_prefix(text),
+            _ => check_path(text),
         };
-        Err(Diagnostic::new(format!("{text:?} {problem}"), unit.notation()))
+        checked.map_err(|what| Diagnostic::new(format!("{text:?} {what}"), unit.notation()))?;
+        *self = Some(text.to_owned());
+        Ok(())
     }
 
-    fn format(&self, _: &Unit) -> String {
-        self.clone().unwrap_or_else(|| "off".to_owned())
+    fn format(&self, unit: &Unit) -> String {
+        self.clone().unwrap_or_else(|| none_of(unit).to_owned())
     }
 }
+
+/// Returns the text for `None`.
+fn none_of(unit: &Unit) -> &'static str {
+    if *unit == Unit::Text { DEFAULT } else { "off" }
+}
+
+fn check_text(text: &str) -> Result<(), &'static str> {
+    let is_allowed = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
+    if text.trim().is_empty() {
+        Err("is empty")
+    } else if text.len() > TEXT_BYTES_MAX {
+        Err("is too long")
+    } else if !text.chars().all(is_allowed) {
+        Err("has control characters")
+    } else {
+        Ok(())
+    }
+}
+
+fn check_path(text: &str) -> Result<(), &'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte);
+    if !text.starts_with('/') {
+        Err("does not begin with /")
+    } else if text.len() > 1 && text.ends_with('/') {
+        Err("ends with /, which is ignored at the end of a path")
+    } else if !text.bytes().all(is_plain) {
+        Err("has characters that are not allowed in a path")
+    } else {
+        Ok(())
+    }
+}
+
+/// Maximum number of bytes of a text.
+const TEXT_BYTES_MAX: usize = 4096;
 
 /// `off`, or a revision that can be pinned; clients of older revisions do not send theirs with
 /// every request.

@@ -55,8 +55,9 @@ impl RelativePath {
 pub(in crate::files) struct RootUri {
     /// Encoded: `file:///srv/docs/`.
     prefix: String,
-    /// Decoded components: `srv`, `docs`.
-    components: Vec<Vec<u8>>,
+    /// Decoded components: `srv`, `docs`; `None` if the prefix was chosen, which is compared as it
+    /// is.
+    components: Option<Vec<Vec<u8>>>,
 }
 
 impl RootUri {
@@ -75,7 +76,12 @@ impl RootUri {
             prefix.extend(percent_encode(step, ESCAPED));
             prefix.push('/');
         }
-        Some(Self { prefix, components: steps })
+        Some(Self { prefix, components: Some(steps) })
+    }
+
+    /// Returns a root with a chosen URI that ends with a slash.
+    pub(in crate::files) fn with_prefix(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), components: None }
     }
 
     /// Returns the encoded URI of the root, with a slash at its end.
@@ -92,14 +98,12 @@ impl RootUri {
 
     /// Returns the path of `uri`, which has no query; `None` if it is outside the root.
     pub(in crate::files) fn relative_path(&self, uri: &str) -> Option<RelativePath> {
-        let (scheme, rest) = uri.split_once("://")?;
-        let (host, path) = rest.split_once('/')?;
-        let is_here = host.is_empty() || host.eq_ignore_ascii_case("localhost");
-        if !scheme.eq_ignore_ascii_case("file") || !is_here {
-            return None;
-        }
+        let path = match &self.components {
+            Some(_) => file_uri_path(uri)?,
+            None => uri.strip_prefix(&self.prefix)?,
+        };
         let mut steps = path.split('/').map(decode_component);
-        for expected in &self.components {
+        for expected in self.components.iter().flatten() {
             if steps.next()??.as_slice() != expected.as_slice() {
                 return None;
             }
@@ -107,6 +111,14 @@ impl RootUri {
         let place = steps.try_fold(RelativePath::default(), |place, step| place.child(&step?))?;
         (!place.is_root()).then_some(place)
     }
+}
+
+/// Returns the path of a `file:` URI of this machine, without its first slash.
+fn file_uri_path(uri: &str) -> Option<&str> {
+    let (scheme, rest) = uri.split_once("://")?;
+    let (host, path) = rest.split_once('/')?;
+    let is_here = host.is_empty() || host.eq_ignore_ascii_case("localhost");
+    (scheme.eq_ignore_ascii_case("file") && is_here).then_some(path)
 }
 
 /// Decodes one component of a URI path once; `None` if it is malformed.
@@ -218,6 +230,21 @@ mod tests {
     fn doubly_encoded_uri_is_decoded_once() {
         let twice = resolve("file:///srv/my%20docs/%252e%252e/secret");
         assert_eq!(twice.as_deref(), Some("%2e%2e/secret"));
+    }
+
+    #[test]
+    fn chosen_prefix_replaces_path_of_root() {
+        for prefix in ["docs://", "https://example.com/a%20b/", "file:///docs/"] {
+            let root = RootUri::with_prefix(prefix);
+            let place = RelativePath::default().child(b"b c").unwrap().child(b"d.md").unwrap();
+            let uri = root.uri_of(&place);
+            assert_eq!(uri, format!("{prefix}b%20c/d.md"));
+            assert_eq!(root.relative_path(&uri), Some(place));
+            for outside in ["", "../a", "a/../../b", "%2e%2e/a", "/etc/passwd", "..%2fa", "a?b"] {
+                assert_eq!(root.relative_path(&format!("{prefix}{outside}")), None, "{outside}");
+            }
+            assert_eq!(root.relative_path("file:///srv/my%20docs/a.txt"), None);
+        }
     }
 
     #[test]

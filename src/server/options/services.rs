@@ -5,6 +5,16 @@ use std::path::PathBuf;
 /// The content that `corelane` serves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServiceOptions {
+    /// Name of the server (`serverInfo.name`), at most 4 KiB, like the following texts. Default
+    /// `None`: `corelane`.
+    pub name: Option<String>,
+    /// Title of the server, for people. Default `None`: `Corelane`, or none with another name.
+    pub title: Option<String>,
+    /// Version of the server. Default `None`: the version of Corelane.
+    pub version: Option<String>,
+    /// How to use the server, for the model (`instructions`). Cost: every client reads it. Default
+    /// `None`: none.
+    pub instructions: Option<String>,
     /// The demo services. Default [`DemoServices::Auto`].
     pub demo: DemoServices,
     /// Entries per page of a list. Pages are encoded once. Default 100.
@@ -30,6 +40,9 @@ pub enum DemoServices {
 pub struct FileOptions {
     /// Directory whose files are resources; `None` serves none. Default `None`.
     pub resources: Option<PathBuf>,
+    /// Beginning of the URIs of resources, such as `docs://`, before their paths in the directory.
+    /// Default `None`: `file://` and the absolute path of the directory.
+    pub uri_prefix: Option<String>,
     /// Bytes of a file, or of a range of one, in one response; longer files are read in ranges.
     /// Cost: that many bytes per read, and up to six times as many for the response.
     /// Default 8 MiB.
@@ -49,7 +62,14 @@ pub struct FileOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { demo: DemoServices::Auto, page_size: 100 }
+        Self {
+            name: None,
+            title: None,
+            version: None,
+            instructions: None,
+            demo: DemoServices::Auto,
+            page_size: 100,
+        }
     }
 }
 
@@ -57,6 +77,7 @@ impl Default for FileOptions {
     fn default() -> Self {
         Self {
             resources: None,
+            uri_prefix: None,
             file_bytes_max: 8 << 20,
             entries_max: 10_000,
             depth_max: 16,

@@ -51,7 +51,7 @@ impl Catalog {
         out: &mut Vec<u8>,
     ) -> Dispatch {
         let Some(prompt) = self.prompt(request.name) else {
-            return Dispatch::Failed(Error::invalid_params("unknown prompt"));
+            return Dispatch::Failed(Error::unknown_name("prompt", request.name));
         };
         let suffix = self.result_suffix(revision);
         write_response(id, out, is_ready, |out| {

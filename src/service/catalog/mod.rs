@@ -182,7 +182,7 @@ impl Catalog {
     /// Source: MCP 2026-07-28, server/tools, "Error Handling"; the same in all revisions.
     #[inline]
     pub fn find_called_tool(&self, call: &CallToolRequest<'_>) -> Result<&Tool, Error> {
-        self.tool(call.name()).ok_or_else(|| Error::invalid_params("unknown tool"))
+        self.tool(call.name()).ok_or_else(|| Error::unknown_name("tool", call.name()))
     }
 
     /// Encoded result of `initialize` for a client that requests `revision`. 2026-07-28 has no
