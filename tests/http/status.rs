@@ -1,4 +1,5 @@
-//! `/status` reports totals over all shards, on whichever connection it is requested.
+//! `/status` reports totals over all shards, on whichever connection it is requested. A GET of the
+//! MCP endpoint names the page.
 
 use corelane_test_support::messages::LEGACY;
 use corelane_test_support::{Request, TestServer, on_one_shard_and_two};
@@ -38,4 +39,14 @@ fn status_totals_include_all_shards() {
         drop(listeners);
         server.close();
     });
+}
+
+#[test]
+fn get_of_browser_names_page() {
+    let server = TestServer::with_test_tools(corelane_test_support::http_options());
+    let request = Request::new("GET", "/mcp").field("Accept", "text/html,*/*;q=0.8");
+    let response = server.connect_http().exchange(&request);
+    let message = response.message();
+    let text = message["error"]["message"].as_str().expect("an error");
+    assert!(text.ends_with("the page for browsers is at /"), "{text}");
 }

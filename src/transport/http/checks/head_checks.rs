@@ -86,7 +86,8 @@ fn check_get<'b>(
     bytes: &'b [u8],
     profile: &CheckProfile,
 ) -> Result<RequestKind<'b>, Rejection> {
-    let session = require_session(head, bytes, profile.has_streams(), profile)?;
+    let session = require_session(head, bytes, profile.has_streams(), profile)
+        .map_err(|rejection| Rejection { allow: rejection.allow, ..reject_get() })?;
     if !head.accept.event_stream {
         return Err(CheckId::AcceptStream.reject("Accept must list text/event-stream"));
     }
@@ -186,6 +187,14 @@ fn check_stream_version(
 fn reject_method(allow: &'static str) -> Rejection {
     let message = "method not allowed: see the Allow header";
     Rejection { allow: Some(allow), ..CheckId::HttpMethod.reject(message) }
+}
+
+/// Rejects a GET without a session, such as that of a browser.
+#[cold]
+fn reject_get() -> Rejection {
+    CheckId::HttpMethod.reject(
+        "method not allowed: MCP clients send POST to this path; the page for browsers is at /",
+    )
 }
 
 /// Parses a header value as a supported revision.
