@@ -176,16 +176,13 @@ impl<R: Ring> ConnectionPath<'_, R> {
     }
 
     /// Closes the connections that hold most, if the memory limit of the shard is exceeded.
-    /// Returns whether they were searched for.
     #[inline]
-    pub(in crate::server) fn relieve_memory(&mut self) -> bool {
+    pub(in crate::server) fn relieve_memory(&mut self) {
         let held_bytes = held_memory(self.transports, self.dispatcher).total();
         let limit = self.dispatcher.handlers.memory.limit();
-        let is_due = self.transports.holder_search.is_due(held_bytes, limit);
-        if is_due {
+        if self.transports.holder_search.is_due(held_bytes, limit) {
             self.free_memory(held_bytes);
         }
-        is_due
     }
 
     /// Closes the connections that hold most of `held_bytes`, which exceed the limit.

@@ -202,16 +202,6 @@ impl Shard {
         self.transports.connections.table.iter().map(|(key, _)| key).collect()
     }
 
-    /// Applies all effects of the turn, and what changes of tasks cause.
-    #[inline]
-    fn publish_effects<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
-        while !self.outbox.is_empty() {
-            self.apply_outbox(ring, now);
-            self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
-        }
-    }
-
     /// Applies the effects of all components, in order, and then reads the connections that waited
     /// for them.
     #[inline]
@@ -307,14 +297,15 @@ impl<R: Ring> Driver<R> for Shard {
     }
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
-        self.publish_effects(ring, now);
-        self.transports.connections.flush(ring, now);
-        // Results, events and output of sessions are stored without a check of the connections.
-        if self.path(ring, now).relieve_memory() {
-            self.publish_effects(ring, now);
-            self.transports.connections.flush(ring, now);
+        self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
+        // Results and events are stored without a check of the connections.
+        self.path(ring, now).relieve_memory();
+        while !self.outbox.is_empty() {
+            self.apply_outbox(ring, now);
+            self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
         }
         self.transports.http.report_gauges(self.dispatcher.subscriptions.len());
+        self.transports.connections.flush(ring, now);
         self.transports.end_turn(now);
         self.inbox.wake_targets(|waker| ring.wake(waker));
         self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
