@@ -35,8 +35,8 @@ pub struct MemoryReport {
     pub accounted: HeldMemory,
     /// As recounted from what is stored.
     pub stored: HeldMemory,
-    /// Bytes of the stored ones that connections hold which are closed, or closing because of a limit:
-    /// their last sends.
+    /// Bytes of the stored ones that connections hold which are closed, or closing because of a
+    /// limit: their last sends.
     pub closed: usize,
     /// The memory limit.
     pub bytes_max: usize,
