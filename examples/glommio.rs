@@ -28,9 +28,9 @@ struct Size {
 
 /// Returns the length of a file without blocking the shard.
 async fn size(Size { path }: Size, _: RequestContext) -> Result<CallToolResult, HandlerError> {
-    let file = BufferedFile::open(&path).await.map_err(HandlerError::failed)?;
-    let bytes = file.file_size().await.map_err(HandlerError::failed)?;
-    file.close().await.map_err(HandlerError::failed)?;
+    let file = BufferedFile::open(&path).await?;
+    let bytes = file.file_size().await?;
+    file.close().await?;
     Ok(CallToolResult::text(format!("{bytes} bytes")))
 }
 

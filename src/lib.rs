@@ -163,9 +163,9 @@ pub use crate::server::{Busy, Handle, Options, Running, Server, StartError};
 pub use crate::service::{
     BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, CatalogBuilder,
     CatalogError, ClientInfo, ClientRequestError, Completion, CompletionContext, Features,
-    GetPromptResult, HandlerError, NoArguments, Prompt, PromptArgument, PromptArguments,
-    PromptBuilder, ReadContext, ReadResourceResult, RequestContext, Resource, ResourceBuilder,
-    ResourceTemplate, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
+    GetPromptResult, HandlerError, InternalError, NoArguments, Prompt, PromptArgument,
+    PromptArguments, PromptBuilder, ReadContext, ReadResourceResult, RequestContext, Resource,
+    ResourceBuilder, ResourceTemplate, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
 };
 pub use crate::telemetry::{Counters, Transport};
 

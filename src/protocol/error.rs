@@ -150,9 +150,9 @@ impl Error {
         Self::new(ErrorKind::Draining, "the server is shutting down; connect again later")
     }
 
-    /// A handler panicked. The panic message is not sent.
-    pub fn handler_panicked() -> Self {
-        Self::new(ErrorKind::HandlerPanicked, "internal error: the handler panicked")
+    /// A handler panicked.
+    pub fn handler_panicked(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::HandlerPanicked, message)
     }
 
     /// An HTTP header that is missing or disagrees with the body.

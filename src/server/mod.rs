@@ -23,6 +23,7 @@ mod job_owner;
 
 mod memory;
 
+mod handler_failures;
 mod handler_memory;
 mod result_memory;
 mod subscriptions;

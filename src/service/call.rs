@@ -16,7 +16,7 @@ use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
 use crate::service::blocking_context::BlockingContext;
 use crate::service::context::RequestContext;
-use crate::service::results::{HandlerError, HandlerOutput};
+use crate::service::results::{HandlerError, HandlerOutput, InternalError};
 
 /// A `tools/call` request.
 #[derive(Clone, Copy, Debug)]
@@ -127,10 +127,24 @@ pub enum Dispatch {
     },
     /// A JSON-RPC error. What was written is void and has to be discarded.
     Failed(Error),
+    /// A failure to log; the response is that of [`InternalError::to_response`]. What was written
+    /// is void and has to be discarded.
+    Internal(Box<InternalError>),
     /// A future to run on this shard; it completes the request later.
     Local(LocalWork),
     /// A closure to run on the thread pool; it completes the request later.
     Blocking(BlockingWork),
+}
+
+impl Dispatch {
+    /// The result of a prompt, a resource or a completion whose handler has failed.
+    #[cold]
+    pub(in crate::service) fn protocol_error(error: HandlerError, is_modern: bool) -> Self {
+        match error.into_rpc_error(is_modern) {
+            Ok(error) => Self::Failed(error),
+            Err(error) => Self::Internal(error),
+        }
+    }
 }
 
 impl std::fmt::Debug for Dispatch {
@@ -140,6 +154,7 @@ impl std::fmt::Debug for Dispatch {
                 formatter.debug_struct("Ready").field("is_error", is_error).finish()
             }
             Self::Failed(error) => formatter.debug_tuple("Failed").field(error).finish(),
+            Self::Internal(error) => formatter.debug_tuple("Internal").field(error).finish(),
             Self::Local(_) => formatter.write_str("Local(..)"),
             Self::Blocking(_) => formatter.write_str("Blocking(..)"),
         }

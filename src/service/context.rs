@@ -244,7 +244,7 @@ impl RequestContext {
     ///         Ok(())
     ///     });
     ///     let update = ctx.update_catalog(|catalog| catalog.tool(secret));
-    ///     update.await.map_err(HandlerError::failed)?;
+    ///     update.await?;
     ///     Ok(CallToolResult::text("Added the tool `secret`."))
     /// });
     /// # drop(tool);

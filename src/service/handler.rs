@@ -2,14 +2,13 @@
 //! blocking work.
 //!
 //! A panic in a handler becomes an internal error (-32603) of that request, without its message.
-//! The panic hook of the process still sees the message.
+//! The log has the message, and so does the panic hook of the process.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use crate::protocol::error::Error;
 use crate::service::blocking_context::BlockingContext;
 use crate::service::call::{BlockingWork, LocalWork};
 use crate::service::context::RequestContext;
@@ -61,6 +60,21 @@ where
 pub(in crate::service) fn catch_panic<T>(
     work: impl FnOnce() -> Result<T, HandlerError>,
 ) -> Result<T, HandlerError> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(HandlerError::Rpc(Error::handler_panicked())))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Err(HandlerError::panicked(text.unwrap_or("the panic has no message")))
+    })
+}
+
+/// Converts the error of a local or blocking handler of a prompt or resource.
+pub(in crate::service) fn protocol_error(
+    error: HandlerError,
+    is_modern: bool,
+    (kind, name): (&'static str, &str),
+) -> HandlerError {
+    match error.into_rpc_error(is_modern) {
+        Ok(error) => HandlerError::Rpc(error),
+        Err(error) => HandlerError::Internal(error).in_handler(kind, &name.into()),
+    }
 }

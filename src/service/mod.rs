@@ -9,6 +9,7 @@
 //! Catalog ─┬─ call_tool(…)      ─▶ Tool      ─┐
 //!          ├─ get_prompt(…)     ─▶ Prompt     ├─▶ Dispatch ─┬─ Ready     response is encoded
 //!          ├─ read_resource(…)  ─▶ Resource   │             ├─ Failed    JSON-RPC error
+//!                                              │             ├─ Internal  to log and answer
 //!          └─ complete(…)       ─▶ Completer ─┘             ├─ Local     future for this shard
 //!                                                           └─ Blocking  closure for the pool
 //! ```
@@ -86,7 +87,7 @@ pub use self::prompt::{Prompt, PromptArgument, PromptArguments, PromptBuilder};
 pub use self::resource::{ReadContext, Resource, ResourceBuilder, ResourceTemplate};
 pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
-    HandlerOutput, ReadResourceResult,
+    HandlerOutput, InternalError, ReadResourceResult,
 };
 pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolBuilder};
 

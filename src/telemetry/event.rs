@@ -1,8 +1,8 @@
 //! Log events, as one enum.
 //!
 //! Invariants: labels come from small enums, numbers and addresses. Free text appears only in
-//! start-up events and events about files of the operator, and comes from the kernel, the operator
-//! or this program. No event has a field for payloads, arguments, names chosen by peers or secrets.
+//! start-up events, events about files of the operator and errors of handlers, and comes from the
+//! kernel, the operator, the handlers or this program. No event has a field for payloads, arguments, names chosen by peers or secrets.
 //! Events are emitted through `tracing`; the command line writes them to standard error.
 //!
 //! Start-up lines (`listening tcp 127.0.0.1:8888`) use the target [`START_TARGET`] and are written
@@ -60,6 +60,21 @@ pub enum Event<'a> {
     FileWarning {
         /// The path, the problem and what to do.
         warning: &'a str,
+    },
+    /// A handler failed with an internal error, or panicked.
+    HandlerFailed {
+        /// Shard of the call.
+        shard: u16,
+        /// Number that the client received in place of the error.
+        request: u64,
+        /// Kind of the entry of the catalog: `tool`, `prompt`, `resource`.
+        kind: &'static str,
+        /// Its name, URI or URI template.
+        handler: &'a str,
+        /// Whether it panicked.
+        is_panic: bool,
+        /// The error with its sources, or the panic message.
+        error: &'a str,
     },
     /// The calls of a connection were cancelled at the end of its input, because too many others
     /// waited for theirs.
@@ -240,6 +255,10 @@ impl Event<'_> {
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            Self::HandlerFailed { shard, request, kind, handler, is_panic, error } => {
+                let what = if is_panic { "handler panicked" } else { "handler failed" };
+                error!(shard, request, kind, handler, error, suppressed, "{what}");
             }
             Self::HalfCloseRefused { shard, waiting_max, peer } => {
                 let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));

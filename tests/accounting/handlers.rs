@@ -50,7 +50,7 @@ fn handler_panic_is_internal_error_and_counted() {
 }
 
 fn failed<T>() -> Result<T, HandlerError> {
-    Err(HandlerError::failed("not today"))
+    Err(HandlerError::tool("not today"))
 }
 
 #[test]
@@ -78,6 +78,46 @@ fn failed_tool_calls_are_counted_for_every_handler() {
     assert_eq!(counters.errors.total(), 0);
 }
 
+/// Three tools that fail with an error that the client is not to read.
+fn tools_with_internal_errors() -> [Tool; 3] {
+    fn fail<T>() -> Result<T, HandlerError> {
+        Err(std::io::Error::other("the password is swordfish"))?
+    }
+    [
+        Tool::new("inline").inline(|_: NoArguments, response| {
+            response.text("partial result");
+            fail()
+        }),
+        Tool::new("local").local(|_: NoArguments, _: RequestContext| async { fail() }),
+        Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| fail()),
+    ]
+}
+
+#[test]
+fn internal_error_answers_tool_failed_with_number() {
+    let server = start_server(tcp_options(), tools_with_internal_errors());
+    let mut client = server.connect_tcp();
+    for (tool, number) in [("inline", 1), ("local", 2), ("blocking", 3)] {
+        let result = &call_tool(&mut client, tool)["result"];
+        assert_eq!(result["isError"], true, "{tool}: {result}");
+        assert_eq!(result["content"].as_array().unwrap().len(), 1, "{tool}: {result}");
+        let text = format!("tool failed (request {number})");
+        assert_eq!(result["content"][0]["text"], text, "{tool}");
+    }
+    assert_eq!(server.close().requests.tool_errors, 3);
+}
+
+#[test]
+fn exposed_internal_error_has_its_text() {
+    let mut options = tcp_options();
+    options.service.expose_errors = true;
+    let server = start_server(options, tools_with_internal_errors());
+    let mut client = server.connect_tcp();
+    let result = &call_tool(&mut client, "local")["result"];
+    let text = "tool failed (request 1): the password is swordfish";
+    assert_eq!(result["content"][0]["text"], text, "{result}");
+}
+
 #[test]
 fn hanging_blocking_handler_does_not_delay_drain() {
     let mut options = tcp_options();
@@ -85,8 +125,8 @@ fn hanging_blocking_handler_does_not_delay_drain() {
     let (release, blocked) = bounded::<()>(0);
     let (tx, rx) = bounded(0);
     let tool = Tool::new("hang").blocking(move |_: NoArguments, _: BlockingContext| {
-        tx.send(()).map_err(HandlerError::failed)?;
-        blocked.recv().map_err(HandlerError::failed)?;
+        tx.send(())?;
+        blocked.recv()?;
         Ok(CallToolResult::text("not reached"))
     });
     let server = start_server(options, [tool]);

@@ -4,8 +4,8 @@ use corelane::protocol::error::Error;
 use corelane::protocol::model::{CallToolResultWriter, Implementation};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    BlockingContext, CallToolRequest, CallToolResult, Catalog, HandlerError, NoArguments,
-    RequestContext, Tool, demo,
+    BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, ClientRequestError,
+    HandlerError, NoArguments, RequestContext, Tool, demo,
 };
 use serde_json::{Value, json};
 
@@ -181,7 +181,7 @@ fn json_rpc_error_of_handler_is_sent() {
 
 #[test]
 fn failed_handler_is_a_tool_error() {
-    for end in call_results(|| Err(HandlerError::failed("no such file"))) {
+    for end in call_results(|| Err(HandlerError::tool("no such file"))) {
         let result = end.unwrap();
         assert_eq!(result["isError"], true);
         let content = result["content"].as_array().unwrap();
@@ -190,6 +190,40 @@ fn failed_handler_is_a_tool_error() {
     for end in call_results(|| Ok(CallToolResult::error("no such file"))) {
         assert_eq!(end.unwrap()["isError"], true);
     }
+}
+
+#[test]
+fn foreign_error_is_hidden_behind_a_number() {
+    let open = || {
+        std::fs::File::open("/no/such/file")?;
+        Ok(CallToolResult::default())
+    };
+    for end in call_results(open) {
+        let result = end.unwrap();
+        assert_eq!(result["isError"], true);
+        let text = &result["content"].as_array().unwrap().last().unwrap()["text"];
+        assert_eq!(text, "tool failed (request 42)");
+    }
+}
+
+#[test]
+fn wrapped_cancellation_is_a_cancellation() {
+    #[derive(Debug)]
+    struct Wrapper(Cancelled);
+    impl std::fmt::Display for Wrapper {
+        fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("the query was not run")
+        }
+    }
+    impl std::error::Error for Wrapper {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    assert!(matches!(HandlerError::from(Wrapper(Cancelled)), HandlerError::Cancelled));
+    assert!(matches!(HandlerError::from(Cancelled), HandlerError::Cancelled));
+    let timeout = HandlerError::from(ClientRequestError::Timeout);
+    assert!(matches!(timeout, HandlerError::Tool(_)), "{timeout}");
 }
 
 #[test]

@@ -124,6 +124,9 @@ pub(crate) fn parse_page(revision: Revision, method: &str, page: Result<&Bytes, 
     result
 }
 
+/// Number of every failed request.
+pub(crate) const REQUEST_NUMBER: u64 = 42;
+
 /// Dispatches a request and completes it, whatever kind of handler serves it.
 fn run_request(
     catalog: &Catalog,
@@ -144,10 +147,16 @@ fn run_request(
             assert_eq!(out, b"before", "a failed request leaves the buffer unchanged");
             return Err(error);
         }
+        Dispatch::Internal(error) => Err(HandlerError::Internal(error)),
         Dispatch::Local(work) => poll_to_completion(work(RequestContext::new(host))),
         Dispatch::Blocking(work) => work(BlockingContext::new(pool)),
     };
     assert_eq!(out, b"before", "pending work leaves the buffer unchanged");
+    // The server does the same after it has logged the error.
+    let result = result.map_err(|error| match error {
+        HandlerError::Internal(error) => error.to_response(REQUEST_NUMBER, false),
+        error => error,
+    });
     write_output(catalog, revision, method, result)
 }
 

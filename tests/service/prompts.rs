@@ -148,7 +148,7 @@ fn prompt_error_is_a_json_rpc_error() {
     for revision in Revision::ALL {
         let arguments = || Err(HandlerError::invalid_params("no"));
         assert!(prompt_results(revision, arguments).iter().all(|end| *end == Err(-32602)));
-        let failed = || Err(HandlerError::failed("no"));
+        let failed = || Err(HandlerError::tool("no"));
         assert!(prompt_results(revision, failed).iter().all(|end| *end == Err(-32603)));
         let panicked = || panic!("swordfish");
         assert!(prompt_results(revision, panicked).iter().all(|end| *end == Err(-32603)));

@@ -173,7 +173,7 @@ fn local_and_blocking_resources_are_read() {
         });
     let blocking = ResourceTemplate::new("test://blocking/{n}", "blocking").blocking(
         |read, _: BlockingContext| match read.variable("n").as_deref() {
-            Some("none") => Err(HandlerError::failed("broken")),
+            Some("none") => Err(HandlerError::tool("broken")),
             _ => Ok(ResourceContents::blob(read.uri(), vec![1])),
         },
     );

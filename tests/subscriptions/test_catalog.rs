@@ -85,7 +85,7 @@ fn add_resources(builder: CatalogBuilder) -> CatalogBuilder {
 
 #[expect(clippy::needless_pass_by_value, reason = "signature required by `map_err`")]
 fn handler_error(error: CatalogError) -> HandlerError {
-    HandlerError::failed(error.to_string())
+    HandlerError::tool(error.to_string())
 }
 
 /// Returns the subscription id in the `_meta` of a notification.

@@ -67,6 +67,16 @@ pub(super) static SERVICES: Section = Section {
             source: "MCP, server/utilities/pagination",
             field: |options| &mut options.service.page_size,
         },
+        Row {
+            key: "expose_errors",
+            short: None,
+            unit: Unit::Switch,
+            description: "Whether clients receive the text of internal errors and panics of \
+                          handlers, not only the number under which the log has it.",
+            cost: "the text may contain internals",
+            source: "MCP, server/tools, \"Error Handling\"",
+            field: |options| &mut options.service.expose_errors,
+        },
     ],
 };
 

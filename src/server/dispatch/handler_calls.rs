@@ -57,6 +57,16 @@ impl Dispatcher {
                 return Outcome::Response;
             }
             Dispatch::Failed(error) => Err(error),
+            Dispatch::Internal(error) => {
+                let output = (&mut *peer.outgoing, ctx.now);
+                match self.handlers.write_failure(&self.catalog, &error, request, output) {
+                    Ok(is_failed) => {
+                        peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                        return Outcome::Response;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
             Dispatch::Local(work) => {
                 self.spawn_local(ctx, peer, request, (work, request_state, transition))
             }

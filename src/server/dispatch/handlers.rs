@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use super::MessageContext;
 use super::admission::Request;
 use super::task_context::TaskBlockingHandle;
+use crate::base::time::Instant;
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::error::Error;
@@ -15,6 +16,7 @@ use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
+use crate::server::handler_failures::HandlerFailures;
 use crate::server::handler_memory::{HandlerCharge, HandlerMemory};
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
@@ -25,7 +27,9 @@ use crate::server::job_owner::JobOwner;
 use crate::server::outbox::Outbox;
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
-use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
+use crate::service::{
+    BlockingContext, BlockingWork, Catalog, ClientInfo, InternalError, LocalWork, RequestContext,
+};
 use crate::telemetry::event::Event;
 
 /// A handler to start.
@@ -46,6 +50,8 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) executor: Rc<dyn Executor>,
     /// The thread pool of blocking handlers.
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    /// Their internal errors.
+    pub(in crate::server) failures: HandlerFailures,
     /// What they hold.
     pub(in crate::server) memory: Rc<HandlerMemory>,
     /// What the results of blocking handlers take on their way to this shard.
@@ -146,6 +152,20 @@ impl Handlers {
             }
             Err(_) => Err(blocking_jobs::refuse(shard, outbox)),
         }
+    }
+
+    /// Reports the internal error of an inline handler and writes the response. Returns whether it is
+    /// a tool error, or the JSON-RPC error to send.
+    #[cold]
+    pub(super) fn write_failure(
+        &mut self,
+        catalog: &Catalog,
+        error: &InternalError,
+        request: &Request<'_>,
+        (out, now): (&mut Vec<u8>, Instant),
+    ) -> Result<bool, Error> {
+        let result = Err(self.failures.report(error, now));
+        catalog.write_output(request.revision, request.id, result, out)
     }
 
     /// Publishes on all shards the resources that local handlers have marked as updated, each once.

@@ -52,7 +52,7 @@ use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
 use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
-use crate::server::shard_message::TaskMessage;
+use crate::server::shard_message::{TaskEvent, TaskMessage};
 use crate::service::{Catalog, Features};
 use crate::telemetry::counters::{Counters, RequestCounters};
 use crate::telemetry::open_work::OpenWork;
@@ -346,6 +346,17 @@ impl Dispatcher {
 
     /// Handles an event of a local handler.
     pub(super) fn handle_event(&mut self, event: HandlerEvent, now: Instant, outbox: &mut Outbox) {
+        let failures = &mut self.handlers.failures;
+        let event = match event {
+            HandlerEvent::Finished { call_id, result } => {
+                HandlerEvent::Finished { call_id, result: failures.report_in(result, now) }
+            }
+            HandlerEvent::Task { task, event: TaskEvent::Finished(result) } => {
+                let event = TaskEvent::Finished(failures.report_in(result, now));
+                HandlerEvent::Task { task, event }
+            }
+            event => event,
+        };
         match event {
             HandlerEvent::UpdateCatalog(update) => {
                 self.handlers.pending_updates.start(update, now, outbox);

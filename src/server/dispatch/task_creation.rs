@@ -53,7 +53,7 @@ enum CallMode {
 pub(super) struct TaskCalls<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) tasks: &'a mut Tasks,
-    pub(super) handlers: &'a Handlers,
+    pub(super) handlers: &'a mut Handlers,
 }
 
 impl TaskCalls<'_> {
@@ -148,18 +148,21 @@ impl TaskCalls<'_> {
             progress_token: request.progress_token.map(IdBuf::from),
             ttl,
         };
-        let (created, end) = match reply {
-            Dispatch::Ready { is_error: is_failed } => {
-                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                if request.revision.is_modern() {
-                    return Outcome::Response;
-                }
-                let body = response_body(&peer.outgoing[start..], request.id).to_vec();
-                peer.outgoing.truncate(start);
-                let end = TaskOutcome::Result { body, is_failed };
-                (create_task(self.tasks, new_task, ctx.now, peer.outbox), Some(end))
+        let created = match reply {
+            Dispatch::Ready { is_error } => {
+                return self.finish_inline(peer, request, (new_task, start), is_error, ctx.now);
             }
-            Dispatch::Failed(error) => (Err(error), None),
+            Dispatch::Internal(error) => {
+                let output = (&mut *peer.outgoing, ctx.now);
+                match self.handlers.write_failure(self.catalog, &error, request, output) {
+                    Ok(is_error) => {
+                        let task = (new_task, start);
+                        return self.finish_inline(peer, request, task, is_error, ctx.now);
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Dispatch::Failed(error) => Err(error),
             Dispatch::Local(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
                 let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
@@ -167,7 +170,7 @@ impl TaskCalls<'_> {
                     let handler = NewHandler { work, charge };
                     self.begin_local(new_task, handler, ctx.now, peer.outbox)
                 };
-                (charge.and_then(begin), None)
+                charge.and_then(begin)
             }
             Dispatch::Blocking(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
@@ -177,18 +180,50 @@ impl TaskCalls<'_> {
                     let handler = NewHandler { work, charge };
                     self.begin_blocking((new_task, owner), handler, ctx.now, peer.outbox)
                 };
-                (charge.and_then(begin), None)
+                charge.and_then(begin)
             }
         };
-        let task = match created {
+        match created {
+            Ok(task) => self.write_created(peer, request, task),
+            Err(error) => write_request_error(peer, request, &error),
+        }
+    }
+
+    /// Ends a call whose inline handler has written its response behind `start`: a modern caller
+    /// gets it, a legacy one a task that has completed.
+    fn finish_inline(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        (new_task, start): (NewTask, usize),
+        is_failed: bool,
+        now: Instant,
+    ) -> Outcome {
+        peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+        if request.revision.is_modern() {
+            return Outcome::Response;
+        }
+        let body = response_body(&peer.outgoing[start..], request.id).to_vec();
+        peer.outgoing.truncate(start);
+        let task = match create_task(self.tasks, new_task, now, peer.outbox) {
             Ok(task) => task,
             Err(error) => return write_request_error(peer, request, &error),
         };
+        let outcome = self.write_created(peer, request, task);
+        let end = TaskOutcome::Result { body, is_failed };
+        complete_task(self.tasks, (task, end), now, peer.outbox);
+        outcome
+    }
+
+    /// Writes the response to a call that has become a task.
+    fn write_created(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        task: Key,
+    ) -> Outcome {
         peer.outbox.counters.requests.tasks_created += 1;
         self.tasks.write_create_result((request.id, peer.outgoing), task, self.catalog);
-        if let Some(end) = end {
-            complete_task(self.tasks, (task, end), ctx.now, peer.outbox);
-        }
         Outcome::Response
     }
 

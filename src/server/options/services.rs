@@ -19,6 +19,9 @@ pub struct ServiceOptions {
     pub demo: DemoServices,
     /// Entries per page of a list. Pages are encoded once. Default 100.
     pub page_size: u32,
+    /// Clients receive the text of internal errors and panics of handlers, not only the number under
+    /// which the log has it. Cost: the text may contain internals. Default `false`.
+    pub expose_errors: bool,
 }
 
 /// The demo services that `corelane` offers.
@@ -69,6 +72,7 @@ impl Default for ServiceOptions {
             instructions: None,
             demo: DemoServices::Auto,
             page_size: 100,
+            expose_errors: false,
         }
     }
 }

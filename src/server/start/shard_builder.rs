@@ -30,6 +30,7 @@ use crate::server::connections::{
 };
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
+use crate::server::handler_failures::HandlerFailures;
 use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
@@ -180,6 +181,7 @@ impl ShardBuilder {
                 pending_updates,
                 catalog_writer,
                 executor,
+                failures: HandlerFailures::new((shard, shards), self.options.service.expose_errors),
                 results: ResultMemory::new(limits.memory, Arc::<BlockingPool>::clone(&blocking)),
                 blocking_pool: blocking,
                 memory,

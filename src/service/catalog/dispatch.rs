@@ -137,7 +137,7 @@ impl Catalog {
                     Dispatch::Ready { is_error: false }
                 })
             }
-            Err(error) => Dispatch::Failed(error.into_rpc_error(revision.is_modern())),
+            Err(error) => Dispatch::protocol_error(error, revision.is_modern()),
         }
     }
 

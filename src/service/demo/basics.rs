@@ -100,7 +100,7 @@ struct Sum {
 fn add(Add { a, b }: Add, out: &mut CallToolResultWriter<'_>) -> Result<(), HandlerError> {
     let sum = a + b;
     if !sum.is_finite() {
-        return Err(HandlerError::Failed("the sum exceeds the range of a double".into()));
+        return Err(HandlerError::Tool("the sum exceeds the range of a double".into()));
     }
     out.structured_content(&Sum { sum })?;
     Ok(())

@@ -11,7 +11,7 @@ use crate::service::blocking_context::BlockingContext;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::RequestContext;
 use crate::service::entry::Metadata;
-use crate::service::handler::{blocking_work, local_work};
+use crate::service::handler::{blocking_work, local_work, protocol_error};
 use crate::service::prompt::arguments::PromptArguments;
 use crate::service::prompt::{Prompt, PromptHandler};
 use crate::service::results::{Completion, GetPromptResult, HandlerError, HandlerOutput};
@@ -116,12 +116,13 @@ fn convert_result(
 + Send
 + use<> {
     let description = prompt.metadata.description.clone();
+    let name = prompt.metadata.name.clone();
     move |result| match result {
         Ok(mut result) => {
             result.description = result.description.or(description);
             Ok(HandlerOutput::Prompt(result))
         }
-        Err(error) => Err(error.into_rpc_error(revision.is_modern()).into()),
+        Err(error) => Err(protocol_error(error, revision.is_modern(), ("prompt", &name))),
     }
 }
 

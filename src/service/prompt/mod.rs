@@ -111,7 +111,10 @@ impl Prompt {
                 }
             })
         });
-        result.unwrap_or_else(|error| Dispatch::Failed(error.into_rpc_error(revision.is_modern())))
+        result.unwrap_or_else(|error| {
+            let error = error.in_handler("prompt", &self.name().into());
+            Dispatch::protocol_error(error, revision.is_modern())
+        })
     }
 
     /// The completer of the argument `name`, or `None`.

@@ -13,7 +13,7 @@ use crate::service::blocking_context::BlockingContext;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::RequestContext;
 use crate::service::entry::Metadata;
-use crate::service::resource::handler::ResourceHandler;
+use crate::service::resource::handler::{ReadTarget, ResourceHandler};
 use crate::service::resource::read_context::ReadContext;
 use crate::service::resource::{Resource, ResourceTemplate};
 use crate::service::results::{Completion, HandlerError, ReadResourceResult};
@@ -42,6 +42,12 @@ impl ResourceDefinition {
             cache_hint: CacheHint { ttl_ms: 0, is_public: false },
             completers: Vec::new(),
         }
+    }
+
+    /// Returns what the handler needs to read it.
+    pub(super) fn target(&self) -> ReadTarget<'_> {
+        let mime_type = self.mime_type.as_deref();
+        ReadTarget { uri: &self.uri, mime_type, cache_hint: self.cache_hint }
     }
 
     /// Appends the object of a list; `uri_key` is `uri` or `uriTemplate`.

@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use crate::protocol::error::Error;
 use crate::protocol::model::{CacheHint, ReadResourceResultWriter};
+use crate::protocol::revision::Revision;
 use crate::service::blocking_context::BlockingContext;
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
 use crate::service::context::RequestContext;
-use crate::service::handler::{blocking_work, catch_panic, local_work};
+use crate::service::handler::{blocking_work, catch_panic, local_work, protocol_error};
 use crate::service::resource::read_context::ReadContext;
 use crate::service::results::{HandlerError, HandlerOutput, ReadResourceResult};
 
@@ -19,14 +20,25 @@ pub(super) enum ResourceHandler {
     /// Constant bytes.
     Blob(Bytes),
     /// A function that runs on the thread pool.
-    Blocking(Box<dyn Fn(ReadContext<'static>, CacheHint) -> BlockingWork + Send + Sync>),
+    Blocking(DeferredHandler<BlockingWork>),
     /// A function that runs on the shard, to completion.
     Inline(InlineHandler),
     /// A future that runs on the shard.
-    Local(Box<dyn Fn(ReadContext<'static>, CacheHint) -> LocalWork + Send + Sync>),
+    Local(DeferredHandler<LocalWork>),
     /// A constant text.
     Text(Cow<'static, str>),
 }
+
+/// The resource or template that is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadTarget<'d> {
+    /// Its URI or URI template.
+    pub(super) uri: &'d str,
+    pub(super) mime_type: Option<&'d str>,
+    pub(super) cache_hint: CacheHint,
+}
+
+type DeferredHandler<W> = Box<dyn Fn(ReadContext<'static>, ReadTarget<'_>) -> W + Send + Sync>;
 
 type InlineHandler = Box<
     dyn Fn(&ReadContext<'_>, &mut ReadResourceResultWriter<'_>) -> Result<(), HandlerError>
@@ -42,12 +54,10 @@ impl ResourceHandler {
         C: Into<ReadResourceResult> + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Local(Box::new(move |request, cache| {
-            let (handler, is_modern) = (Arc::clone(&handler), request.revision().is_modern());
-            local_work(
-                move |ctx| handler(request, ctx),
-                move |result| convert_result(result, cache, is_modern),
-            )
+        Self::Local(Box::new(move |request, target| {
+            let handler = Arc::clone(&handler);
+            let finish = convert_result(target, request.revision());
+            local_work(move |ctx| handler(request, ctx), finish)
         }))
     }
 
@@ -60,12 +70,10 @@ impl ResourceHandler {
         C: Into<ReadResourceResult> + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Blocking(Box::new(move |request, cache| {
-            let (handler, is_modern) = (Arc::clone(&handler), request.revision().is_modern());
-            blocking_work(
-                move |ctx| handler(request, ctx),
-                move |result| convert_result(result, cache, is_modern),
-            )
+        Self::Blocking(Box::new(move |request, target| {
+            let handler = Arc::clone(&handler);
+            let finish = convert_result(target, request.revision());
+            blocking_work(move |ctx| handler(request, ctx), finish)
         }))
     }
 
@@ -73,11 +81,10 @@ impl ResourceHandler {
     pub(super) fn start(
         &self,
         ctx: &ReadContext<'_>,
-        mime_type: Option<&str>,
-        cache: CacheHint,
+        target: ReadTarget<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        let is_modern = ctx.revision().is_modern();
+        let (is_modern, mime_type) = (ctx.revision().is_modern(), target.mime_type);
         let result = catch_panic(|| match self {
             Self::Text(text) => {
                 contents.text(ctx.uri(), mime_type, text);
@@ -94,12 +101,15 @@ impl ResourceHandler {
                 }
                 Ok(Dispatch::Ready { is_error: false })
             }
-            Self::Local(handler) => Ok(Dispatch::Local(handler(ctx.clone().into_owned(), cache))),
+            Self::Local(handler) => Ok(Dispatch::Local(handler(ctx.clone().into_owned(), target))),
             Self::Blocking(handler) => {
-                Ok(Dispatch::Blocking(handler(ctx.clone().into_owned(), cache)))
+                Ok(Dispatch::Blocking(handler(ctx.clone().into_owned(), target)))
             }
         });
-        result.unwrap_or_else(|error| Dispatch::Failed(error.into_rpc_error(is_modern)))
+        result.unwrap_or_else(|error| {
+            let error = error.in_handler("resource", &target.uri.into());
+            Dispatch::protocol_error(error, is_modern)
+        })
     }
 
     pub(super) const fn kind(&self) -> &'static str {
@@ -119,19 +129,19 @@ fn not_found(ctx: &ReadContext<'_>) -> HandlerError {
     Error::resource_not_found(ctx.uri(), ctx.revision()).into()
 }
 
-/// Converts the result of a local or blocking handler: adds the cache hint of the resource if it
-/// has none, and makes errors JSON-RPC errors.
+/// Returns the conversion of the result of a local or blocking handler: it adds the cache hint of the
+/// resource if it has none, and makes errors JSON-RPC errors.
 fn convert_result<C: Into<ReadResourceResult>>(
-    result: Result<C, HandlerError>,
-    cache: CacheHint,
-    is_modern: bool,
-) -> Result<HandlerOutput, HandlerError> {
-    match result {
+    target: ReadTarget<'_>,
+    revision: Revision,
+) -> impl FnOnce(Result<C, HandlerError>) -> Result<HandlerOutput, HandlerError> + Send + use<C> {
+    let (cache, uri) = (target.cache_hint, Box::<str>::from(target.uri));
+    move |result| match result {
         Ok(contents) => {
             let mut contents = contents.into();
             contents.cache_hint.get_or_insert(cache);
             Ok(HandlerOutput::Resource(contents))
         }
-        Err(error) => Err(error.into_rpc_error(is_modern).into()),
+        Err(error) => Err(protocol_error(error, revision.is_modern(), ("resource", &uri))),
     }
 }

@@ -79,12 +79,7 @@ impl Resource {
         ctx: &ReadContext<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        self.handler.start(
-            ctx,
-            self.definition.mime_type.as_deref(),
-            self.definition.cache_hint,
-            contents,
-        )
+        self.handler.start(ctx, self.definition.target(), contents)
     }
 }
 
@@ -183,12 +178,7 @@ impl ResourceTemplate {
         ctx: &ReadContext<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        self.handler.start(
-            ctx,
-            self.definition.mime_type.as_deref(),
-            self.definition.cache_hint,
-            contents,
-        )
+        self.handler.start(ctx, self.definition.target(), contents)
     }
 
     /// The completer of the variable `name`, or `None`.

@@ -5,27 +5,40 @@
 //! completions have no result for failures: all their errors are JSON-RPC errors.
 
 use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::model::CallToolResultWriter;
+use crate::service::results::InternalError;
 
 /// Why a handler failed.
+///
+/// `?` converts every error that implements [`std::error::Error`], and `anyhow::Error`, to
+/// [`HandlerError::Internal`], except those of this crate: [`Cancelled`], [`ClientRequestError`] and
+/// [`model::Error`](Error) keep their meaning. Therefore this type is no `std::error::Error`
+/// itself.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum HandlerError {
     /// The arguments are invalid. For tools since 2025-11-25 a result with `isError`, so that the
     /// model can correct them (SEP-1303); otherwise invalid params (-32602).
     InvalidParams(Cow<'static, str>),
     /// The request was cancelled. If the client cancelled it nothing is sent; if the server did,
-    /// it is reported like [`HandlerError::Failed`].
+    /// it is reported like [`HandlerError::Tool`].
     Cancelled,
-    /// The handler ran and failed. For tools a result with `isError`, which the model reads; for
-    /// prompts and resources an internal error (-32603).
-    Failed(Cow<'static, str>),
+    /// The handler ran and failed, for a reason that the model is to read: for tools a result with
+    /// `isError`, for prompts and resources an internal error (-32603).
+    Tool(Cow<'static, str>),
+    /// A failure that the client does not see. It receives a number, under which the log has the
+    /// error with its sources: for tools in a result with `isError`, for prompts and resources,
+    /// and after a panic, in an internal error (-32603).
+    Internal(Box<InternalError>),
     /// The client did not declare a capability that the handler requires. Since 2026-07-28 the
-    /// error missing capability (-32021); before it is reported like [`HandlerError::Failed`].
+    /// error missing capability (-32021); before it is reported like [`HandlerError::Tool`].
     MissingCapability(ClientCapabilities),
     /// This JSON-RPC error, which the model does not see.
     Rpc(Error),
@@ -37,13 +50,30 @@ impl HandlerError {
         Self::InvalidParams(Cow::Owned(truncate_reason(reason.to_string())))
     }
 
-    /// [`HandlerError::Failed`] with a text or error. The model and the client read it: it should
-    /// help them and contain no internal details.
-    pub fn failed(reason: impl fmt::Display) -> Self {
-        Self::Failed(Cow::Owned(reason.to_string()))
+    /// [`HandlerError::Tool`] with a text. The model reads it: say what went wrong and what to do,
+    /// without internal details.
+    pub fn tool(reason: impl fmt::Display) -> Self {
+        Self::Tool(Cow::Owned(reason.to_string()))
+    }
+
+    /// A panic of the handler.
+    #[cold]
+    pub(in crate::service) fn panicked(message: &str) -> Self {
+        Self::Internal(Box::new(InternalError::panicked(message)))
+    }
+
+    /// Sets the entry of the catalog whose handler has failed.
+    #[must_use]
+    pub(in crate::service) fn in_handler(self, kind: &'static str, name: &Arc<str>) -> Self {
+        match self {
+            Self::Internal(error) => Self::Internal(Box::new(error.in_handler(kind, name))),
+            other => other,
+        }
     }
 
     /// Reports the error of a tool: writes it as content, or returns the JSON-RPC error to send.
+    /// An internal error is written without its text; the server replaces it before, by
+    /// [`InternalError::to_response`].
     pub(in crate::service) fn write_to(
         self,
         writer: &mut CallToolResultWriter<'_>,
@@ -53,7 +83,8 @@ impl HandlerError {
             Self::InvalidParams(text) if dialect.argument_errors_in_result => text,
             Self::InvalidParams(text) => return Err(Error::invalid_params(text)),
             Self::Cancelled => Cow::Borrowed(CANCELLED),
-            Self::Failed(text) => text,
+            Self::Tool(text) => text,
+            Self::Internal(error) => Cow::Owned(format!("{} failed", error.handler_kind())),
             Self::MissingCapability(needed) if dialect.result_type => {
                 return Err(Error::missing_capability(needed));
             }
@@ -65,23 +96,28 @@ impl HandlerError {
         Ok(())
     }
 
-    /// The JSON-RPC error for prompts, resources and completions.
-    pub(in crate::service) fn into_rpc_error(self, is_modern: bool) -> Error {
-        match self {
+    /// The JSON-RPC error of a prompt, a resource or a completion, or the internal error to report.
+    pub(in crate::service) fn into_rpc_error(
+        self,
+        is_modern: bool,
+    ) -> Result<Error, Box<InternalError>> {
+        Ok(match self {
             Self::InvalidParams(text) => Error::invalid_params(text),
             Self::Cancelled => Error::internal(CANCELLED),
-            Self::Failed(text) => Error::internal(text),
+            Self::Tool(text) => Error::internal(text),
             Self::MissingCapability(needed) if is_modern => Error::missing_capability(needed),
             Self::MissingCapability(_) => Error::internal(MISSING_CAPABILITY),
+            Self::Internal(error) => return Err(error),
             Self::Rpc(error) => error,
-        }
+        })
     }
 }
 
 impl HeapBytes for HandlerError {
     fn heap_bytes(&self) -> usize {
         match self {
-            Self::InvalidParams(text) | Self::Failed(text) => text.heap_bytes(),
+            Self::InvalidParams(text) | Self::Tool(text) => text.heap_bytes(),
+            Self::Internal(error) => error.heap_bytes(),
             Self::Rpc(Error { message, data, .. }) => {
                 message.heap_bytes() + data.as_deref().map_or(0, str::heap_bytes)
             }
@@ -95,7 +131,8 @@ impl fmt::Display for HandlerError {
         match self {
             Self::InvalidParams(text) => write!(formatter, "invalid params: {text}"),
             Self::Cancelled => formatter.write_str("cancelled"),
-            Self::Failed(text) => write!(formatter, "failed: {text}"),
+            Self::Tool(text) => write!(formatter, "failed: {text}"),
+            Self::Internal(error) => write!(formatter, "internal error: {error}"),
             Self::MissingCapability(missing) => {
                 write!(formatter, "the client did not declare {missing:?}")
             }
@@ -104,17 +141,27 @@ impl fmt::Display for HandlerError {
     }
 }
 
-impl std::error::Error for HandlerError {}
-
-impl From<Cancelled> for HandlerError {
-    fn from(_: Cancelled) -> Self {
-        Self::Cancelled
-    }
-}
-
-impl From<Error> for HandlerError {
-    fn from(error: Error) -> Self {
-        Self::Rpc(error)
+/// Converts any error; see [`HandlerError`].
+impl<E> From<E> for HandlerError
+where
+    E: Into<Box<dyn StdError + Send + Sync>>,
+{
+    #[cold]
+    fn from(error: E) -> Self {
+        let error: Box<dyn StdError + Send + Sync> = error.into();
+        let error = match error.downcast::<Error>() {
+            Ok(error) => return Self::Rpc(*error),
+            Err(error) => error,
+        };
+        let error = match error.downcast::<ClientRequestError>() {
+            Ok(error) => return error.into_handler_error(),
+            Err(error) => error,
+        };
+        let error = InternalError::new(error);
+        if error.chain().any(|error| error.is::<Cancelled>()) {
+            return Self::Cancelled;
+        }
+        Self::Internal(Box::new(error))
     }
 }
 
@@ -132,6 +179,7 @@ impl std::error::Error for Cancelled {}
 
 /// Why a request to the client has no usable response. `?` converts it to a [`HandlerError`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ClientRequestError {
     /// The request that the handler serves was cancelled.
     Cancelled,
@@ -158,6 +206,15 @@ impl ClientRequestError {
             other => other,
         }
     }
+
+    fn into_handler_error(self) -> HandlerError {
+        match self {
+            Self::Cancelled => HandlerError::Cancelled,
+            Self::InvalidResponse(error) | Self::Refused(error) => HandlerError::Rpc(error),
+            Self::ErrorResponse(_) | Self::Timeout => HandlerError::tool(self),
+            Self::MissingCapability(needed) => HandlerError::MissingCapability(needed),
+        }
+    }
 }
 
 impl fmt::Display for ClientRequestError {
@@ -178,21 +235,6 @@ impl fmt::Display for ClientRequestError {
 }
 
 impl std::error::Error for ClientRequestError {}
-
-impl From<ClientRequestError> for HandlerError {
-    fn from(error: ClientRequestError) -> Self {
-        match error {
-            ClientRequestError::Cancelled => Self::Cancelled,
-            ClientRequestError::InvalidResponse(error) | ClientRequestError::Refused(error) => {
-                Self::Rpc(error)
-            }
-            ClientRequestError::ErrorResponse(_) | ClientRequestError::Timeout => {
-                Self::failed(error)
-            }
-            ClientRequestError::MissingCapability(needed) => Self::MissingCapability(needed),
-        }
-    }
-}
 
 impl From<Cancelled> for ClientRequestError {
     fn from(_: Cancelled) -> Self {

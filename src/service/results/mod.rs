@@ -10,6 +10,7 @@
 //! [`HandlerOutput`] is any of them. Nothing here writes JSON; the writers of `protocol::model` do.
 
 mod error;
+mod internal_error;
 
 mod tool;
 
@@ -21,6 +22,7 @@ mod completion;
 
 pub use self::completion::Completion;
 pub use self::error::{Cancelled, ClientRequestError, HandlerError};
+pub use self::internal_error::InternalError;
 pub use self::prompt::GetPromptResult;
 pub use self::resource::ReadResourceResult;
 pub use self::tool::CallToolResult;

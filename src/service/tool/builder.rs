@@ -234,7 +234,7 @@ impl ToolBuilder {
     /// computes for more than some microseconds.
     ///
     /// ```
-    /// use corelane::{BlockingContext, CallToolResult, HandlerError, Tool};
+    /// use corelane::{BlockingContext, CallToolResult, Tool};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Read {
@@ -242,7 +242,7 @@ impl ToolBuilder {
     /// }
     ///
     /// let tool = Tool::new("read").blocking(|Read { path }, _: BlockingContext| {
-    ///     std::fs::read_to_string(path).map(CallToolResult::text).map_err(HandlerError::failed)
+    ///     Ok(CallToolResult::text(std::fs::read_to_string(path)?))
     /// });
     /// # drop(tool);
     /// ```

@@ -104,7 +104,7 @@ impl Tool {
     ///
     /// After [`Dispatch::Ready`], `writer` holds the complete content; otherwise what was written
     /// is void and the caller discards it. Errors of the handler are already reported: in `writer`,
-    /// or as [`Dispatch::Failed`].
+    /// or as [`Dispatch::Failed`] or [`Dispatch::Internal`].
     #[inline]
     pub fn call(
         &self,
@@ -113,7 +113,16 @@ impl Tool {
     ) -> Dispatch {
         match self.start(call, writer) {
             Ok(reply) => reply,
-            Err(error) => match error.write_to(writer) {
+            Err(error) => self.report_error(error, writer),
+        }
+    }
+
+    /// Writes the error of a handler, or returns it for the server to report.
+    #[cold]
+    fn report_error(&self, error: HandlerError, writer: &mut CallToolResultWriter<'_>) -> Dispatch {
+        match error.in_handler(Self::KIND, &self.name().into()) {
+            HandlerError::Internal(error) => Dispatch::Internal(error),
+            error => match error.write_to(writer) {
                 Ok(()) => Dispatch::Ready { is_error: true },
                 Err(error) => Dispatch::Failed(error),
             },
@@ -154,7 +163,7 @@ impl Entry for Tool {
         if !(self.definition.is_schema_derived && schemas::is_implied(schema)) {
             self.input_schema = check;
         }
-        self.output_validator.compile(self.definition.output_schema.as_ref())
+        self.output_validator.compile(self.name().into(), self.definition.output_schema.as_ref())
     }
 
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {

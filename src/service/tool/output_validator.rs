@@ -15,21 +15,27 @@ use crate::protocol::model::CallToolResultWriter;
 use crate::service::results::{CallToolResult, HandlerError};
 use crate::service::schema::CompiledOutputSchema;
 
-/// Output schema of a tool, and whether results are validated against it.
+/// Name and output schema of a tool, and whether results are validated against it.
 #[derive(Clone, Debug)]
 pub(super) struct OutputValidator {
+    tool: Arc<str>,
     is_skipped: bool,
     schema: Option<Arc<CompiledOutputSchema>>,
 }
 
 impl OutputValidator {
     /// A validator without a schema, which accepts every result.
-    pub(super) const fn new(is_skipped: bool) -> Self {
-        Self { is_skipped, schema: None }
+    pub(super) fn new(is_skipped: bool) -> Self {
+        Self { tool: Arc::default(), is_skipped, schema: None }
     }
 
-    /// Compiles the schema; `Err` is phrased to follow "tool `name`: ".
-    pub(super) fn compile(&mut self, schema: Option<&Value>) -> Result<(), Cow<'static, str>> {
+    /// Compiles the schema of `tool`; `Err` is phrased to follow "tool `name`: ".
+    pub(super) fn compile(
+        &mut self,
+        tool: Arc<str>,
+        schema: Option<&Value>,
+    ) -> Result<(), Cow<'static, str>> {
+        self.tool = tool;
         let Some(schema) = schema else { return Ok(()) };
         let check = CompiledOutputSchema::compile(schema)?;
         if cfg!(debug_assertions) || !self.is_skipped {
@@ -38,12 +44,13 @@ impl OutputValidator {
         Ok(())
     }
 
-    /// Validates the result of a local or blocking handler.
+    /// Validates the result of a local or blocking handler. An internal error gets the name of the
+    /// tool.
     pub(super) fn validate(
         &self,
         result: Result<CallToolResult, HandlerError>,
     ) -> Result<CallToolResult, HandlerError> {
-        let result = result?;
+        let result = result.map_err(|error| error.in_handler("tool", &self.tool))?;
         match &self.schema {
             Some(schema) if !result.is_error() => {
                 check_conformance(schema, result.structured_content())?;

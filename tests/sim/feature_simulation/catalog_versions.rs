@@ -19,8 +19,7 @@ use corelane::protocol::model::Implementation;
 use corelane::server::UpdateJob;
 use corelane::service::demo::fixture;
 use corelane::service::{
-    CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments,
-    RequestContext, Tool,
+    CallToolResult, Catalog, CatalogBuilder, CatalogError, NoArguments, RequestContext, Tool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -140,7 +139,7 @@ pub(crate) fn add_change_tool(builder: CatalogBuilder, made: &Arc<AtomicU64>) ->
                 own.store(1 + made.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                 next_version(catalog, own.load(Ordering::Relaxed))
             };
-            ctx.update_catalog(edit).await.map_err(HandlerError::failed)?;
+            ctx.update_catalog(edit).await?;
             Ok(CallToolResult::text(format!("{VERSION_PREFIX}{}", number.load(Ordering::Relaxed))))
         }
     });
