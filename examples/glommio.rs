@@ -28,9 +28,9 @@ struct Size {
 
 /// Returns the length of a file without blocking the shard.
 async fn size(Size { path }: Size, _: RequestContext) -> Result<CallToolResult, HandlerError> {
-    let file = BufferedFile::open(&path).await?;
-    let bytes = file.file_size().await?;
-    file.close().await?;
+    let file = BufferedFile::open(&path).await.map_err(HandlerError::tool)?;
+    let bytes = file.file_size().await.map_err(HandlerError::tool)?;
+    file.close().await.map_err(HandlerError::tool)?;
     Ok(CallToolResult::text(format!("{bytes} bytes")))
 }
 

@@ -23,11 +23,12 @@ struct Tea {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let greet =
-        Tool::new("greet").description("Greets a person.").inline(|Greet { name }, result| {
+    let greet = Tool::new("greet").description("Greets a person.").inline_writer(
+        |Greet { name }, result, _| {
             result.format(format_args!("Hello, {name}!"));
             Ok(())
-        });
+        },
+    );
     let tea =
         Tool::new("tea").description("Makes tea.").local(async |tea: Tea, ctx: RequestContext| {
             for minute in 1..=tea.minutes {

@@ -17,10 +17,9 @@
 //!     name: String,
 //! }
 //!
-//! let greet = Tool::new("greet").description("Greets someone.").inline(|Greet { name }, result| {
-//!     result.format(format_args!("Hello, {name}!"));
-//!     Ok(())
-//! });
+//! let greet = Tool::new("greet")
+//!     .description("Greets someone.")
+//!     .inline(|Greet { name }, _| format!("Hello, {name}!"));
 //! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
 //! Server::new(catalog).serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,6 +36,7 @@
 //!   `default-features = false`.
 //! - `files` (default, part of `cli`): resources and prompts from directories, [`files`].
 //! - `glommio` (default): shards on glommio executors (Linux).
+//! - `tokio`: handlers that run on a tokio runtime of the host program.
 //! - `internals`: makes the modules below public, with the simulator and the fuzz entry points, for
 //!   benches, fuzz targets and corelane-load. **Unstable**: they change without notice.
 //!
@@ -160,12 +160,15 @@ pub mod transport;
 pub(crate) mod transport;
 
 pub use crate::server::{Busy, Handle, Options, Running, Server, StartError};
+#[cfg(feature = "tokio")]
+pub use crate::service::TokioContext;
 pub use crate::service::{
     BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, CatalogBuilder,
     CatalogError, ClientInfo, ClientRequestError, Completion, CompletionContext, Features,
-    GetPromptResult, HandlerError, InternalError, NoArguments, Prompt, PromptArgument,
-    PromptArguments, PromptBuilder, ReadContext, ReadResourceResult, RequestContext, Resource,
-    ResourceBuilder, ResourceTemplate, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
+    GetPromptResult, HandlerError, InlineContext, InternalError, IntoCallToolResult, NoArguments,
+    Prompt, PromptArgument, PromptArguments, PromptBuilder, ReadContext, ReadResourceResult,
+    RequestContext, RequestInfo, RequestView, Resource, ResourceBuilder, ResourceTemplate,
+    Structured, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
 };
 pub use crate::telemetry::{Counters, Transport};
 
@@ -173,6 +176,7 @@ pub use crate::telemetry::{Counters, Transport};
 pub mod model {
     pub use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
     pub use crate::protocol::error::Error;
+    pub use crate::protocol::jsonrpc::Id as RequestId;
     pub use crate::protocol::model::{
         Annotations, CacheHint, CallToolResultWriter, Content, ContentBlock, CreateMessageRequest,
         CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field, Form,

@@ -269,9 +269,11 @@ fn serve() -> Result<(), Box<dyn Error>> {
 
 /// A tool that computes inline on the shard's core.
 fn burn() -> Tool {
-    Tool::new("burn").description("Works for a while.").inline(|NoArguments {}, answer| {
-        let sum = (0..STEPS).fold(0_u64, |sum, step| black_box(sum.rotate_left(5) ^ step));
-        answer.text(if sum == 1 { "one" } else { "done" });
-        Ok(())
-    })
+    Tool::new("burn").description("Works for a while.").inline_writer(
+        |NoArguments {}, answer, _| {
+            let sum = (0..STEPS).fold(0_u64, |sum, step| black_box(sum.rotate_left(5) ^ step));
+            answer.text(if sum == 1 { "one" } else { "done" });
+            Ok(())
+        },
+    )
 }

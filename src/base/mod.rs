@@ -10,5 +10,6 @@ pub mod pool;
 pub mod random;
 pub mod slab;
 pub mod time;
+pub mod transport;
 
 pub mod linked_list;

@@ -7,6 +7,8 @@
 //! JSON-RPC 2.0, sections 4 and 5; MCP `basic/index` of each revision (ids are strings or
 //! integers, never null).
 
+use std::fmt;
+
 use crate::protocol::error::Error;
 use crate::protocol::json::{Object, Value, ValueKind, write};
 
@@ -51,6 +53,17 @@ impl<'a> Id<'a> {
             Self::Signed(number) => write::signed(out, number),
             Self::Unsigned(number) => write::unsigned(out, number),
             Self::Text(text) => write::string(out, text),
+        }
+    }
+}
+
+impl fmt::Display for Id<'_> {
+    /// Writes the number, or the string without quotes.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signed(number) => number.fmt(formatter),
+            Self::Unsigned(number) => number.fmt(formatter),
+            Self::Text(text) => formatter.write_str(text),
         }
     }
 }

@@ -193,7 +193,7 @@ impl DeferredWork {
             return handler.reject_task(HandlerError::Cancelled);
         };
         let progress_token = call.progress_token.clone();
-        let (peer, client) = (call.reply_to.peer_id, handler.client);
+        let (peer, client) = (call.reply_to.peer_id, handler.request.client());
         let TaskTerms { ttl, address } = terms;
         let new_task = NewTask { peer, address, client, progress_token, ttl };
         let key = match create_task(tasks, new_task, now, outbox) {

@@ -23,7 +23,6 @@ mod job_owner;
 
 mod memory;
 
-mod handler_failures;
 mod handler_memory;
 mod result_memory;
 mod subscriptions;

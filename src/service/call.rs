@@ -3,6 +3,7 @@
 //! Reading a request borrows from the parsed message and allocates nothing. `_meta` is not read
 //! here: its keys depend on the era.
 
+use std::fmt;
 use std::pin::Pin;
 
 use schemars::JsonSchema;
@@ -14,24 +15,36 @@ use crate::protocol::error::Error;
 use crate::protocol::json::{Value, ValueKind};
 use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
-use crate::service::blocking_context::BlockingContext;
+use crate::service::context::BlockingContext;
+use crate::service::context::ClientInfo;
 use crate::service::context::RequestContext;
+#[cfg(feature = "tokio")]
+use crate::service::context::TokioContext;
+use crate::service::context::request::{DetachedRequest, RequestSource, RequestView};
 use crate::service::results::{HandlerError, HandlerOutput, InternalError};
 
 /// A `tools/call` request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct CallToolRequest<'a> {
     name: &'a str,
     arguments: Option<Value<'a>>,
     revision: Revision,
     capabilities: ClientCapabilities,
+    source: &'a dyn RequestSource,
 }
 
 impl<'a> CallToolRequest<'a> {
     /// A call of the tool `name`, from a client without capabilities. `arguments` of `None` means
     /// an empty object; anything but an object is rejected when the handler decodes it.
     pub const fn new(revision: Revision, name: &'a str, arguments: Option<Value<'a>>) -> Self {
-        Self { name, arguments, revision, capabilities: ClientCapabilities::NONE }
+        let capabilities = ClientCapabilities::NONE;
+        Self { name, arguments, revision, capabilities, source: &DETACHED }
+    }
+
+    /// Sets where the handler reads the request from. Default: a request without a connection.
+    #[must_use]
+    pub const fn with_source(self, source: &'a dyn RequestSource) -> Self {
+        Self { source, ..self }
     }
 
     /// Sets the capabilities that the client declared. Default none.
@@ -74,6 +87,11 @@ impl<'a> CallToolRequest<'a> {
         Ok(Self::new(revision, name, arguments))
     }
 
+    /// The request, as the handler reads it.
+    pub const fn view(&self) -> RequestView<'a> {
+        RequestView::new(self.name, self.source)
+    }
+
     /// Name of the called tool.
     pub const fn name(&self) -> &'a str {
         self.name
@@ -113,6 +131,23 @@ impl<'a> CallToolRequest<'a> {
     }
 }
 
+impl fmt::Debug for CallToolRequest<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CallToolRequest")
+            .field("name", &self.name)
+            .field("arguments", &self.arguments)
+            .field("revision", &self.revision)
+            .field("capabilities", &self.capabilities)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The source of a call that no server dispatches.
+static DETACHED: DetachedRequest = DetachedRequest {
+    client: ClientInfo { revision: Revision::LATEST, capabilities: ClientCapabilities::NONE },
+};
+
 /// Arguments of a tool that takes none. Rejects a call with any argument.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +169,9 @@ pub enum Dispatch {
     Local(LocalWork),
     /// A closure to run on the thread pool; it completes the request later.
     Blocking(BlockingWork),
+    /// A future to run on a tokio runtime; it completes the request later.
+    #[cfg(feature = "tokio")]
+    Tokio(TokioWork),
 }
 
 impl Dispatch {
@@ -147,8 +185,8 @@ impl Dispatch {
     }
 }
 
-impl std::fmt::Debug for Dispatch {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Dispatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready { is_error } => {
                 formatter.debug_struct("Ready").field("is_error", is_error).finish()
@@ -157,6 +195,8 @@ impl std::fmt::Debug for Dispatch {
             Self::Internal(error) => formatter.debug_tuple("Internal").field(error).finish(),
             Self::Local(_) => formatter.write_str("Local(..)"),
             Self::Blocking(_) => formatter.write_str("Blocking(..)"),
+            #[cfg(feature = "tokio")]
+            Self::Tokio(_) => formatter.write_str("Tokio(..)"),
         }
     }
 }
@@ -172,3 +212,12 @@ pub type LocalFuture = Pin<Box<dyn Future<Output = Result<HandlerOutput, Handler
 /// internal error (-32603) of the request.
 pub type BlockingWork =
     Box<dyn FnOnce(BlockingContext) -> Result<HandlerOutput, HandlerError> + Send>;
+
+/// A tokio handler with its arguments. A panic inside becomes an internal error (-32603) of the
+/// request.
+#[cfg(feature = "tokio")]
+pub type TokioWork = Box<dyn FnOnce(TokioContext) -> TokioFuture + Send>;
+
+/// Future of a running tokio handler.
+#[cfg(feature = "tokio")]
+pub type TokioFuture = Pin<Box<dyn Future<Output = Result<HandlerOutput, HandlerError>> + Send>>;

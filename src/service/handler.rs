@@ -9,9 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use crate::service::blocking_context::BlockingContext;
+#[cfg(feature = "tokio")]
+use crate::service::call::TokioWork;
 use crate::service::call::{BlockingWork, LocalWork};
-use crate::service::context::RequestContext;
+#[cfg(feature = "tokio")]
+use crate::service::context::TokioContext;
+use crate::service::context::{BlockingContext, RequestContext};
 use crate::service::results::{HandlerError, HandlerOutput};
 
 /// Wraps a local handler: `start` creates its future, `finish` converts the result.
@@ -25,18 +28,43 @@ where
 {
     Box::new(move |ctx| {
         Box::pin(async move {
-            let result = {
-                let mut work = pin!(async move { start(ctx).await });
-                // A future must not be polled after a panic: the error makes this one ready.
-                let step = |context: &mut Context<'_>| {
-                    catch_panic(|| Ok(work.as_mut().poll(context)))
-                        .unwrap_or_else(|error| Poll::Ready(Err(error)))
-                };
-                poll_fn(step).await
-            };
+            // `start` may panic, too.
+            let result = catch_panics(async move { start(ctx).await }).await;
             finish(result)
         })
     })
+}
+
+/// Wraps a tokio handler: `start` creates its future, `finish` converts the result.
+#[cfg(feature = "tokio")]
+pub(in crate::service) fn tokio_work<Y, R, F>(
+    start: impl FnOnce(TokioContext) -> R + Send + 'static,
+    finish: F,
+) -> TokioWork
+where
+    R: Future<Output = Result<Y, HandlerError>> + Send + 'static,
+    Y: Send + 'static,
+    F: FnOnce(Result<Y, HandlerError>) -> Result<HandlerOutput, HandlerError> + Send + 'static,
+{
+    Box::new(move |ctx| {
+        Box::pin(async move { finish(catch_panics(async move { start(ctx).await }).await) })
+    })
+}
+
+/// Awaits `work`; a panic becomes an internal error.
+fn catch_panics<T, F>(work: F) -> impl Future<Output = Result<T, HandlerError>> + use<T, F>
+where
+    F: Future<Output = Result<T, HandlerError>>,
+{
+    async move {
+        let mut work = pin!(work);
+        // A future must not be polled after a panic: the error makes this one ready.
+        let step = |context: &mut Context<'_>| {
+            catch_panic(|| Ok(work.as_mut().poll(context)))
+                .unwrap_or_else(|error| Poll::Ready(Err(error)))
+        };
+        poll_fn(step).await
+    }
 }
 
 /// Wraps a blocking handler: `work` runs on the pool, `finish` converts the result.

@@ -30,8 +30,8 @@
 //! }
 //!
 //! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0"))
-//!     .tool(Tool::new("greet").description("Greets someone by name.").inline(
-//!         |Greet { name }, out| {
+//!     .tool(Tool::new("greet").description("Greets someone by name.").inline_writer(
+//!         |Greet { name }, out, _| {
 //!             out.format(format_args!("Hello, {name}!"));
 //!             Ok(())
 //!         },
@@ -48,11 +48,10 @@ pub mod fnv;
 
 mod catalog_error;
 
+mod derived_schema;
+
 pub mod results;
 
-mod client_info;
-
-pub mod blocking_context;
 pub mod context;
 
 pub mod call;
@@ -76,18 +75,23 @@ pub mod catalog;
 #[cfg(any(feature = "cli", feature = "internals"))]
 pub mod demo;
 
-pub use self::blocking_context::{BlockingContext, BlockingHost};
+#[cfg(feature = "tokio")]
+pub use self::call::TokioWork;
 pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArguments};
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog_error::CatalogError;
-pub use self::client_info::ClientInfo;
 pub use self::completer::CompletionContext;
-pub use self::context::{HostFuture, RequestContext, RequestHost};
+pub use self::context::{
+    BlockingContext, BlockingHost, ClientInfo, HostFuture, InlineContext, RequestContext,
+    RequestHost, RequestInfo, RequestSource, RequestView, StateType,
+};
+#[cfg(feature = "tokio")]
+pub use self::context::{SendFuture, TokioContext, TokioHost};
 pub use self::prompt::{Prompt, PromptArgument, PromptArguments, PromptBuilder};
 pub use self::resource::{ReadContext, Resource, ResourceBuilder, ResourceTemplate};
 pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
-    HandlerOutput, InternalError, ReadResourceResult,
+    HandlerOutput, InternalError, IntoCallToolResult, ReadResourceResult, Structured,
 };
 pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolBuilder};
 

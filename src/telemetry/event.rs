@@ -2,8 +2,9 @@
 //!
 //! Invariants: labels come from small enums, numbers and addresses. Free text appears only in
 //! start-up events, events about files of the operator and errors of handlers, and comes from the
-//! kernel, the operator, the handlers or this program. No event has a field for payloads, arguments, names chosen by peers or secrets.
-//! Events are emitted through `tracing`; the command line writes them to standard error.
+//! kernel, the operator, the handlers or this program. No event has a field for payloads,
+//! arguments, names chosen by peers or secrets. Events are emitted through `tracing`; the command
+//! line writes them to standard error.
 //!
 //! Start-up lines (`listening tcp 127.0.0.1:8888`) use the target [`START_TARGET`] and are written
 //! at every log level.
@@ -256,10 +257,7 @@ impl Event<'_> {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
             }
-            Self::HandlerFailed { shard, request, kind, handler, is_panic, error } => {
-                let what = if is_panic { "handler panicked" } else { "handler failed" };
-                error!(shard, request, kind, handler, error, suppressed, "{what}");
-            }
+            Self::HandlerFailed { .. } => self.emit_handler_failure(suppressed),
             Self::HalfCloseRefused { shard, waiting_max, peer } => {
                 let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));
                 let what = "calls cancelled: too many half-closed connections";
@@ -315,6 +313,13 @@ impl Event<'_> {
                 warn!(shard, %limit, peer, suppressed, "task result refused");
             }
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
+        }
+    }
+
+    fn emit_handler_failure(&self, suppressed: u64) {
+        if let Self::HandlerFailed { shard, request, kind, handler, is_panic, error } = *self {
+            let what = if is_panic { "handler panicked" } else { "handler failed" };
+            error!(shard, request, kind, handler, error, suppressed, "{what}");
         }
     }
 

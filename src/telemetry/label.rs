@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use crate::base::transport::Transport;
+
 /// Declares an enum of labels and the text of each.
 macro_rules! labels {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -22,20 +24,6 @@ macro_rules! labels {
             }
         }
     };
-}
-
-labels! {
-    /// A transport of the server.
-    Transport {
-        /// HTTP, including event streams.
-        Http = "http",
-        /// Standard input and output.
-        Stdio = "stdio",
-        /// Newline-delimited JSON over TCP.
-        Tcp = "tcp",
-        /// WebSocket.
-        WebSocket = "websocket",
-    }
 }
 
 labels! {

@@ -74,7 +74,7 @@ impl Drop for Content {
 fn catalog(gate: &Gate, total: &Arc<ResultBytes>) -> Catalog {
     let is_blocked = Arc::new(AtomicBool::new(false));
     let (blocked, opened) = (Arc::clone(&is_blocked), gate.clone());
-    let block = Tool::new("block").inline(move |_: NoArguments, out| {
+    let block = Tool::new("block").inline_writer(move |_: NoArguments, out, _| {
         blocked.store(true, Ordering::Relaxed);
         opened.block_shard();
         out.text("unblocked");

@@ -10,7 +10,7 @@ use corelane_test_support::{LineClient, TestServer, tcp_options};
 use crate::tool_calls::{call_tool, start_server, try_call_tool};
 
 fn echo() -> Tool {
-    Tool::new("echo").inline(|_: NoArguments, response| {
+    Tool::new("echo").inline_writer(|_: NoArguments, response, _| {
         response.text("hello");
         Ok(())
     })

@@ -13,19 +13,21 @@ use crate::tool_calls::{call_tool, start_server, tool_call};
 /// Four tools that panic, by kind of handler, and one that works.
 fn panicking_tools() -> [Tool; 5] {
     [
-        Tool::new("inline").inline(|_: NoArguments, response| {
+        Tool::new("inline").inline_writer(|_: NoArguments, response, _| {
             response.text("partial result");
             panic!("on purpose")
         }),
         Tool::new("local").local(|_: NoArguments, live: RequestContext| async move {
             live.sleep(Duration::from_millis(1)).await?;
-            panic!("on purpose")
+            assert!(live.is_cancelled(), "on purpose");
+            Ok(())
         }),
         Tool::new("local_at_once").local(
-            |_: NoArguments, _: RequestContext| -> std::future::Ready<_> { panic!("on purpose") },
+            |_: NoArguments, _: RequestContext| -> std::future::Ready<()> { panic!("on purpose") },
         ),
-        Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| panic!("on purpose")),
-        Tool::new("works").inline(|_: NoArguments, response| {
+        Tool::new("blocking")
+            .blocking(|_: NoArguments, _: BlockingContext| -> () { panic!("on purpose") }),
+        Tool::new("works").inline_writer(|_: NoArguments, response, _| {
             response.text("well");
             Ok(())
         }),
@@ -58,12 +60,12 @@ fn failed_tool_calls_are_counted_for_every_handler() {
     let server = start_server(
         tcp_options(),
         [
-            Tool::new("inline").inline(|_: NoArguments, _| failed()),
-            Tool::new("in_words").inline(|_: NoArguments, response| {
+            Tool::new("inline").inline_writer(|_: NoArguments, _, _| failed()),
+            Tool::new("in_words").inline_writer(|_: NoArguments, response, _| {
                 response.text("alas").mark_error();
                 Ok(())
             }),
-            Tool::new("local").local(|_: NoArguments, _: RequestContext| async { failed() }),
+            Tool::new("local").local(|_: NoArguments, _: RequestContext| async { failed::<()>() }),
             Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| {
                 Ok(CallToolResult::error("not today"))
             }),
@@ -84,12 +86,12 @@ fn tools_with_internal_errors() -> [Tool; 3] {
         Err(std::io::Error::other("the password is swordfish"))?
     }
     [
-        Tool::new("inline").inline(|_: NoArguments, response| {
+        Tool::new("inline").inline_writer(|_: NoArguments, response, _| {
             response.text("partial result");
             fail()
         }),
-        Tool::new("local").local(|_: NoArguments, _: RequestContext| async { fail() }),
-        Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| fail()),
+        Tool::new("local").local(|_: NoArguments, _: RequestContext| async { fail::<()>() }),
+        Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| fail::<()>()),
     ]
 }
 
@@ -125,8 +127,8 @@ fn hanging_blocking_handler_does_not_delay_drain() {
     let (release, blocked) = bounded::<()>(0);
     let (tx, rx) = bounded(0);
     let tool = Tool::new("hang").blocking(move |_: NoArguments, _: BlockingContext| {
-        tx.send(())?;
-        blocked.recv()?;
+        tx.send(()).map_err(HandlerError::tool)?;
+        blocked.recv().map_err(HandlerError::tool)?;
         Ok(CallToolResult::text("not reached"))
     });
     let server = start_server(options, [tool]);

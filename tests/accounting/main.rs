@@ -5,6 +5,8 @@ mod close_reasons;
 #[cfg(test)]
 mod handlers;
 #[cfg(test)]
+mod shard_state;
+#[cfg(test)]
 mod tool_calls;
 #[cfg(test)]
 mod traffic;

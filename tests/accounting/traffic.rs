@@ -9,7 +9,7 @@ use crate::tool_calls::{call_tool, start_server};
 
 fn tools() -> [Tool; 2] {
     [
-        Tool::new("echo").inline(|_: NoArguments, response| {
+        Tool::new("echo").inline_writer(|_: NoArguments, response, _| {
             response.text("hello");
             Ok(())
         }),

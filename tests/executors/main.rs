@@ -1,6 +1,7 @@
 //! The same shard on every executor: wake-ups, futures, deadlines and shutdown.
 
 mod test_shard;
+mod tokio_handlers;
 
 use std::future::pending;
 use std::time::Duration;

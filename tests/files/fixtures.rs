@@ -15,7 +15,7 @@ use corelane::protocol::model::Implementation;
 use corelane::protocol::params::{GetPromptRequestParams, ReadResourceRequestParams};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, Dispatch,
+    BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, Dispatch, RequestInfo,
 };
 use serde_json::{Value, json};
 
@@ -131,16 +131,26 @@ fn finish_response(
     match start(out) {
         Dispatch::Ready { .. } => Ok(()),
         Dispatch::Failed(error) => Err(error),
+        Dispatch::Internal(error) => panic!("{error}"),
         Dispatch::Blocking(work) => {
-            let result = work(BlockingContext::new(Arc::new(TestHost(revision))));
+            let result = work(BlockingContext::new(Arc::new(TestHost::new(revision))));
             catalog.write_output(revision, Id::Signed(1), result, out).map(drop)
         }
-        Dispatch::Local(_) => panic!("files are read on the blocking pool"),
+        Dispatch::Local(_) | Dispatch::Tokio(_) => panic!("files are read on the blocking pool"),
     }
 }
 
 /// Host of blocking handlers without progress, cancellation or updates.
-struct TestHost(Revision);
+struct TestHost {
+    request: RequestInfo,
+}
+
+impl TestHost {
+    fn new(revision: Revision) -> Self {
+        let client = ClientInfo { revision, capabilities: ClientCapabilities::default() };
+        Self { request: RequestInfo::detached(client) }
+    }
+}
 
 impl BlockingHost for TestHost {
     fn progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
@@ -149,8 +159,8 @@ impl BlockingHost for TestHost {
         false
     }
 
-    fn client(&self) -> ClientInfo {
-        ClientInfo { revision: self.0, capabilities: ClientCapabilities::default() }
+    fn request(&self) -> &RequestInfo {
+        &self.request
     }
 
     fn log(&self, _: LoggingLevel, _: Option<&str>, _: Value) {}

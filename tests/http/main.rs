@@ -22,6 +22,7 @@ mod keep_alive;
 mod legacy_sse;
 mod modern;
 mod origin_checks;
+mod request_context;
 mod resumption;
 mod server_messages;
 mod session_lifetime;

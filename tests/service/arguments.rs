@@ -128,11 +128,12 @@ fn schema_attributes_of_type_are_enforced() {
         #[schemars(range(min = 1, max = 3))]
         count: u32,
     }
-    let tool = Tool::new("t").inline(|Bounded { count }, out: &mut CallToolResultWriter<'_>| {
-        assert!((1..=3).contains(&count));
-        out.text("yes");
-        Ok(())
-    });
+    let tool =
+        Tool::new("t").inline_writer(|Bounded { count }, out: &mut CallToolResultWriter<'_>, _| {
+            assert!((1..=3).contains(&count));
+            out.text("yes");
+            Ok(())
+        });
     let catalog = build(tool).unwrap();
     assert_eq!(validation_error(&catalog, &json!({ "count": 3 })), None);
     assert_eq!(
@@ -197,7 +198,7 @@ fn schema_is_listed_unchanged() {
 fn tool_rejects_client_without_required_capability() {
     let build = || {
         let tool = Tool::new("t").require(ClientCapabilities::SAMPLING);
-        build(tool.inline(|_: NoArguments, out: &mut CallToolResultWriter<'_>| {
+        build(tool.inline_writer(|_: NoArguments, out: &mut CallToolResultWriter<'_>, _| {
             out.text("yes");
             Ok(())
         }))
@@ -233,7 +234,7 @@ fn task_support_is_listed_in_2025_11_25() {
         (TaskSupport::Required, Some("required")),
     ] {
         let tool = Tool::new("t").task_support(support);
-        let tool = tool.inline(|_: NoArguments, _: &mut CallToolResultWriter<'_>| Ok(()));
+        let tool = tool.inline_writer(|_: NoArguments, _: &mut CallToolResultWriter<'_>, _| Ok(()));
         let catalog = build(tool).unwrap();
         for revision in Revision::ALL {
             let page = parse_page(revision, "tools/list", catalog.tools_page(revision, None));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{call_tool, parse_page};
 
 fn tool_returning(name: &str, text: &'static str) -> Tool {
-    Tool::new(name).inline(move |_: NoArguments, out: &mut CallToolResultWriter<'_>| {
+    Tool::new(name).inline_writer(move |_: NoArguments, out: &mut CallToolResultWriter<'_>, _| {
         out.text(text);
         Ok(())
     })

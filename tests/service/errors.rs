@@ -70,11 +70,11 @@ fn error_does_not_echo_long_argument() {
     struct Go {
         direction: Direction,
     }
-    let tool = Tool::new("go").inline(|Go { direction }: Go, _: &mut CallToolResultWriter<'_>| {
-        match direction {
+    let tool = Tool::new("go").inline_writer(
+        |Go { direction }: Go, _: &mut CallToolResultWriter<'_>, _| match direction {
             Direction::Up => Ok(()),
-        }
-    });
+        },
+    );
     let long = "é".repeat(100_000);
     let params = json!({ "name": "go", "arguments": { "direction": long } });
     let result = call_tool(&catalog_of(tool), Revision::LATEST, &params.to_string()).unwrap();
@@ -109,7 +109,7 @@ fn malformed_call_is_invalid_params() {
 #[test]
 fn tool_without_arguments_rejects_any() {
     let tool = || {
-        Tool::new("bare").inline(|_: NoArguments, out: &mut CallToolResultWriter<'_>| {
+        Tool::new("bare").inline_writer(|_: NoArguments, out: &mut CallToolResultWriter<'_>, _| {
             out.text("yes");
             Ok(())
         })
@@ -123,10 +123,12 @@ fn tool_without_arguments_rejects_any() {
 /// A tool of each handler kind that ends with `end`.
 fn tools_ending_with(end: fn() -> Result<CallToolResult, HandlerError>) -> [Tool; 4] {
     [
-        Tool::new("inline").inline(move |_: NoArguments, out: &mut CallToolResultWriter<'_>| {
-            out.text("half a sent");
-            Ok(end()?.write_to(out)?)
-        }),
+        Tool::new("inline").inline_writer(
+            move |_: NoArguments, out: &mut CallToolResultWriter<'_>, _| {
+                out.text("half a sent");
+                Ok(end()?.write_to(out)?)
+            },
+        ),
         Tool::new("inline").inline_raw(
             json!({}),
             move |_: &CallToolRequest<'_>, out: &mut CallToolResultWriter<'_>| {

@@ -3,13 +3,14 @@
 //! It runs handlers of every kind to completion on the current thread. Timers fire immediately; the
 //! requested durations are added up.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, BlockingHost, CallToolRequest, Catalog, CatalogError, CatalogUpdate,
     ClientInfo, ClientRequestError, Dispatch, HandlerError, HandlerOutput, HostFuture,
-    RequestContext, RequestHost,
+    RequestContext, RequestHost, RequestInfo,
 };
 use serde_json::{Value, json};
 
@@ -149,6 +150,7 @@ fn run_request(
         }
         Dispatch::Internal(error) => Err(HandlerError::Internal(error)),
         Dispatch::Local(work) => poll_to_completion(work(RequestContext::new(host))),
+        Dispatch::Tokio(_) => panic!("there is no runtime"),
         Dispatch::Blocking(work) => work(BlockingContext::new(pool)),
     };
     assert_eq!(out, b"before", "pending work leaves the buffer unchanged");
@@ -223,6 +225,7 @@ pub(crate) struct TestRequestHost {
     pub(crate) responses: RefCell<BTreeMap<String, Value>>,
     /// Level and data of every log message.
     pub(crate) logged: RefCell<Vec<(LoggingLevel, Value)>>,
+    pub(crate) request: OnceCell<Arc<RequestInfo>>,
 }
 
 impl RequestHost for TestRequestHost {
@@ -243,8 +246,16 @@ impl RequestHost for TestRequestHost {
         Box::pin(ready(()))
     }
 
-    fn client(&self) -> ClientInfo {
-        ClientInfo { revision: Revision::LATEST, capabilities: self.capabilities.get() }
+    fn request(&self) -> &Arc<RequestInfo> {
+        self.request.get_or_init(|| {
+            let capabilities = self.capabilities.get();
+            let client = ClientInfo { revision: Revision::LATEST, capabilities };
+            RequestInfo::detached(client).into()
+        })
+    }
+
+    fn shard_state(&self) -> &dyn Any {
+        &()
     }
 
     fn request_input(
@@ -285,6 +296,7 @@ pub(crate) struct TestBlockingHost {
     pub(crate) progress_count: AtomicUsize,
     /// Whether the request is cancelled from the start.
     pub(crate) is_cancelled: bool,
+    pub(crate) request: OnceLock<RequestInfo>,
 }
 
 impl BlockingHost for TestBlockingHost {
@@ -296,8 +308,11 @@ impl BlockingHost for TestBlockingHost {
         self.is_cancelled
     }
 
-    fn client(&self) -> ClientInfo {
-        ClientInfo { revision: Revision::LATEST, capabilities: ClientCapabilities::NONE }
+    fn request(&self) -> &RequestInfo {
+        self.request.get_or_init(|| {
+            let capabilities = ClientCapabilities::NONE;
+            RequestInfo::detached(ClientInfo { revision: Revision::LATEST, capabilities })
+        })
     }
 
     fn log(&self, _: LoggingLevel, _: Option<&str>, _: Value) {}

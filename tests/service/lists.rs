@@ -17,7 +17,7 @@ fn builder() -> CatalogBuilder {
 }
 
 fn noop_tool(name: impl Into<Box<str>>) -> Tool {
-    Tool::new(name).inline(|_: NoArguments, _: &mut CallToolResultWriter<'_>| Ok(()))
+    Tool::new(name).inline_writer(|_: NoArguments, _: &mut CallToolResultWriter<'_>, _| Ok(()))
 }
 
 /// A tool with every member of a definition.
@@ -34,7 +34,7 @@ fn full_tool() -> Tool {
         })
         .meta("example.com/color", "blue")
         .output_schema(json!({ "type": "object", "properties": { "any": true } }))
-        .inline(|_: NoArguments, _: &mut CallToolResultWriter<'_>| Ok(()))
+        .inline_writer(|_: NoArguments, _: &mut CallToolResultWriter<'_>, _| Ok(()))
 }
 
 /// The body as the result of `method`, validated against the schema of the revision.
@@ -162,7 +162,8 @@ fn invalid_tool_is_rejected_by_name() {
     let error = builder().tools(twice).build().unwrap_err();
     assert_eq!(error.to_string(), "two tools are called `full/tool_1.x-y`; names must be unique");
 
-    let tool = Tool::new("text").inline(|_: String, _: &mut CallToolResultWriter<'_>| Ok(()));
+    let tool =
+        Tool::new("text").inline_writer(|_: String, _: &mut CallToolResultWriter<'_>, _| Ok(()));
     let error = builder().tool(tool).build().unwrap_err();
     assert_eq!(error.to_string(), "tool `text`: the input schema must have type `object`");
 

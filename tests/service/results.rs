@@ -1,15 +1,16 @@
 //! Results of tools: validation of structured content, and content of every kind.
 
 use corelane::protocol::model::{
-    CallToolResultWriter, Implementation, ResourceContents, ResourceLink,
+    CallToolResultWriter, Content, Implementation, ResourceContents, ResourceLink,
 };
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, Tool,
+    BlockingContext, CallToolResult, Catalog, HandlerError, IntoCallToolResult, NoArguments,
+    Structured, Tool,
 };
 use serde_json::{Value, json};
 
-use crate::harness::call_tool;
+use crate::harness::{call_tool, parse_page};
 
 fn catalog_of(tool: Tool) -> Catalog {
     Catalog::builder(Implementation::new("test", "1"))
@@ -25,9 +26,9 @@ fn catalogs_with_output_schema(
 ) -> [Catalog; 2] {
     let tool = || Tool::new("t").output_schema(schema.clone());
     [
-        catalog_of(tool().inline(move |_: NoArguments, out: &mut CallToolResultWriter<'_>| {
-            Ok(end()?.write_to(out)?)
-        })),
+        catalog_of(tool().inline_writer(
+            move |_: NoArguments, out: &mut CallToolResultWriter<'_>, _| Ok(end()?.write_to(out)?),
+        )),
         catalog_of(tool().blocking(move |_: NoArguments, _: BlockingContext| end())),
     ]
 }
@@ -102,4 +103,56 @@ fn result_holds_content_of_every_kind() {
         let link = if dialect.resource_link { "resource_link" } else { "text" };
         assert_eq!(kinds, ["text", "image", audio, link, "resource"]);
     }
+}
+
+/// Calls a tool of each kind that returns the value of `make`.
+fn returned<R: IntoCallToolResult + 'static>(make: fn() -> R) -> [Value; 3] {
+    [
+        Tool::new("t").inline(move |_: NoArguments, _| make()),
+        Tool::new("t").local(move |_: NoArguments, _| async move { make() }),
+        Tool::new("t").blocking(move |_: NoArguments, _| make()),
+    ]
+    .map(|tool| {
+        let result = call_tool(&catalog_of(tool), Revision::LATEST, r#"{"name":"t"}"#);
+        result.expect("the call succeeds")
+    })
+}
+
+#[test]
+fn returned_values_become_content() {
+    let text = |text: &str| json!([{ "type": "text", "text": text }]);
+    for result in returned(|| "static") {
+        assert_eq!(result["content"], text("static"));
+    }
+    for result in returned(|| Ok(String::from("owned"))) {
+        assert_eq!(result["content"], text("owned"));
+    }
+    for result in returned(|| ()) {
+        assert_eq!(result["content"], json!([]));
+    }
+    for result in returned(|| CallToolResult::text("a").with_meta("com.example/k", 1)) {
+        assert_eq!(result["content"], text("a"));
+        assert_eq!(result["_meta"]["com.example/k"], 1, "{result}");
+    }
+    for result in returned(|| vec![Content::text("a"), Content::text("b")]) {
+        assert_eq!(result["content"].as_array().unwrap().len(), 2);
+    }
+    for result in returned(|| Structured(std::collections::BTreeMap::from([("sum", 3)]))) {
+        assert_eq!(result["structuredContent"]["sum"], 3);
+    }
+}
+
+#[test]
+fn structured_result_declares_its_output_schema() {
+    #[derive(serde::Serialize, schemars::JsonSchema)]
+    struct Sum {
+        sum: u64,
+    }
+    let tool = Tool::new("add").inline(|_: NoArguments, _| Structured(Sum { sum: 3 }));
+    let catalog = catalog_of(tool);
+    let page = catalog.tools_page(Revision::LATEST, None);
+    let page = parse_page(Revision::LATEST, "tools/list", page);
+    let schema = &page["tools"][0]["outputSchema"];
+    assert_eq!(schema["properties"]["sum"]["type"], "integer", "{schema}");
+    assert_eq!(schema["properties"]["sum"].get("format"), None, "{schema}");
 }

@@ -55,10 +55,12 @@ fn tools(gate: &Gate) -> Vec<Tool> {
     let (held, blocked, stepped) = (gate.clone(), gate.clone(), gate.clone());
     vec![
         Tool::new("plain").local(|_: NoArguments, _| async { Ok(CallToolResult::text("plain")) }),
-        Tool::new("greet").task_support(TaskSupport::Optional).inline(|_: NoArguments, result| {
-            result.text("hello");
-            Ok(())
-        }),
+        Tool::new("greet").task_support(TaskSupport::Optional).inline_writer(
+            |_: NoArguments, result, _| {
+                result.text("hello");
+                Ok(())
+            },
+        ),
         Tool::new("hold").task_support(TaskSupport::Optional).local(move |_: NoArguments, ctx| {
             let gate = held.clone();
             async move { wait_for_gate(&gate, &ctx).await }
@@ -109,7 +111,7 @@ fn tools(gate: &Gate) -> Vec<Tool> {
             .task_support(TaskSupport::Required)
             .local(|_: NoArguments, _| async { Ok(CallToolResult::error("no luck")) }),
         Tool::new("refuse").task_support(TaskSupport::Required).local(|_: NoArguments, _| async {
-            Err(HandlerError::Rpc(Error::application(7, "not today")))
+            Err::<(), _>(HandlerError::Rpc(Error::application(7, "not today")))
         }),
     ]
 }

@@ -10,6 +10,7 @@ use super::content::{
     BinaryContent, ContentBlock, ResourceContents, ResourceLink, write_binary,
     write_embedded_resource, write_resource_link,
 };
+use super::implementation::suffix_meta;
 use crate::protocol::error::Error;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::{Dialect, Revision};
@@ -28,6 +29,8 @@ pub struct CallToolResultWriter<'o> {
     structured_content: bool,
     /// Length of the JSON of `structuredContent`, if that member was written.
     structured_content_len: Option<usize>,
+    /// Members of `_meta`, each with a leading comma.
+    meta: Vec<u8>,
     is_error: bool,
 }
 
@@ -46,6 +49,7 @@ impl<'o> CallToolResultWriter<'o> {
             has_blocks: false,
             structured_content: false,
             structured_content_len: None,
+            meta: Vec::new(),
             is_error: false,
         }
     }
@@ -173,6 +177,16 @@ impl<'o> CallToolResultWriter<'o> {
         self
     }
 
+    /// Adds a member to `_meta` of the result. Each key at most once; keys whose prefix contains
+    /// `modelcontextprotocol` or `mcp` are reserved.
+    pub fn meta(&mut self, key: &str, value: &serde_json::Value) -> &mut Self {
+        self.meta.push(b',');
+        write::string(&mut self.meta, key);
+        self.meta.push(b':');
+        write::json(&mut self.meta, value);
+        self
+    }
+
     /// Writes the end of the result.
     #[inline]
     pub fn finish(self) {
@@ -181,6 +195,9 @@ impl<'o> CallToolResultWriter<'o> {
             self.out.extend_from_slice(br#","isError":true"#);
         }
         self.out.extend_from_slice(self.suffix);
+        if !self.meta.is_empty() {
+            write_meta(self.out, &self.meta, self.suffix);
+        }
         self.out.push(b'}');
     }
 
@@ -213,6 +230,19 @@ impl<'o> CallToolResultWriter<'o> {
     }
 }
 
+/// Adds members to the `_meta` that ends the `suffix`, or begins one.
+#[cold]
+fn write_meta(out: &mut Vec<u8>, members: &[u8], suffix: &[u8]) {
+    if suffix_meta(suffix).is_empty() {
+        out.extend_from_slice(META_OPEN);
+        out.extend_from_slice(members.strip_prefix(b",").unwrap_or(members));
+    } else {
+        out.pop();
+        out.extend_from_slice(members);
+    }
+    out.push(b'}');
+}
+
 /// Returns whether JSON with the first byte `first` is allowed as `structuredContent`.
 const fn is_structured_content_allowed(dialect: &Dialect, first: u8) -> bool {
     dialect.structured_content_any || (dialect.structured_content && first == b'{')
@@ -220,6 +250,7 @@ const fn is_structured_content_allowed(dialect: &Dialect, first: u8) -> bool {
 
 const CONTENT_OPEN: &[u8] = br#"{"content":["#;
 const STRUCTURED_OPEN: &[u8] = br#""structuredContent":"#;
+const META_OPEN: &[u8] = br#","_meta":{"#;
 const TEXT_OPEN: &[u8] = br#"{"type":"text","text":"#;
 
 #[cfg(test)]

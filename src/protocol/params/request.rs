@@ -78,6 +78,11 @@ impl<'a> RequestParams<'a> {
         RequestMetaObject::read_value(self.meta)
     }
 
+    /// Returns the value of `_meta`, unvalidated.
+    pub const fn meta_value(&self) -> Option<Value<'a>> {
+        self.meta
+    }
+
     /// Returns `name` and `arguments`, unvalidated.
     ///
     /// # Errors

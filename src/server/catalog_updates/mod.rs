@@ -9,6 +9,8 @@
 
 mod job;
 
+pub(super) mod state_factory;
+
 mod queue;
 
 pub use self::job::UpdateJob;
@@ -16,10 +18,11 @@ pub(super) use self::queue::{PendingUpdates, UpdateExecutor};
 
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
+use self::state_factory::check_state;
 use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use super::subscriptions::CatalogLists;
 use crate::server::handlers::CatalogAccess;
-use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate};
+use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate, StateType};
 
 #[expect(clippy::disallowed_types, reason = "threads that change share it, and no shard does")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -31,12 +34,24 @@ pub(super) struct CatalogWriter {
     /// Locked while a version is made and sent, which serializes updates. No shard locks it and
     /// waits.
     current: Mutex<Arc<Catalog>>,
+    /// The type of the states of the shards.
+    state_type: StateType,
 }
 
 impl CatalogWriter {
     /// Returns the writer of the initial catalog.
-    pub(super) const fn new(broadcast: Arc<Broadcast>, catalog: Arc<Catalog>) -> Self {
-        Self { broadcast, current: Mutex::new(catalog) }
+    pub(super) const fn new(
+        broadcast: Arc<Broadcast>,
+        catalog: Arc<Catalog>,
+        state_type: StateType,
+    ) -> Self {
+        Self { broadcast, current: Mutex::new(catalog), state_type }
+    }
+
+    fn build(&self, next: CatalogBuilder) -> Result<Catalog, CatalogError> {
+        let next = next.build()?;
+        check_state(&next, self.state_type)?;
+        Ok(next)
     }
 
     /// Applies `update` to the current catalog and sends the result to every shard. Waits for
@@ -50,7 +65,7 @@ impl CatalogWriter {
         update: impl FnOnce(CatalogBuilder) -> CatalogBuilder,
     ) -> Result<(), CatalogError> {
         let mut current = self.current();
-        let next = Arc::new(update(current.to_builder()).build()?);
+        let next = Arc::new(self.build(update(current.to_builder()))?);
         let changes = CatalogLists::from(next.changes_from(&current));
         self.broadcast.send(&BroadcastMessage::new_catalog(&next, changes));
         *current = next;
@@ -71,7 +86,7 @@ impl CatalogWriter {
         let mut result = Ok(());
         self.broadcast.try_send_with(|| {
             let update = update.take()?;
-            match update(current.to_builder()).build() {
+            match self.build(update(current.to_builder())) {
                 Ok(next) => {
                     let changes = CatalogLists::from(next.changes_from(&current));
                     *current = Arc::new(next);
@@ -169,12 +184,16 @@ mod tests {
         let (endpoints, sender) = build_mesh(2, &options);
         let inboxes = endpoints.into_iter().map(|endpoint| endpoint.open(Waker::new(|| {})));
         let catalog = Catalog::builder(Implementation::new("editor", "1")).build().unwrap();
-        let writer = CatalogWriter::new(Arc::new(Broadcast::new(sender)), Arc::new(catalog));
+        let writer = CatalogWriter::new(
+            Arc::new(Broadcast::new(sender)),
+            Arc::new(catalog),
+            StateType::of::<()>(),
+        );
         (writer, inboxes.collect())
     }
 
     fn tool(name: &str) -> Tool {
-        Tool::new(name).inline(|NoArguments {}, _| Ok(()))
+        Tool::new(name).inline_writer(|NoArguments {}, _, _| Ok(()))
     }
 
     /// Returns the number of tools of each received version, and whether it changed the tools.

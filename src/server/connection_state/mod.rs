@@ -2,11 +2,14 @@
 
 mod http_exchange;
 
+use std::net::SocketAddr;
+
 pub(super) use self::http_exchange::{
     HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use super::client_address::ClientAddress;
 use super::outbox::Outbox;
+use super::owner_id::SessionId;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
@@ -104,9 +107,21 @@ impl HttpSession {
     }
 }
 
+/// The connection that a message came with, as far as its handlers can read it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MessageOrigin<'a> {
+    /// Address of the peer, if known.
+    pub(super) peer_addr: Option<&'a SocketAddr>,
+    /// Head of the HTTP request: the request line and the fields. Empty for other transports.
+    pub(super) http_head: &'a [u8],
+    /// The legacy HTTP session.
+    pub(super) session_id: Option<SessionId>,
+}
+
 /// Mutable view of one peer while a message of it is dispatched.
 #[derive(Debug)]
 pub(super) struct PeerState<'a> {
+    pub(super) origin: MessageOrigin<'a>,
     pub(super) state: &'a mut ConnectionState,
     pub(super) pending_work: &'a mut PendingWork,
     /// Buffer for immediate output: one message, unframed.

@@ -11,7 +11,7 @@ use crate::base::time::Instant;
 use crate::connection::{Codec, Connection};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError, Parser};
-use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::http::HttpPath;
 use crate::server::outbox::Outbox;
@@ -134,8 +134,9 @@ pub(in crate::server) const fn peer_state<'a>(
     connection: &'a mut Connection<ConnectionState>,
     outbox: &'a mut Outbox,
 ) -> PeerState<'a> {
-    let Connection { state, pending_work, outgoing, .. } = connection;
-    PeerState { state, pending_work, outgoing, outbox }
+    let Connection { state, pending_work, outgoing, peer, .. } = connection;
+    let origin = MessageOrigin { peer_addr: peer.as_ref(), http_head: &[], session_id: None };
+    PeerState { origin, state, pending_work, outgoing, outbox }
 }
 
 /// Writes an error for input that is not a message.

@@ -1,5 +1,8 @@
 //! Validation of requests against their protocol era.
 
+use std::any::Any;
+use std::net::SocketAddr;
+
 use super::MessageContext;
 use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::eras::{
@@ -11,7 +14,9 @@ use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
-use crate::service::ClientInfo;
+use crate::server::connection_state::{ConnectionState, MessageOrigin};
+use crate::service::{ClientInfo, RequestSource};
+use crate::telemetry::label::Transport;
 
 /// A parsed request, not validated.
 pub(in crate::server) struct RawRequest<'a> {
@@ -38,9 +43,74 @@ pub(super) struct Request<'a> {
     pub(super) log_level: Option<LoggingLevel>,
 }
 
+/// A validated request with its connection, as its handler reads it.
+pub(super) struct DispatchedRequest<'a> {
+    request: &'a Request<'a>,
+    transport: Transport,
+    origin: MessageOrigin<'a>,
+    shard_state: &'a dyn Any,
+}
+
+impl RequestSource for DispatchedRequest<'_> {
+    fn id(&self) -> Id<'_> {
+        self.request.id
+    }
+
+    fn method(&self) -> Method {
+        self.request.method
+    }
+
+    fn meta(&self) -> Option<Value<'_>> {
+        self.request.call_params.meta_value()
+    }
+
+    fn client(&self) -> ClientInfo {
+        self.request.client()
+    }
+
+    fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.origin.peer_addr.copied()
+    }
+
+    fn session_id(&self) -> Option<Box<str>> {
+        let text = self.origin.session_id?.to_text();
+        str::from_utf8(&text).ok().map(Box::from)
+    }
+
+    fn http_head(&self) -> &[u8] {
+        self.origin.http_head
+    }
+
+    fn state(&self) -> &dyn Any {
+        self.shard_state
+    }
+}
+
 impl Request<'_> {
     pub(super) const fn client(&self) -> ClientInfo {
         ClientInfo { revision: self.revision, capabilities: self.capabilities }
+    }
+
+    /// Returns the name of the tool or prompt, or the URI of the resource. Empty if there is none.
+    pub(super) fn target_name(&self) -> &str {
+        let params = self.params.and_then(Value::as_object);
+        let key = if self.method == Method::ResourcesRead { "uri" } else { "name" };
+        params.and_then(|params| params.find(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns what a handler can read of it.
+    #[inline]
+    pub(super) const fn source<'r>(
+        &'r self,
+        peer: &'r ConnectionState,
+        origin: MessageOrigin<'r>,
+        shard_state: &'r dyn Any,
+    ) -> DispatchedRequest<'r> {
+        DispatchedRequest { request: self, transport: peer.transport, origin, shard_state }
     }
 
     /// Returns the bytes that its ids take while it is in flight: that of the request is stored in

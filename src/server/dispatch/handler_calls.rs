@@ -1,13 +1,14 @@
 //! Requests that a handler serves: inline ones respond at once, others are started and respond
 //! later.
 
+use std::any::Any;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::admission::Request;
 use super::task_creation::TaskCalls;
-use super::{Dispatcher, MessageContext, NewHandler, write_request_error};
+use super::{Dispatcher, MessageContext, write_request_error};
 use crate::base::slab::Key;
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::Error;
@@ -24,6 +25,8 @@ use crate::server::client_requests::request_state::{RequestDigest, RequestState}
 use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
+#[cfg(feature = "tokio")]
+use crate::server::handlers::tokio_bridge;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::Requester;
 use crate::service::{BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork};
@@ -51,27 +54,33 @@ impl Dispatcher {
             Ok(request_state) => request_state,
             Err(error) => return write_request_error(peer, request, &error),
         };
-        let handed_over = match start_handler(&self.catalog, peer, request) {
-            Dispatch::Ready { is_error: is_failed } => {
-                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                return Outcome::Response;
-            }
-            Dispatch::Failed(error) => Err(error),
-            Dispatch::Internal(error) => {
-                let output = (&mut *peer.outgoing, ctx.now);
-                match self.handlers.write_failure(&self.catalog, &error, request, output) {
-                    Ok(is_failed) => {
-                        peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                        return Outcome::Response;
-                    }
-                    Err(error) => Err(error),
+        let handed_over =
+            match start_handler(&self.catalog, peer, request, &*self.handlers.shard_state) {
+                Dispatch::Ready { is_error: is_failed } => {
+                    peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                    return Outcome::Response;
                 }
-            }
-            Dispatch::Local(work) => {
-                self.spawn_local(ctx, peer, request, (work, request_state, transition))
-            }
-            Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, work),
-        };
+                Dispatch::Failed(error) => Err(error),
+                Dispatch::Internal(error) => {
+                    let output = (&mut *peer.outgoing, ctx.now);
+                    match self.handlers.write_failure(&self.catalog, &error, request, output) {
+                        Ok(is_failed) => {
+                            peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                            return Outcome::Response;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                Dispatch::Local(work) => {
+                    self.spawn_local(ctx, peer, request, (work, request_state, transition))
+                }
+                #[cfg(feature = "tokio")]
+                Dispatch::Tokio(work) => {
+                    let work = tokio_bridge::local_work(work, self.handlers.tokio.clone());
+                    self.spawn_local(ctx, peer, request, (work, request_state, transition))
+                }
+                Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, work),
+            };
         match handed_over {
             Ok(()) => Outcome::None,
             Err(error) => write_request_error(peer, request, &error),
@@ -120,8 +129,8 @@ impl Dispatcher {
         let state_bytes = request_state.as_ref().map_or(0, |state| state.held_bytes());
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let charge = self.handlers.charge_arguments(peer, (request, state_bytes), held_bytes)?;
-        let (token, argument_bytes) = (Rc::<CancellationToken>::default(), charge.bytes());
+        let handler = self.handlers.prepare(work, peer, (request, state_bytes), held_bytes)?;
+        let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };
         let call_id = self.insert_call(ctx, peer, request, local)?;
         let carrier = if request.revision.is_modern() {
@@ -137,8 +146,8 @@ impl Dispatcher {
             RequestCarrier::ServerRequest
         };
         let task = self.handlers.start_local(
-            NewHandler { work, charge },
-            (request.client(), token),
+            handler,
+            token,
             (Requester::Call(call_id), carrier),
             (transition, log_filter(&self.catalog, request)),
         );
@@ -156,14 +165,14 @@ impl Dispatcher {
     ) -> Result<(), Error> {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let charge = self.handlers.charge_arguments(peer, (request, 0), held_bytes)?;
-        let blocking = HandlerWork::Blocking { handler: None, argument_bytes: charge.bytes() };
+        let handler = self.handlers.prepare(work, peer, (request, 0), held_bytes)?;
+        let argument_bytes = handler.charge.bytes();
+        let blocking = HandlerWork::Blocking { handler: None, argument_bytes };
         let call_id = self.insert_call(ctx, peer, request, blocking)?;
-        let client = (request.client(), log_filter(&self.catalog, request));
+        let log_filter = log_filter(&self.catalog, request);
         let owner = self.handlers.job_owner(peer, ctx);
-        let handler = NewHandler { work, charge };
         let requester = (Requester::Call(call_id), owner);
-        match self.handlers.start_blocking(handler, client, requester, peer.outbox) {
+        match self.handlers.start_blocking(handler, log_filter, requester, peer.outbox) {
             Ok(handler) => {
                 self.deferred.calls.attach_job(call_id, handler);
                 Ok(())
@@ -221,9 +230,14 @@ fn log_filter(catalog: &Catalog, request: &Request<'_>) -> LogFilter {
 
 /// Reads the params and runs the catalog as far as it goes at once.
 #[inline]
-fn start_handler(catalog: &Catalog, peer: &mut PeerState<'_>, request: &Request<'_>) -> Dispatch {
+fn start_handler(
+    catalog: &Catalog,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+    shard_state: &dyn Any,
+) -> Dispatch {
     let Request { id, revision, params, call_params, .. } = *request;
-    let out = &mut *peer.outgoing;
+    let PeerState { outgoing: out, state, origin, .. } = peer;
     let started = match request.method {
         Method::PromptsGet => GetPromptRequestParams::read(params)
             .map(|parsed| catalog.get_prompt(revision, &parsed, id, out)),
@@ -232,7 +246,9 @@ fn start_handler(catalog: &Catalog, peer: &mut PeerState<'_>, request: &Request<
         Method::CompletionComplete => CompleteRequestParams::read(params)
             .map(|parsed| catalog.complete(revision, &parsed, id, out)),
         _ => CallToolRequest::from_params(revision, call_params).map(|call| {
-            catalog.call_tool(&call.with_client_capabilities(request.capabilities), id, out)
+            let source = &request.source(state, *origin, shard_state);
+            let call = call.with_client_capabilities(request.capabilities).with_source(source);
+            catalog.call_tool(&call, id, out)
         }),
     };
     started.unwrap_or_else(Dispatch::Failed)
@@ -242,9 +258,7 @@ fn start_handler(catalog: &Catalog, peer: &mut PeerState<'_>, request: &Request<
 /// because there is no authorization.
 fn request_digest(request: &Request<'_>) -> RequestDigest {
     let params = request.params.and_then(Value::as_object);
-    let member = |key| params.and_then(|params| params.find(key));
-    let key = if request.method == Method::ResourcesRead { "uri" } else { "name" };
-    let subject = member(key).and_then(Value::as_str).unwrap_or_default();
-    let arguments = member("arguments").filter(|arguments| !arguments.is_null());
-    RequestDigest::of(request.method.as_str(), subject, arguments, "")
+    let arguments = params.and_then(|params| params.find("arguments"));
+    let arguments = arguments.filter(|arguments| !arguments.is_null());
+    RequestDigest::of(request.method.as_str(), request.target_name(), arguments, "")
 }

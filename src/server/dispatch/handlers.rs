@@ -1,5 +1,6 @@
 //! Starting handlers: futures on the shard, closures on the thread pool.
 
+use std::any::Any;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
@@ -16,8 +17,8 @@ use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
-use crate::server::handler_failures::HandlerFailures;
 use crate::server::handler_memory::{HandlerCharge, HandlerMemory};
+use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
@@ -28,13 +29,15 @@ use crate::server::outbox::Outbox;
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
 use crate::service::{
-    BlockingContext, BlockingWork, Catalog, ClientInfo, InternalError, LocalWork, RequestContext,
+    self, BlockingContext, BlockingWork, Catalog, InternalError, LocalWork, RequestContext,
+    RequestInfo,
 };
 use crate::telemetry::event::Event;
 
 /// A handler to start.
 pub(super) struct NewHandler<W> {
     pub(super) work: W,
+    pub(super) request: Arc<RequestInfo>,
     /// The charge for its arguments, released when it ends.
     pub(super) charge: HandlerCharge,
 }
@@ -52,6 +55,11 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
     /// Their internal errors.
     pub(in crate::server) failures: HandlerFailures,
+    /// The state that the host has made for this shard.
+    pub(in crate::server) shard_state: Rc<dyn Any>,
+    /// The runtime of tokio handlers.
+    #[cfg(feature = "tokio")]
+    pub(in crate::server) tokio: Option<tokio::runtime::Handle>,
     /// What they hold.
     pub(in crate::server) memory: Rc<HandlerMemory>,
     /// What the results of blocking handlers take on their way to this shard.
@@ -62,20 +70,27 @@ pub(in crate::server) struct Handlers {
 }
 
 impl Handlers {
-    /// Charges what a call keeps of its request, and `stored_bytes`, to its peer, whose other calls
-    /// hold `held_bytes`.
-    pub(super) fn charge_arguments(
+    /// Prepares `work` for its start. Charges what it keeps of its request, and `stored_bytes`, to
+    /// its peer, whose other calls hold `held_bytes`.
+    pub(super) fn prepare<W>(
         &self,
+        work: W,
         peer: &mut PeerState<'_>,
         (request, stored_bytes): (&Request<'_>, usize),
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
-    ) -> Result<HandlerCharge, Error> {
+    ) -> Result<NewHandler<W>, Error> {
+        let name = request.target_name();
+        let source = &request.source(peer.state, peer.origin, &*self.shard_state);
+        let stored_bytes = stored_bytes + service::context::request::copied_bytes(name, source);
         let params = request.params.and_then(Value::as_object).into_iter().flatten();
         // These are read when the call begins; responses are stored as text, if at all.
         let is_kept = |key| !matches!(key, "_meta" | "inputResponses" | "requestState");
         let members = params.filter(|(key, _)| is_kept(*key));
         let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
-        self.charge(peer, bytes + request.id_bytes(), held_bytes)
+        let charge = self.charge(peer, bytes + request.id_bytes(), held_bytes)?;
+        let source = &request.source(peer.state, peer.origin, &*self.shard_state);
+        let request = Arc::new(RequestInfo::copy(name, source));
+        Ok(NewHandler { work, request, charge })
     }
 
     /// Charges `bytes` to a peer, whose calls hold `held_bytes`.
@@ -100,13 +115,18 @@ impl Handlers {
     /// Starts a local handler: a future on this shard.
     pub(super) fn start_local(
         &self,
-        NewHandler { work, charge }: NewHandler<LocalWork>,
-        client: (ClientInfo, Rc<CancellationToken>),
+        NewHandler { work, request, charge }: NewHandler<LocalWork>,
+        token: Rc<CancellationToken>,
         carrier: (Requester, RequestCarrier),
         (transition, log_filter): (TaskTransition, LogFilter),
     ) -> Task {
-        let handler = Rc::new(HandlerState::new(&self.queue, client, carrier, transition));
-        let context = LocalContext { handler: Rc::clone(&handler), log_filter };
+        let handler =
+            Rc::new(HandlerState::new(&self.queue, (request, token), carrier, transition));
+        let context = LocalContext {
+            handler: Rc::clone(&handler),
+            log_filter,
+            shard_state: Rc::clone(&self.shard_state),
+        };
         let work = work(RequestContext::new(Rc::new(context)));
         self.executor.spawn(Box::pin(async move {
             handler.run(work).await;
@@ -121,8 +141,8 @@ impl Handlers {
     /// The queue of the pool is full.
     pub(super) fn start_blocking(
         &self,
-        NewHandler { work, charge }: NewHandler<BlockingWork>,
-        (client, log_filter): (ClientInfo, LogFilter),
+        NewHandler { work, request, charge }: NewHandler<BlockingWork>,
+        log_filter: LogFilter,
         (requester, owner): (Requester, JobOwner),
         outbox: &mut Outbox,
     ) -> Result<BlockingHandler, Error> {
@@ -134,7 +154,7 @@ impl Handlers {
         let job = BlockingJob::handler(shard, requester, move || {
             let handle = |call_id: CallId| {
                 let (sender, alive) = (sender.clone(), Weak::clone(&watched));
-                BlockingHandle { sender, shard, call_id, alive, client, log_filter, catalog }
+                BlockingHandle { sender, shard, call_id, alive, request, log_filter, catalog }
             };
             let result = work(BlockingContext::new(match requester {
                 Requester::Call(call_id) => Arc::new(handle(call_id)),
@@ -154,8 +174,8 @@ impl Handlers {
         }
     }
 
-    /// Reports the internal error of an inline handler and writes the response. Returns whether it is
-    /// a tool error, or the JSON-RPC error to send.
+    /// Reports the internal error of an inline handler and writes the response. Returns whether it
+    /// is a tool error, or the JSON-RPC error to send.
     #[cold]
     pub(super) fn write_failure(
         &mut self,

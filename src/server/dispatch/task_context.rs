@@ -7,7 +7,7 @@ use crate::base::slab::Key;
 use crate::protocol::eras::LoggingLevel;
 use crate::server::handlers::BlockingHandle;
 use crate::server::shard_message::{LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage};
-use crate::service::{BlockingHost, CatalogError, CatalogUpdate, ClientInfo};
+use crate::service::{BlockingHost, CatalogError, CatalogUpdate, RequestInfo};
 
 #[derive(Debug)]
 pub(super) struct TaskBlockingHandle {
@@ -31,8 +31,8 @@ impl BlockingHost for TaskBlockingHandle {
         self.call.is_cancelled()
     }
 
-    fn client(&self) -> ClientInfo {
-        self.call.client()
+    fn request(&self) -> &RequestInfo {
+        self.call.request()
     }
 
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {

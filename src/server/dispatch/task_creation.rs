@@ -27,6 +27,8 @@ use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{CancellationToken, TaskTerms, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
+#[cfg(feature = "tokio")]
+use crate::server::handlers::tokio_bridge;
 use crate::server::job_owner::JobOwner;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::Outcome;
@@ -140,6 +142,8 @@ impl TaskCalls<'_> {
         ttl: Option<Duration>,
     ) -> Outcome {
         let start = peer.outgoing.len();
+        let source = &request.source(peer.state, peer.origin, &*self.handlers.shard_state);
+        let call = &call.with_source(source);
         let reply = self.catalog.call_tool(call, request.id, peer.outgoing);
         let new_task = NewTask {
             peer: ctx.reply_to.peer_id,
@@ -165,22 +169,25 @@ impl TaskCalls<'_> {
             Dispatch::Failed(error) => Err(error),
             Dispatch::Local(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
-                let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
-                let begin = |charge| {
-                    let handler = NewHandler { work, charge };
-                    self.begin_local(new_task, handler, ctx.now, peer.outbox)
-                };
-                charge.and_then(begin)
+                let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
+                let begin = |handler| self.begin_local(new_task, handler, ctx.now, peer.outbox);
+                handler.and_then(begin)
+            }
+            #[cfg(feature = "tokio")]
+            Dispatch::Tokio(work) => {
+                let work = tokio_bridge::local_work(work, self.handlers.tokio.clone());
+                // As for a local handler.
+                let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
+                let begin = |handler| self.begin_local(new_task, handler, ctx.now, peer.outbox);
+                handler.and_then(begin)
             }
             Dispatch::Blocking(work) => {
                 // The task may outlive its peer: the others of that peer do not count.
-                let charge = self.handlers.charge_arguments(peer, (request, 0), |_| 0);
+                let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
                 let owner = self.handlers.job_owner(peer, ctx);
-                let begin = |charge| {
-                    let handler = NewHandler { work, charge };
-                    self.begin_blocking((new_task, owner), handler, ctx.now, peer.outbox)
-                };
-                charge.and_then(begin)
+                let begin =
+                    |handler| self.begin_blocking((new_task, owner), handler, ctx.now, peer.outbox);
+                handler.and_then(begin)
             }
         };
         match created {
@@ -235,14 +242,12 @@ impl TaskCalls<'_> {
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<Key, Error> {
-        let client = new_task.client;
-        let log_filter = log_filter(self.catalog, client.revision);
+        let log_filter = log_filter(self.catalog, new_task.client.revision);
         let key = create_task(self.tasks, new_task, now, outbox)?;
         let carrier = (Requester::Task(key), self.tasks.carrier(key));
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
-        let client = (client, Rc::clone(&token));
         let log = (TaskTransition::None, log_filter);
-        let running = self.handlers.start_local(handler, client, carrier, log);
+        let running = self.handlers.start_local(handler, Rc::clone(&token), carrier, log);
         let work = HandlerWork::Local { task: Some(running), token, argument_bytes };
         self.attach_handler(key, work);
         Ok(key)
@@ -256,12 +261,11 @@ impl TaskCalls<'_> {
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<Key, Error> {
-        let client = new_task.client;
-        let client = (client, log_filter(self.catalog, client.revision));
+        let log_filter = log_filter(self.catalog, new_task.client.revision);
         let key = create_task(self.tasks, new_task, now, outbox)?;
         let argument_bytes = handler.charge.bytes();
         let requester = (Requester::Task(key), owner);
-        match self.handlers.start_blocking(handler, client, requester, outbox) {
+        match self.handlers.start_blocking(handler, log_filter, requester, outbox) {
             Ok(handler) => {
                 let work = HandlerWork::Blocking { handler: Some(handler), argument_bytes };
                 self.attach_handler(key, work);

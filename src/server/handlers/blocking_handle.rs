@@ -8,7 +8,7 @@ use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::in_flight::CallId;
 use crate::server::shard_message::{LogMessage, Progress, Requester, ShardMessage};
-use crate::service::{BlockingHost, CatalogError, CatalogUpdate, ClientInfo};
+use crate::service::{BlockingHost, CatalogError, CatalogUpdate, RequestInfo};
 
 /// Access of blocking handlers to the catalog and to all shards.
 pub(in crate::server) trait CatalogAccess: fmt::Debug + Send + Sync {
@@ -27,7 +27,7 @@ pub(in crate::server) struct BlockingHandle {
     pub(in crate::server) call_id: CallId,
     /// Alive until the call is cancelled.
     pub(in crate::server) alive: Weak<()>,
-    pub(in crate::server) client: ClientInfo,
+    pub(in crate::server) request: Arc<RequestInfo>,
     pub(in crate::server) log_filter: LogFilter,
     pub(in crate::server) catalog: Arc<dyn CatalogAccess>,
 }
@@ -46,8 +46,8 @@ impl BlockingHost for BlockingHandle {
         self.alive.strong_count() == 0
     }
 
-    fn client(&self) -> ClientInfo {
-        self.client
+    fn request(&self) -> &RequestInfo {
+        &self.request
     }
 
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {

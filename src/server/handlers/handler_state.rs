@@ -16,6 +16,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -28,14 +29,14 @@ use crate::server::client_requests::{
 };
 use crate::server::handler_memory::RequestAccount;
 use crate::server::shard_message::{Requester, TaskEvent};
-use crate::service::{ClientInfo, ClientRequestError, HandlerError, HandlerOutput, HostFuture};
+use crate::service::{ClientRequestError, HandlerError, HandlerOutput, HostFuture, RequestInfo};
 
 /// The state of one local handler.
 #[derive(Debug)]
 pub(in crate::server) struct HandlerState {
     pub(in crate::server) queue: Rc<HandlerQueue>,
     pub(in crate::server) token: Rc<CancellationToken>,
-    pub(in crate::server) client: ClientInfo,
+    pub(in crate::server) request: Arc<RequestInfo>,
     requester: Cell<Requester>,
     carrier: RefCell<RequestCarrier>,
     transition: RefCell<TaskTransition>,
@@ -81,14 +82,14 @@ pub(in crate::server) struct TaskTerms {
 impl HandlerState {
     pub(in crate::server) fn new(
         queue: &Rc<HandlerQueue>,
-        (client, token): (ClientInfo, Rc<CancellationToken>),
+        (request, token): (Arc<RequestInfo>, Rc<CancellationToken>),
         (requester, carrier): (Requester, RequestCarrier),
         transition: TaskTransition,
     ) -> Self {
         Self {
             queue: Rc::clone(queue),
             token,
-            client,
+            request,
             requester: Cell::new(requester),
             carrier: RefCell::new(carrier),
             transition: RefCell::new(transition),
@@ -192,7 +193,7 @@ impl HandlerState {
             *self.transition.borrow(),
             TaskTransition::Allowed(_) | TaskTransition::Requested(_)
         );
-        is_open && !self.client.revision.is_modern()
+        is_open && !self.request.client().revision.is_modern()
     }
 
     /// Runs a handler until it ends or its round trip ends, then pushes the event.

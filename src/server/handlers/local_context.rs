@@ -3,7 +3,9 @@
 //! Invariants: a cancelled call or task sends nothing more. Whether the handler runs as a call or
 //! as a task is read from its [`HandlerState`] each time, because it may change.
 
+use std::any::Any;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::HandlerEvent;
@@ -14,7 +16,7 @@ use crate::protocol::model::InputRequest;
 use crate::server::client_requests::InputResult;
 use crate::server::shard_message::{LogMessage, Progress, Requester, TaskEvent};
 use crate::service::{
-    CatalogError, CatalogUpdate, ClientInfo, HandlerError, HostFuture, RequestHost,
+    CatalogError, CatalogUpdate, HandlerError, HostFuture, RequestHost, RequestInfo,
 };
 
 /// The context of one local handler.
@@ -22,6 +24,8 @@ use crate::service::{
 pub(in crate::server) struct LocalContext {
     pub(in crate::server) handler: Rc<HandlerState>,
     pub(in crate::server) log_filter: LogFilter,
+    /// The state that the host has made for the shard.
+    pub(in crate::server) shard_state: Rc<dyn Any>,
 }
 
 /// Which log messages are sent to the client, as far as that is known when the call begins.
@@ -75,8 +79,12 @@ impl RequestHost for LocalContext {
         Box::pin(self.handler.queue.sleep(duration))
     }
 
-    fn client(&self) -> ClientInfo {
-        self.handler.client
+    fn request(&self) -> &Arc<RequestInfo> {
+        &self.handler.request
+    }
+
+    fn shard_state(&self) -> &dyn Any {
+        &*self.shard_state
     }
 
     fn request_input(&self, key: &str, request: InputRequest) -> HostFuture<InputResult> {
@@ -96,8 +104,8 @@ impl RequestHost for LocalContext {
     // Modern tasks send no log messages (Tasks extension 2026-07-28).
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
         let requester = self.handler.requester();
-        let has_log =
-            matches!(requester, Requester::Call(_)) || !self.handler.client.revision.is_modern();
+        let has_log = matches!(requester, Requester::Call(_))
+            || !self.handler.request.client().revision.is_modern();
         if has_log && self.log_filter.accepts(level) && !self.is_cancelled() {
             let logger = logger.map(str::to_owned);
             self.handler.queue.push(HandlerEvent::Log(LogMessage {
@@ -138,7 +146,8 @@ mod tests {
     use crate::server::handlers::HandlerQueue;
     use crate::server::handlers::handler_state::{RequestCarrier, TaskTerms, TaskTransition};
     use crate::server::memory::MemoryLimit;
-    use crate::service::ClientRequestError;
+    use crate::service::context::request::DetachedRequest;
+    use crate::service::{ClientInfo, ClientRequestError};
 
     fn local_context() -> LocalContext {
         let capabilities = ClientCapabilities::default();
@@ -149,13 +158,14 @@ mod tests {
         let transition = TaskTransition::Allowed(TaskTerms::default());
         let handler = HandlerState::new(
             &queue,
-            (client, Rc::default()),
+            (RequestInfo::copy("", &DetachedRequest { client }).into(), Rc::default()),
             (requester, RequestCarrier::ServerRequest),
             transition,
         );
         LocalContext {
             handler: Rc::new(handler),
             log_filter: LogFilter::AtLeast(LoggingLevel::Warning),
+            shard_state: Rc::new(()),
         }
     }
 

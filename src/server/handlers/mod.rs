@@ -12,6 +12,11 @@ pub(super) mod local_context;
 
 mod blocking_handle;
 
+pub(super) mod failures;
+
+#[cfg(feature = "tokio")]
+pub(super) mod tokio_bridge;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::pin::Pin;

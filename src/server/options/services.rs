@@ -19,8 +19,8 @@ pub struct ServiceOptions {
     pub demo: DemoServices,
     /// Entries per page of a list. Pages are encoded once. Default 100.
     pub page_size: u32,
-    /// Clients receive the text of internal errors and panics of handlers, not only the number under
-    /// which the log has it. Cost: the text may contain internals. Default `false`.
+    /// Clients receive the text of internal errors and panics of handlers, not only the number
+    /// under which the log has it. Cost: the text may contain internals. Default `false`.
     pub expose_errors: bool,
 }
 

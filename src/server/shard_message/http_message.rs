@@ -8,6 +8,8 @@
 //!
 //! Invariants: a message names its exchange, so that a late one is ignored.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 
 use crate::base::slab::Key;
@@ -67,6 +69,15 @@ pub(in crate::server) enum HttpMessage {
     },
 }
 
+/// The connection of a message on another shard.
+#[derive(Debug)]
+pub(in crate::server) struct MessageSender {
+    /// Address of the peer, if known.
+    pub(in crate::server) peer_addr: Option<SocketAddr>,
+    /// Head of the HTTP request.
+    pub(in crate::server) http_head: Box<[u8]>,
+}
+
 /// An operation on a session.
 #[derive(Debug)]
 pub(in crate::server) enum SessionOp {
@@ -74,6 +85,8 @@ pub(in crate::server) enum SessionOp {
     HandleMessage {
         /// Text of the message.
         text: PaddedBuffer,
+        /// The connection that it came with.
+        sender: Box<MessageSender>,
         /// Whether it was posted to the endpoint of 2024-11-05.
         is_legacy_sse: bool,
     },

@@ -12,7 +12,9 @@ use std::sync::Arc;
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
 pub(super) use self::handler_message::{LogMessage, Progress, Requester, UpdateResult};
-pub(super) use self::http_message::{ExchangeAddress, HttpMessage, HttpOutput, SessionOp};
+pub(super) use self::http_message::{
+    ExchangeAddress, HttpMessage, HttpOutput, MessageSender, SessionOp,
+};
 pub(super) use self::limits::{
     EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits,
     TaskLimits,

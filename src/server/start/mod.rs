@@ -30,12 +30,14 @@ pub use self::handle::Handle;
 pub(super) use self::limits::shard_limits;
 #[cfg(feature = "cli")]
 pub use self::ring_probe::probe_ring;
+use self::shard_builder::Services;
 pub use self::shard_builder::ShardBuilder;
 #[cfg(feature = "internals")]
 pub use self::shard_builder::ShardInput;
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use super::blocking_jobs::BlockingPool;
+use super::catalog_updates::state_factory::StateFactory;
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::connection_count::ConnectionCount;
@@ -63,7 +65,7 @@ use crate::telemetry::label::Transport;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
-    catalog: Arc<Catalog>,
+    services: Services,
     options: Options,
     entropy: Option<Entropy>,
     updates: Option<Sender<UpdateJob>>,
@@ -89,9 +91,25 @@ impl fmt::Debug for Server {
 impl Server {
     /// Returns a server that offers `catalog` with the default options.
     pub fn new(catalog: Catalog) -> Self {
+        Self::with_state(catalog, |_| ())
+    }
+
+    /// Returns a server whose inline and local handlers can read a state of their shard; see
+    /// [`ToolBuilder::state`](crate::service::ToolBuilder::state). `create` is called once for each
+    /// shard, with its number, on the thread of the shard; the state is dropped there when the
+    /// shard ends. The server fails to start if a tool needs a state of another type.
+    pub fn with_state<S: 'static>(
+        catalog: Catalog,
+        create: impl Fn(u16) -> S + Send + Sync + 'static,
+    ) -> Self {
         let on_reload_callback = Box::new(|_: &Handle| Event::Reloaded.emit());
         Self {
-            catalog: Arc::new(catalog),
+            services: Services {
+                catalog: Arc::new(catalog),
+                state_factory: StateFactory::new(create),
+                #[cfg(feature = "tokio")]
+                tokio: None,
+            },
             options: Options::default(),
             entropy: None,
             updates: None,
@@ -104,6 +122,15 @@ impl Server {
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Sets the runtime on which tokio handlers run. Default: the runtime in which the server is
+    /// started.
+    #[must_use]
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
+        self.services.tokio = Some(runtime);
         self
     }
 
@@ -135,7 +162,7 @@ impl Server {
         mut self,
         update: impl FnOnce(&Catalog) -> Result<Catalog, CatalogError>,
     ) -> Result<Self, CatalogError> {
-        self.catalog = Arc::new(update(&self.catalog)?);
+        self.services.catalog = Arc::new(update(&self.services.catalog)?);
         Ok(self)
     }
 
@@ -292,11 +319,14 @@ impl Server {
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
         let blocking = Arc::new(blocking);
+        let services = &self.services;
+        let state_type = services.state_factory.state_type();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog_writer =
-            Arc::new(CatalogWriter::new(Arc::clone(&broadcast), Arc::clone(&self.catalog)));
+            CatalogWriter::new(Arc::clone(&broadcast), Arc::clone(&services.catalog), state_type);
+        let catalog_writer = Arc::new(catalog_writer);
         let update_executor = match &self.updates {
             Some(updates) => UpdateExecutor::Channel(updates.clone()),
             None => UpdateExecutor::Pool(Arc::clone(&blocking)),
@@ -306,7 +336,7 @@ impl Server {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
             options: Arc::clone(&options),
-            catalog: Arc::clone(&self.catalog),
+            services: self.services.clone(),
             endpoint,
             sender: sender.clone(),
             origin_guard: guard.clone(),
@@ -327,10 +357,11 @@ impl Server {
     }
 
     fn start_threads(
-        &self,
+        &mut self,
         placement: &Placement,
         sources: Vec<InputFds>,
     ) -> Result<(ShardThreads, Handle), StartError> {
+        self.services.check()?;
         let (builders, handle) = self.build_shards(sources.len())?;
         let is_piped = sources.iter().any(|it| matches!(it, InputFds::Pipes { .. }));
         let threads = threads::start(placement, builders.into_iter().zip(sources).collect())?;

@@ -20,6 +20,7 @@ use crate::guard::secure_rng::SecureRng;
 use crate::protocol::json::{self, Parser};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
+use crate::server::catalog_updates::state_factory::{StateFactory, check_state};
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
@@ -30,9 +31,9 @@ use crate::server::connections::{
 };
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
-use crate::server::handler_failures::HandlerFailures;
 use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
+use crate::server::handlers::failures::HandlerFailures;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::options::Options;
@@ -44,7 +45,7 @@ use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::websocket::WebSocketFrontend;
-use crate::service::Catalog;
+use crate::service::{Catalog, CatalogError};
 use crate::telemetry::label::Transport;
 use crate::transport::http::checks::CheckProfile;
 use crate::transport::websocket::handshake::HandshakeOptions;
@@ -55,13 +56,44 @@ const TASK_ID_STREAM: u32 = 1;
 /// First random stream of session ids: behind those of every shard's task ids.
 const SESSION_ID_STREAM: u32 = 1 << 16 | 1;
 
+/// What the server offers, and the state that its handlers read.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Services {
+    pub(in crate::server) catalog: Arc<Catalog>,
+    pub(in crate::server) state_factory: StateFactory,
+    /// The runtime of tokio handlers.
+    #[cfg(feature = "tokio")]
+    pub(in crate::server) tokio: Option<tokio::runtime::Handle>,
+}
+
+impl Services {
+    /// Fails if a handler needs a shard state or a runtime that the server does not have. Without a
+    /// runtime, the current one is taken.
+    pub(super) fn check(&mut self) -> Result<(), CatalogError> {
+        #[cfg(feature = "tokio")]
+        {
+            self.tokio = self.tokio.take().or_else(|| tokio::runtime::Handle::try_current().ok());
+            let mut tools = self.catalog.tools();
+            if self.tokio.is_none()
+                && let Some(tool) = tools.find(|tool| tool.needs_tokio())
+            {
+                let problem = "its handler needs a tokio runtime; start the server inside one, or \
+                               pass it to Server::tokio";
+                let (name, problem) = (tool.name().into(), problem.into());
+                return Err(CatalogError::InvalidEntry { kind: "tool", name, problem });
+            }
+        }
+        check_state(&self.catalog, self.state_factory.state_type())
+    }
+}
+
 /// Everything that a shard is built from.
 #[derive(Debug)]
 pub struct ShardBuilder {
     pub(in crate::server) options: Arc<Options>,
     pub(in crate::server) entropy: Entropy,
     pub(in crate::server) replay_filter: Arc<ReplayFilter>,
-    pub(in crate::server) catalog: Arc<Catalog>,
+    pub(in crate::server) services: Services,
     pub(in crate::server) origin_guard: OriginGuard,
     pub(in crate::server) endpoint: Endpoint<ShardMessage>,
     pub(in crate::server) sender: Sender<ShardMessage>,
@@ -154,12 +186,9 @@ impl ShardBuilder {
         let (catalog_writer, blocking, sender) =
             (self.catalog_writer, self.blocking_pool, self.sender);
         let shard = self.endpoint.shard();
-        let pending_updates = PendingUpdates::new(
-            Arc::clone(&catalog_writer),
-            self.update_executor,
-            sender.clone(),
-            shard,
-        );
+        let writer = Arc::clone(&catalog_writer);
+        let pending_updates =
+            PendingUpdates::new(writer, self.update_executor, sender.clone(), shard);
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
         let deferred =
             deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
@@ -173,7 +202,7 @@ impl ShardBuilder {
             gauges: self.gauges,
         };
         let dispatcher = Dispatcher {
-            catalog: self.catalog,
+            catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
             deferred,
             handlers: Handlers {
@@ -181,7 +210,10 @@ impl ShardBuilder {
                 pending_updates,
                 catalog_writer,
                 executor,
-                failures: HandlerFailures::new((shard, shards), self.options.service.expose_errors),
+                #[cfg(feature = "tokio")]
+                tokio: self.services.tokio,
+                shard_state: self.services.state_factory.create(shard),
+                failures: handler_failures(&self.options, (shard, shards)),
                 results: ResultMemory::new(limits.memory, Arc::<BlockingPool>::clone(&blocking)),
                 blocking_pool: blocking,
                 memory,
@@ -215,6 +247,10 @@ impl ShardBuilder {
             events: Vec::new(),
         }
     }
+}
+
+fn handler_failures(options: &Options, shards: (ShardId, u16)) -> HandlerFailures {
+    HandlerFailures::new(shards, options.service.expose_errors)
 }
 
 /// Creates the calls, tasks and client requests of `shard`, one of `shards`.

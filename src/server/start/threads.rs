@@ -21,7 +21,9 @@ use crate::engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use crate::engine::ring::uring::UringRing;
 use crate::engine::ring::{Registered, Ring, RingOptions, Source};
+
 use crate::server::options::{ExecutorKind, Options, RingBackend};
+use crate::service::CatalogError;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
@@ -274,7 +276,10 @@ fn connection_capacity(
 
 /// Why a server did not start, or failed. The text names the cause and what to do.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum StartError {
+    /// The catalog does not fit the server.
+    Catalog(CatalogError),
     /// An operating system error.
     System(io::Error),
     /// A shard's thread panicked, which is a bug.
@@ -284,6 +289,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Catalog(error) => error.fmt(formatter),
             Self::System(error) => error.fmt(formatter),
             Self::Shard(cause) => write!(formatter, "a shard failed: {cause}"),
         }
@@ -293,6 +299,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            Self::Catalog(error) => Some(error),
             Self::System(error) => Some(error),
             Self::Shard(_) => None,
         }
@@ -302,6 +309,12 @@ impl std::error::Error for StartError {
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
+    }
+}
+
+impl From<CatalogError> for StartError {
+    fn from(error: CatalogError) -> Self {
+        Self::Catalog(error)
     }
 }
 

@@ -86,7 +86,7 @@ impl Catalog {
     /// use corelane::{Catalog, NoArguments, Tool};
     ///
     /// let first = Catalog::builder(Implementation::new("shop", "1")).build()?;
-    /// let tool = Tool::new("open").inline(|_: NoArguments, out| {
+    /// let tool = Tool::new("open").inline_writer(|_: NoArguments, out, _| {
     ///     out.text("Opened.");
     ///     Ok(())
     /// });

@@ -17,8 +17,8 @@ use serde_json::json;
 
 use crate::protocol::json::Value;
 use crate::protocol::model::CallToolResultWriter;
-use crate::service::blocking_context::BlockingContext;
 use crate::service::call::CallToolRequest;
+use crate::service::context::BlockingContext;
 use crate::service::context::RequestContext;
 use crate::service::fnv::Fnv;
 use crate::service::results::{CallToolResult, HandlerError};
@@ -38,7 +38,7 @@ pub fn tools() -> [Tool; 4] {
             .annotations(ToolAnnotations::pure())
             .output_type::<Sum>()
             .skip_output_validation()
-            .inline(add),
+            .inline_writer(|sum, out, _| add(sum, out)),
         Tool::new("slow")
             .title("Slow")
             .description("Waits step by step and reports progress. Can be cancelled.")

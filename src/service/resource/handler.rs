@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::protocol::error::Error;
 use crate::protocol::model::{CacheHint, ReadResourceResultWriter};
 use crate::protocol::revision::Revision;
-use crate::service::blocking_context::BlockingContext;
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
+use crate::service::context::BlockingContext;
 use crate::service::context::RequestContext;
 use crate::service::handler::{blocking_work, catch_panic, local_work, protocol_error};
 use crate::service::resource::read_context::ReadContext;
@@ -129,8 +129,8 @@ fn not_found(ctx: &ReadContext<'_>) -> HandlerError {
     Error::resource_not_found(ctx.uri(), ctx.revision()).into()
 }
 
-/// Returns the conversion of the result of a local or blocking handler: it adds the cache hint of the
-/// resource if it has none, and makes errors JSON-RPC errors.
+/// Returns the conversion of the result of a local or blocking handler: it adds the cache hint of
+/// the resource if it has none, and makes errors JSON-RPC errors.
 fn convert_result<C: Into<ReadResourceResult>>(
     target: ReadTarget<'_>,
     revision: Revision,

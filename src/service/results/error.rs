@@ -18,8 +18,8 @@ use crate::service::results::InternalError;
 /// Why a handler failed.
 ///
 /// `?` converts every error that implements [`std::error::Error`], and `anyhow::Error`, to
-/// [`HandlerError::Internal`], except those of this crate: [`Cancelled`], [`ClientRequestError`] and
-/// [`model::Error`](Error) keep their meaning. Therefore this type is no `std::error::Error`
+/// [`HandlerError::Internal`], except those of this crate: [`Cancelled`], [`ClientRequestError`]
+/// and [`model::Error`](Error) keep their meaning. Therefore this type is no `std::error::Error`
 /// itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -158,7 +158,7 @@ where
             Err(error) => error,
         };
         let error = InternalError::new(error);
-        if error.chain().any(|error| error.is::<Cancelled>()) {
+        if error.has_source::<Cancelled>() {
             return Self::Cancelled;
         }
         Self::Internal(Box::new(error))

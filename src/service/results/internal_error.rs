@@ -94,8 +94,13 @@ impl InternalError {
         }
     }
 
+    /// Whether the error or one of its sources is an `E`.
+    pub(in crate::service) fn has_source<E: StdError + 'static>(&self) -> bool {
+        self.chain().any(<dyn StdError>::is::<E>)
+    }
+
     /// The error and its sources.
-    pub(in crate::service) fn chain(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    fn chain(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
         let mut next = self.error().map(|error| error as &(dyn StdError + 'static));
         std::iter::from_fn(move || {
             let error = next?;

@@ -14,6 +14,8 @@ mod internal_error;
 
 mod tool;
 
+mod into_result;
+
 mod prompt;
 
 mod resource;
@@ -23,6 +25,7 @@ mod completion;
 pub use self::completion::Completion;
 pub use self::error::{Cancelled, ClientRequestError, HandlerError};
 pub use self::internal_error::InternalError;
+pub use self::into_result::{IntoCallToolResult, Structured};
 pub use self::prompt::GetPromptResult;
 pub use self::resource::ReadResourceResult;
 pub use self::tool::CallToolResult;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::Error;
@@ -27,6 +27,8 @@ pub struct CallToolResult {
     content: Vec<ContentBlock>,
     /// Boxed, because results are moved often and most have none.
     structured: Option<Box<Value>>,
+    /// Members of `_meta`, boxed for the same reason.
+    meta: Option<Box<Map<String, Value>>>,
     is_error: bool,
 }
 
@@ -99,6 +101,14 @@ impl CallToolResult {
         self.with_content(Content::EmbeddedResource(resource))
     }
 
+    /// Adds a member to `_meta` of the result. Keys whose prefix contains `modelcontextprotocol` or
+    /// `mcp` are reserved.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.get_or_insert_default().insert(key.into(), value.into());
+        self
+    }
+
     /// Whether the call failed (`isError`).
     pub const fn is_error(&self) -> bool {
         self.is_error
@@ -116,6 +126,9 @@ impl CallToolResult {
         }
         if let Some(structured) = &self.structured {
             writer.structured_content(structured)?;
+        }
+        for (key, value) in self.meta.iter().flat_map(|meta| meta.iter()) {
+            writer.meta(key, value);
         }
         if self.is_error {
             writer.mark_error();
@@ -141,6 +154,8 @@ impl HeapBytes for CallToolResult {
     fn heap_bytes(&self) -> usize {
         let structured = self.structured.as_deref();
         let structured = structured.map_or(0, |value| size_of::<Value>() + value.heap_bytes());
-        self.content.heap_bytes() + structured
+        self.content.heap_bytes()
+            + structured
+            + self.meta.as_deref().map_or(0, HeapBytes::heap_bytes)
     }
 }

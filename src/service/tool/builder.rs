@@ -1,29 +1,38 @@
 //! Builder of tools.
 
+use std::marker::PhantomData;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::model::{CallToolResultWriter, Icon};
-use crate::service::blocking_context::BlockingContext;
 use crate::service::call::CallToolRequest;
+use crate::service::context::BlockingContext;
+use crate::service::context::InlineContext;
 use crate::service::context::RequestContext;
-use crate::service::results::{CallToolResult, HandlerError};
+use crate::service::context::StateType;
+#[cfg(feature = "tokio")]
+use crate::service::context::TokioContext;
+use crate::service::derived_schema::{derive_input_schema, derive_output_schema};
+use crate::service::results::{HandlerError, IntoCallToolResult};
 use crate::service::schema::CompiledInputSchema;
 use crate::service::tool::Tool;
 use crate::service::tool::definition::{TaskSupport, ToolAnnotations, ToolDefinition};
 use crate::service::tool::handler::ToolHandler;
 use crate::service::tool::output_validator::OutputValidator;
-use crate::service::tool::schema;
 
 /// Builder of a tool. Set its properties first; one of the handler methods completes it.
+///
+/// `S` is the state of the shard that the handler reads; see [`ToolBuilder::state`].
 #[derive(Debug)]
-#[must_use = "complete the tool with a handler: inline, inline_raw, local or blocking"]
-pub struct ToolBuilder {
+#[must_use = "complete the tool with a handler: inline, inline_writer, local or blocking"]
+pub struct ToolBuilder<S = ()> {
     definition: ToolDefinition,
     has_input_schema: bool,
     skips_output_validation: bool,
+    state: PhantomData<fn() -> S>,
 }
 
 impl ToolBuilder {
@@ -32,7 +41,43 @@ impl ToolBuilder {
             definition: ToolDefinition::new(name),
             has_input_schema: false,
             skips_output_validation: false,
+            state: PhantomData,
         }
+    }
+}
+
+impl<S: 'static> ToolBuilder<S> {
+    /// Lets the handler read the state of its shard: a value that the server makes for each shard
+    /// on the thread of the shard, so that it needs no lock and may be `!Send`. The server must be
+    /// started with [`Server::with_state`](crate::server::Server::with_state) of the same type.
+    /// Only inline and local handlers have access. A value that all shards share is an [`Arc`] that
+    /// the handler captures.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// use corelane::model::Implementation;
+    /// use corelane::{Catalog, NoArguments, Server, Tool};
+    ///
+    /// #[derive(Default)]
+    /// struct Calls(Cell<u64>);
+    ///
+    /// let tool = Tool::new("count").state::<Calls>().inline(|_: NoArguments, ctx| {
+    ///     let Calls(calls) = ctx.state();
+    ///     calls.set(calls.get() + 1);
+    ///     format!("call {} of this shard", calls.get())
+    /// });
+    /// let catalog = Catalog::builder(Implementation::new("counter", "1")).tool(tool).build()?;
+    /// let server = Server::with_state(catalog, |_shard| Calls::default());
+    /// # drop(server);
+    /// # Ok::<(), corelane::CatalogError>(())
+    /// ```
+    ///
+    /// [`Arc`]: std::sync::Arc
+    pub fn state<T: 'static>(mut self) -> ToolBuilder<T> {
+        self.definition.required_state = Some(StateType::of::<T>());
+        let Self { definition, has_input_schema, skips_output_validation, .. } = self;
+        ToolBuilder { definition, has_input_schema, skips_output_validation, state: PhantomData }
     }
 
     /// Display name for people, sent since 2025-03-26. Default none.
@@ -85,7 +130,7 @@ impl ToolBuilder {
     /// 2025-06-18 (up to 2025-11-25 only if it describes an object). Results are validated against
     /// it; see [`ToolBuilder::skip_output_validation`].
     pub fn output_type<T: JsonSchema>(self) -> Self {
-        self.output_schema(schema::derive_output_schema::<T>())
+        self.output_schema(derive_output_schema::<T>())
     }
 
     /// Like [`ToolBuilder::output_type`], with a JSON Schema.
@@ -143,9 +188,8 @@ impl ToolBuilder {
         self
     }
 
-    /// Completes the tool with a function that runs on the shard and writes its result to the
-    /// [`CallToolResultWriter`](crate::protocol::model::CallToolResultWriter). The arguments are
-    /// deserialized into `T`; if that fails, the handler is not run.
+    /// Completes the tool with a function that runs on the shard. The arguments are deserialized
+    /// into `T`; if that fails, the handler is not run. It returns any [`IntoCallToolResult`].
     ///
     /// ```
     /// use corelane::Tool;
@@ -158,20 +202,46 @@ impl ToolBuilder {
     ///     times: u8,
     /// }
     ///
-    /// let tool = Tool::new("repeat").description("Repeats a word.").inline(
-    ///     |Repeat { word, times }, out| {
-    ///         out.text(&word.repeat(times.into()));
-    ///         Ok(())
-    ///     },
-    /// );
+    /// let tool = Tool::new("repeat")
+    ///     .description("Repeats a word.")
+    ///     .inline(|Repeat { word, times }, _| word.repeat(times.into()));
     /// # drop(tool);
     /// ```
-    pub fn inline<T, F>(self, handler: F) -> Tool
+    pub fn inline<T, F, R>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema,
-        F: Fn(T, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+        F: Fn(T, &InlineContext<'_, S>) -> R + Send + Sync + 'static,
+        R: IntoCallToolResult,
     {
-        self.with_derived_schema::<T>().build(ToolHandler::inline(handler))
+        self.with_derived_schemas::<T, R>().build(ToolHandler::inline(handler))
+    }
+
+    /// Completes the tool with a function that runs on the shard and writes its result to the
+    /// [`CallToolResultWriter`], directly into the output buffer.
+    ///
+    /// ```
+    /// use corelane::Tool;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Greet {
+    ///     name: String,
+    /// }
+    ///
+    /// let tool = Tool::new("greet").inline_writer(|Greet { name }, out, _| {
+    ///     out.format(format_args!("Hello, {name}!"));
+    ///     Ok(())
+    /// });
+    /// # drop(tool);
+    /// ```
+    pub fn inline_writer<T, F>(self, handler: F) -> Tool
+    where
+        T: DeserializeOwned + JsonSchema,
+        F: Fn(T, &mut CallToolResultWriter<'_>, &InlineContext<'_, S>) -> Result<(), HandlerError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.with_derived_schemas::<T, ()>().build(ToolHandler::inline_writer(handler))
     }
 
     /// Completes the tool with a function that runs on the shard and reads its arguments from the
@@ -213,52 +283,79 @@ impl ToolBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use corelane::{CallToolResult, NoArguments, RequestContext, Tool};
+    /// use corelane::{NoArguments, Tool};
     ///
-    /// let tool = Tool::new("nap").local(|_: NoArguments, ctx: RequestContext| async move {
+    /// let tool = Tool::new("nap").local(|_: NoArguments, ctx| async move {
     ///     ctx.sleep(Duration::from_secs(1)).await?;
-    ///     Ok(CallToolResult::text("slept for 1 s"))
+    ///     Ok("slept for 1 s")
     /// });
     /// # drop(tool);
     /// ```
     pub fn local<T, F, R>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema + 'static,
-        F: Fn(T, RequestContext) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<CallToolResult, HandlerError>> + 'static,
+        F: Fn(T, RequestContext<S>) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoCallToolResult> + 'static,
     {
-        self.with_derived_schema::<T>().build(ToolHandler::local(handler))
+        self.with_derived_schemas::<T, R::Output>().build(ToolHandler::local(handler))
     }
 
     /// Completes the tool with a function that runs on the thread pool, for work that blocks or
     /// computes for more than some microseconds.
     ///
     /// ```
-    /// use corelane::{BlockingContext, CallToolResult, Tool};
+    /// use corelane::Tool;
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Read {
     ///     path: std::path::PathBuf,
     /// }
     ///
-    /// let tool = Tool::new("read").blocking(|Read { path }, _: BlockingContext| {
-    ///     Ok(CallToolResult::text(std::fs::read_to_string(path)?))
+    /// let tool = Tool::new("read").blocking(|Read { path }, _|
+    /// Ok(std::fs::read_to_string(path)?));
+    /// # drop(tool);
+    /// ```
+    pub fn blocking<T, F, R>(self, handler: F) -> Tool
+    where
+        T: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Fn(T, BlockingContext) -> R + Send + Sync + 'static,
+        R: IntoCallToolResult,
+    {
+        self.with_derived_schemas::<T, R>().build(ToolHandler::blocking(handler))
+    }
+
+    /// Completes the tool with an async function that runs on a tokio runtime of the host program,
+    /// for libraries that need one: HTTP clients, database drivers. The runtime is that of
+    /// [`Server::tokio`](crate::server::Server::tokio), or the one in which the server is started.
+    /// Cost beside a local handler: the spawn on the runtime and the wake-up of the shard.
+    ///
+    /// ```
+    /// use corelane::{NoArguments, Tool};
+    ///
+    /// let tool = Tool::new("nap").tokio(|_: NoArguments, _| async {
+    ///     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    ///     "slept for 1 s"
     /// });
     /// # drop(tool);
     /// ```
-    pub fn blocking<T, F>(self, handler: F) -> Tool
+    #[cfg(feature = "tokio")]
+    pub fn tokio<T, F, R>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
-        F: Fn(T, BlockingContext) -> Result<CallToolResult, HandlerError> + Send + Sync + 'static,
+        F: Fn(T, TokioContext) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoCallToolResult> + Send + 'static,
     {
-        self.with_derived_schema::<T>().build(ToolHandler::blocking(handler))
+        self.with_derived_schemas::<T, R::Output>().build(ToolHandler::tokio(handler))
     }
 
-    /// Sets the input schema derived from `T`, unless another was set.
-    fn with_derived_schema<T: JsonSchema>(mut self) -> Self {
+    /// Sets the schemas of arguments `T` and results `R`, unless others were set.
+    fn with_derived_schemas<T: JsonSchema, R: IntoCallToolResult>(mut self) -> Self {
         if !self.has_input_schema {
-            self = self.input_schema(schema::derive_input_schema::<T>());
+            self = self.input_schema(derive_input_schema::<T>());
             self.definition.is_schema_derived = true;
+        }
+        if self.definition.output_schema.is_none() {
+            self.definition.output_schema = R::output_schema();
         }
         self
     }

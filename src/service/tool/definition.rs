@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::Revision;
+use crate::service::context::StateType;
 use crate::service::entry::Metadata;
 use crate::service::tool::schema;
 
@@ -28,6 +29,7 @@ pub(super) struct ToolDefinition {
     /// The handler decides when a call becomes a task.
     pub(super) has_deferred_task: bool,
     pub(super) required_capabilities: ClientCapabilities,
+    pub(super) required_state: Option<StateType>,
 }
 
 impl ToolDefinition {
@@ -42,6 +44,7 @@ impl ToolDefinition {
             task_support: TaskSupport::default(),
             has_deferred_task: false,
             required_capabilities: ClientCapabilities::NONE,
+            required_state: None,
         }
     }
 

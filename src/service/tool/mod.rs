@@ -25,6 +25,7 @@ use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::model::{CallToolResultWriter, ListKind};
 use crate::protocol::revision::Revision;
 use crate::service::call::{CallToolRequest, Dispatch};
+use crate::service::context::StateType;
 use crate::service::entry::Entry;
 use crate::service::results::HandlerError;
 use crate::service::schema::{self as schemas, CompiledInputSchema, ParameterHeader};
@@ -38,6 +39,7 @@ use crate::service::schema::{self as schemas, CompiledInputSchema, ParameterHead
 /// | [`inline`](ToolBuilder::inline) | on the shard, to completion | compute for microseconds |
 /// | [`local`](ToolBuilder::local) | on the shard, as a future, which may be `!Send` | await |
 /// | [`blocking`](ToolBuilder::blocking) | on the thread pool | block, compute for long |
+/// | `tokio` (feature `tokio`) | on a tokio runtime of the host, as a future | await what needs tokio |
 ///
 /// Cost of a call beside the handler: inline none (typed arguments allocate what they hold,
 /// [`inline_raw`](ToolBuilder::inline_raw) not even that), local two allocations, blocking one
@@ -63,10 +65,7 @@ impl Tool {
     ///
     /// let tool = Tool::new("hello")
     ///     .description("Greets the caller.")
-    ///     .inline(|_: NoArguments, out| {
-    ///         out.text("Hello!");
-    ///         Ok(())
-    ///     });
+    ///     .inline(|_: NoArguments, _| "Hello!");
     /// assert_eq!(tool.name(), "hello");
     /// ```
     #[expect(clippy::new_ret_no_self, reason = "a tool needs a handler, which the builder takes")]
@@ -92,6 +91,17 @@ impl Tool {
     /// Capabilities that a client must declare to call the tool.
     pub const fn required_capabilities(&self) -> ClientCapabilities {
         self.definition.required_capabilities
+    }
+
+    /// Whether the handler needs a tokio runtime.
+    #[cfg(feature = "tokio")]
+    pub const fn needs_tokio(&self) -> bool {
+        matches!(self.handler, ToolHandler::Tokio(_))
+    }
+
+    /// The shard state that the handler needs, or `None`.
+    pub const fn required_state(&self) -> Option<StateType> {
+        self.definition.required_state
     }
 
     /// Arguments that clients repeat as HTTP headers (`x-mcp-header`). Empty until the tool is in a
@@ -173,15 +183,10 @@ impl Entry for Tool {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.handler {
-            ToolHandler::Inline(_) => "inline",
-            ToolHandler::Local(_) => "local",
-            ToolHandler::Blocking(_) => "blocking",
-        };
         formatter
             .debug_struct("Tool")
             .field("name", &self.name())
-            .field("kind", &kind)
+            .field("kind", &self.handler.kind())
             .finish_non_exhaustive()
     }
 }

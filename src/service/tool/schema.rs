@@ -1,21 +1,9 @@
-//! JSON Schemas of tools: derived from Rust types, and adapted to what every revision accepts.
+//! JSON Schemas of tools, adapted to what every revision accepts.
 //!
 //! An input schema has `"type": "object"` at its root, and each property is a schema object: JSON
 //! Schema 2020-12 allows a bare `true`, but MCP revisions up to 2025-11-25 do not.
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-
-/// The schema of values that deserialize into `T`.
-pub(super) fn derive_input_schema<T: JsonSchema>() -> Value {
-    derive_schema::<T>(schema_settings().for_deserialize())
-}
-
-/// The schema of values that `T` serializes into.
-pub(super) fn derive_output_schema<T: JsonSchema>() -> Value {
-    derive_schema::<T>(schema_settings().for_serialize())
-}
 
 /// Adapts `schema` to be an `inputSchema`; `Err` is phrased to follow "tool `name`: ".
 pub(super) fn prepare_input_schema(schema: Value) -> Result<Value, &'static str> {
@@ -50,25 +38,6 @@ pub(super) fn is_object_schema(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// JSON Schema 2020-12, the default dialect of MCP (2025-11-25, basic, "JSON Schema usage"), so
-/// `$schema` is omitted. Subschemas are inlined, because many clients do not follow `$ref`; only
-/// recursive types use it.
-fn schema_settings() -> SchemaSettings {
-    SchemaSettings::draft2020_12().with(|settings| {
-        settings.meta_schema = None;
-        settings.inline_subschemas = true;
-    })
-}
-
-fn derive_schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    // The name of a Rust type is useless to a model; a title set by the author is kept.
-    if schema.get("title").and_then(Value::as_str) == Some(&*T::schema_name()) {
-        schema.remove("title");
-    }
-    schema.to_value()
-}
-
 fn expand_boolean_properties(schema: &mut Map<String, Value>) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut() {
@@ -82,9 +51,11 @@ fn expand_boolean_properties(schema: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
 
     use super::*;
+    use crate::service::derived_schema::{derive_input_schema, derive_output_schema};
 
     #[derive(Deserialize, JsonSchema, Serialize)]
     struct Search {
@@ -111,6 +82,7 @@ mod tests {
         assert_eq!(schema.get("title"), None, "the name of the Rust type is removed");
         assert_eq!(schema.get("$schema"), None);
         assert_eq!(schema["properties"]["anything"], json!({}), "a bare `true` is expanded");
+        assert!(!schema.to_string().contains("uint32"), "{schema}");
     }
 
     #[test]

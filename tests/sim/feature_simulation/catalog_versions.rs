@@ -152,7 +152,7 @@ fn next_version(catalog: CatalogBuilder, number: u64) -> CatalogBuilder {
     if catalog.has_tool("odd") {
         return catalog.remove_tool("odd");
     }
-    catalog.tool(Tool::new("odd").inline(|_: NoArguments, answer| {
+    catalog.tool(Tool::new("odd").inline_writer(|_: NoArguments, answer, _| {
         answer.text("odd");
         Ok(())
     }))

@@ -52,7 +52,7 @@ fn catalog(gate: &Gate) -> Catalog {
     let tools = [
         gated_tool("hold", "held".to_owned(), gate),
         gated_tool("long", "x".repeat(LONG_BYTES), gate),
-        Tool::new("stall").inline(move |_: NoArguments, result| {
+        Tool::new("stall").inline_writer(move |_: NoArguments, result, _| {
             stall.signal("begun");
             stall.block_shard();
             result.text("stalled");
@@ -109,7 +109,7 @@ fn gated_tool(name: &'static str, text: String, gate: &Gate) -> Tool {
 
 /// A tool that returns `plain`.
 pub fn plain_tool(name: impl Into<String>) -> Tool {
-    Tool::new(name.into()).inline(|_: NoArguments, result| {
+    Tool::new(name.into()).inline_writer(|_: NoArguments, result, _| {
         result.text("plain");
         Ok(())
     })

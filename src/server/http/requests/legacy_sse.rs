@@ -11,7 +11,7 @@ use super::path::HttpPath;
 use super::session::find_or_forward;
 use crate::protocol::json::PaddedText;
 use crate::server::connection_state::{
-    HttpSession, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+    HttpSession, MessageOrigin, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
@@ -58,8 +58,11 @@ pub(in crate::server::http) fn handle_post(
     text: PaddedText<'_>,
 ) {
     let incoming = &incoming.for_session();
-    let Some((_, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
-    path.sessions().dispatch_legacy_sse(key, text);
+    let Some((id, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
+    let peer_addr = path.connections.table.get_mut(incoming.key).and_then(|it| it.peer);
+    let (peer_addr, http_head) = (peer_addr.as_ref(), incoming.bytes);
+    let origin = MessageOrigin { peer_addr, http_head, session_id: Some(id) };
+    path.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
     path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
 }

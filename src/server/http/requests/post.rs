@@ -15,7 +15,7 @@ use crate::protocol::model;
 use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{
-    ConnectionState, HttpSession, PeerState, ResponseFormat, ResponseOwner,
+    ConnectionState, HttpSession, MessageOrigin, PeerState, ResponseFormat, ResponseOwner,
 };
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::frontend::HttpFrontend;
@@ -168,12 +168,14 @@ impl StatelessRequest<'_> {
         let (reply_to, date) =
             (ReplyTo::standalone(PeerId::Connection(key)), *self.http.date(self.now));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: true };
-        let Connection { state, pending_work, outgoing, .. } = self.connection;
+        let Connection { state, pending_work, outgoing, peer, .. } = self.connection;
+        let peer_addr = peer.as_ref();
+        let sent_by = MessageOrigin { peer_addr, http_head: self.incoming.bytes, session_id: None };
         let origin = self.incoming.origin();
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
         let outcome = self.dispatcher.dispatch_request(
             ctx,
-            &mut PeerState { state, pending_work, outgoing, outbox: self.outbox },
+            &mut PeerState { origin: sent_by, state, pending_work, outgoing, outbox: self.outbox },
             raw,
         );
         self.outbox.count_outcome(outcome);
@@ -238,7 +240,13 @@ impl StatelessRequest<'_> {
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
         let outcome = self.dispatcher.dispatch_request(
             ctx,
-            &mut PeerState { state, pending_work, outgoing, outbox: self.outbox },
+            &mut PeerState {
+                origin: MessageOrigin::default(),
+                state,
+                pending_work,
+                outgoing,
+                outbox: self.outbox,
+            },
             raw,
         );
         self.outbox.count_outcome(outcome);

@@ -10,13 +10,14 @@
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use crate::base::slab::Key;
+use crate::connection::Connection;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
-use crate::server::connection_state::{ResponseFormat, ResponseOwner};
+use crate::server::connection_state::{MessageOrigin, ResponseFormat, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::http::sessions::SessionOwner;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{HttpMessage, SessionOp, ShardMessage};
+use crate::server::shard_message::{HttpMessage, MessageSender, SessionOp, ShardMessage};
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::response::{self, BodyKind};
@@ -49,7 +50,10 @@ pub(super) fn find_or_forward(
     let id = SessionId::parse(session);
     if let Some(id) = id.filter(|id| !path.http.owns(*id)) {
         let text = PaddedBuffer::copy_of(text.as_bytes());
-        send_session_op(path, incoming, id, SessionOp::HandleMessage { text, is_legacy_sse });
+        let peer_addr = path.connections.table.get_mut(incoming.key).and_then(|it| it.peer);
+        let sender = Box::new(MessageSender { peer_addr, http_head: incoming.bytes.into() });
+        let op = SessionOp::HandleMessage { text, sender, is_legacy_sse };
+        send_session_op(path, incoming, id, op);
         return None;
     }
     let found = id.and_then(|id| Some((id, path.http.sessions.find(id)?)));
@@ -71,11 +75,13 @@ fn dispatch_local(
     let (origin, date) = (incoming.origin(), *path.http.date(path.now));
     let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
-    let outgoing = &mut connection.outgoing;
+    let Connection { outgoing, peer, .. } = connection;
+    let (peer_addr, http_head) = (peer.as_ref(), incoming.bytes);
+    let sent_by = MessageOrigin { peer_addr, http_head, session_id: Some(id) };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
     let sessions = &mut http.sessions;
     let mut owner = SessionOwner { sessions, parser, dispatcher, outbox, now: *now };
-    let Some(dispatched) = owner.dispatch_post(key, outgoing, text) else { return };
+    let Some(dispatched) = owner.dispatch_post(key, sent_by, outgoing, text) else { return };
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark),
         (Outcome::Error(kind), 0) => {

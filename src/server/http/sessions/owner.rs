@@ -18,12 +18,12 @@ use crate::protocol::in_flight::CallId;
 use crate::protocol::json::{PaddedBuffer, PaddedText, Parser};
 use crate::protocol::model;
 use crate::server::calls::Call;
-use crate::server::connection_state::{HttpSession, PeerState};
+use crate::server::connection_state::{HttpSession, MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::shard_message::{ExchangeAddress, HttpOutput, SessionOp};
+use crate::server::shard_message::{ExchangeAddress, HttpOutput, MessageSender, SessionOp};
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
@@ -68,11 +68,13 @@ impl SessionOwner<'_> {
             return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
         match op {
-            SessionOp::HandleMessage { mut text, is_legacy_sse: true } => {
-                self.dispatch_legacy_sse(key, text.text());
+            SessionOp::HandleMessage { mut text, sender, is_legacy_sse: true } => {
+                self.dispatch_legacy_sse(key, origin_of(&sender, id), text.text());
                 self.write(from, HttpOutput::Status(Status::ACCEPTED));
             }
-            SessionOp::HandleMessage { text, .. } => self.dispatch_remote(key, from, text),
+            SessionOp::HandleMessage { text, sender, .. } => {
+                self.dispatch_remote(key, from, (origin_of(&sender, id), text));
+            }
             SessionOp::End => {
                 self.fail_calls(key);
                 // First, so that this response is not among the exchanges that end.
@@ -86,9 +88,14 @@ impl SessionOwner<'_> {
     }
 
     /// Dispatches a message that came through another shard.
-    fn dispatch_remote(&mut self, key: Key, from: ExchangeAddress, mut text: PaddedBuffer) {
+    fn dispatch_remote(
+        &mut self,
+        key: Key,
+        from: ExchangeAddress,
+        (origin, mut text): (MessageOrigin<'_>, PaddedBuffer),
+    ) {
         let mut out = Vec::new();
-        let Some(dispatched) = self.dispatch_post(key, &mut out, text.text()) else {
+        let Some(dispatched) = self.dispatch_post(key, origin, &mut out, text.text()) else {
             return;
         };
         match (dispatched.outcome, dispatched.pending_responses) {
@@ -105,20 +112,21 @@ impl SessionOwner<'_> {
     pub(in crate::server::http) fn dispatch_post(
         &mut self,
         key: Key,
+        origin: MessageOrigin<'_>,
         outgoing: &mut Vec<u8>,
         text: PaddedText<'_>,
     ) -> Option<Dispatched> {
         self.sessions.touch(key, self.now);
         let stream = self.sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
-        self.dispatch(key, stream, outgoing, text)
+        self.dispatch((key, stream), origin, outgoing, text)
     }
 
     /// Dispatches one text of a session; `None` if the session has ended.
     #[inline]
     fn dispatch(
         &mut self,
-        key: Key,
-        stream: u32,
+        (key, stream): (Key, u32),
+        origin: MessageOrigin<'_>,
         outgoing: &mut Vec<u8>,
         text: PaddedText<'_>,
     ) -> Option<Dispatched> {
@@ -126,7 +134,7 @@ impl SessionOwner<'_> {
         let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
         let before = pending_work.pending_responses;
         let cancelled = outbox.counters.requests.cancelled;
-        let mut peer = PeerState { state, pending_work, outgoing, outbox };
+        let mut peer = PeerState { origin, state, pending_work, outgoing, outbox };
         let outcome = match parser.parse(text) {
             Ok(document) => {
                 let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
@@ -271,9 +279,15 @@ impl SessionOwner<'_> {
     }
 
     /// Dispatches a message of an HTTP with SSE session; its output goes to the stream.
-    pub(in crate::server::http) fn dispatch_legacy_sse(&mut self, key: Key, text: PaddedText<'_>) {
+    pub(in crate::server::http) fn dispatch_legacy_sse(
+        &mut self,
+        key: Key,
+        origin: MessageOrigin<'_>,
+        text: PaddedText<'_>,
+    ) {
         let mut out = Vec::new();
-        let Some(dispatched) = self.dispatch(key, LISTENING_STREAM, &mut out, text) else { return };
+        let target = (key, LISTENING_STREAM);
+        let Some(dispatched) = self.dispatch(target, origin, &mut out, text) else { return };
         for _ in 0..dispatched.pending_responses {
             self.sessions.begin_request(key);
         }
@@ -281,6 +295,12 @@ impl SessionOwner<'_> {
             self.output().send(key, LISTENING_STREAM, Outcome::Notification, &out);
         }
     }
+}
+
+/// Returns the origin of a message for session `id` that another shard has forwarded.
+const fn origin_of(sender: &MessageSender, id: SessionId) -> MessageOrigin<'_> {
+    let MessageSender { peer_addr, http_head } = sender;
+    MessageOrigin { peer_addr: peer_addr.as_ref(), http_head, session_id: Some(id) }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its

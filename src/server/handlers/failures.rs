@@ -8,7 +8,7 @@ use crate::telemetry::throttle::EventThrottle;
 
 /// Reports the internal errors of the handlers of one shard.
 #[derive(Debug)]
-pub(super) struct HandlerFailures {
+pub(in crate::server) struct HandlerFailures {
     shard: u16,
     shards: u16,
     /// Failures so far.
@@ -19,14 +19,21 @@ pub(super) struct HandlerFailures {
 }
 
 impl HandlerFailures {
-    pub(super) fn new((ShardId(shard), shards): (ShardId, u16), exposes_text: bool) -> Self {
+    pub(in crate::server) fn new(
+        (ShardId(shard), shards): (ShardId, u16),
+        exposes_text: bool,
+    ) -> Self {
         Self { shard, shards, count: 0, exposes_text, throttle: EventThrottle::default() }
     }
 
     /// Logs `error` under a number that is unique in the process, and returns the error that the
     /// client receives. A flood of failures is logged in part; every client receives a number.
     #[cold]
-    pub(super) fn report(&mut self, error: &InternalError, now: Instant) -> HandlerError {
+    pub(in crate::server) fn report(
+        &mut self,
+        error: &InternalError,
+        now: Instant,
+    ) -> HandlerError {
         let number = self.count * u64::from(self.shards) + u64::from(self.shard) + 1;
         self.count += 1;
         let (kind, handler) = (error.handler_kind(), error.handler_name());
@@ -46,7 +53,7 @@ impl HandlerFailures {
 
     /// Replaces an internal error in the result of a handler by what the client receives.
     #[inline]
-    pub(super) fn report_in<T>(
+    pub(in crate::server) fn report_in<T>(
         &mut self,
         result: Result<T, HandlerError>,
         now: Instant,

@@ -15,22 +15,26 @@
 //! every run, the same responses must lead to the same input requests, and side effects belong
 //! after the last input request.
 
+use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::client_info::ClientInfo;
+use super::request::RequestInfo;
+use super::{input, shard_state};
 use crate::protocol::eras::LoggingLevel;
-use crate::protocol::error::Error;
 use crate::protocol::model::{
     CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
     InputResponse, Root,
 };
-use crate::service::client_info::ClientInfo;
 use crate::service::results::{Cancelled, ClientRequestError, HandlerError};
 // The only import cycle of this module: a handler may update the catalog that contains it.
 use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
@@ -52,8 +56,11 @@ pub trait RequestHost {
     /// Resolves after `duration` on the shard's clock.
     fn sleep(&self, duration: Duration) -> HostFuture<()>;
 
-    /// Revision and capabilities of the client.
-    fn client(&self) -> ClientInfo;
+    /// The request.
+    fn request(&self) -> &Arc<RequestInfo>;
+
+    /// The state of the shard.
+    fn shard_state(&self) -> &dyn Any;
 
     /// Requests input from the client. `key` identifies the input request within the request; the
     /// client has declared the capability that it needs.
@@ -85,15 +92,34 @@ pub trait RequestHost {
 /// [`RequestContext::run_until_cancelled`] return [`Cancelled`], which ends the handler through
 /// `?`. Await other futures through [`RequestContext::run_until_cancelled`]; otherwise cancellation
 /// has no effect until they complete.
-#[derive(Clone)]
-pub struct RequestContext {
+///
+/// `S` is the state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
+pub struct RequestContext<S = ()> {
     host: Rc<dyn RequestHost>,
+    state: PhantomData<fn() -> S>,
 }
 
 impl RequestContext {
+    /// The server.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn host(&self) -> &Rc<dyn RequestHost> {
+        &self.host
+    }
+
     /// Creates a context on top of `host`.
     pub fn new(host: Rc<dyn RequestHost>) -> Self {
-        Self { host }
+        Self { host, state: PhantomData }
+    }
+
+    pub(in crate::service) fn with_state<S>(self) -> RequestContext<S> {
+        RequestContext { host: self.host, state: PhantomData }
+    }
+}
+
+impl<S: 'static> RequestContext<S> {
+    /// The state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
+    pub fn state(&self) -> &S {
+        shard_state::get(self.host.shard_state())
     }
 
     /// Sends `notifications/progress` if the request has a progress token; otherwise does nothing.
@@ -118,9 +144,14 @@ impl RequestContext {
         self.host.is_cancelled()
     }
 
+    /// The request: its id, headers, `_meta` and what is known of its connection.
+    pub fn request(&self) -> &RequestInfo {
+        self.host.request()
+    }
+
     /// Revision and capabilities of the client.
     pub fn client(&self) -> ClientInfo {
-        self.host.client()
+        self.request().client()
     }
 
     /// Requests input from the user, through a form or a URL to open (`elicitation/create`). `key`
@@ -152,11 +183,8 @@ impl RequestContext {
         &self,
         key: &str,
         elicitation: ElicitRequest,
-    ) -> impl Future<Output = Result<ElicitResult, ClientRequestError>> + use<> {
-        self.request_input(key, InputRequest::Elicit(elicitation), |response| match response {
-            InputResponse::Elicit(elicited) => Some(elicited),
-            _ => None,
-        })
+    ) -> impl Future<Output = Result<ElicitResult, ClientRequestError>> + use<S> {
+        self.request_input(key, InputRequest::Elicit(elicitation), input::elicited)
     }
 
     /// Requests a completion from the client's model (`sampling/createMessage`). `key` and errors
@@ -167,13 +195,8 @@ impl RequestContext {
         &self,
         key: &str,
         sampling: CreateMessageRequest,
-    ) -> impl Future<Output = Result<CreateMessageResult, ClientRequestError>> + use<> {
-        self.request_input(key, InputRequest::CreateMessage(Box::new(sampling)), |response| {
-            match response {
-                InputResponse::CreateMessage(sampled) => Some(sampled),
-                _ => None,
-            }
-        })
+    ) -> impl Future<Output = Result<CreateMessageResult, ClientRequestError>> + use<S> {
+        self.request_input(key, InputRequest::CreateMessage(Box::new(sampling)), input::sampled)
     }
 
     /// Requests the client's root directories (`roots/list`). `key` and errors as for
@@ -183,11 +206,8 @@ impl RequestContext {
     pub fn list_roots(
         &self,
         key: &str,
-    ) -> impl Future<Output = Result<Vec<Root>, ClientRequestError>> + use<> {
-        self.request_input(key, InputRequest::ListRoots, |response| match response {
-            InputResponse::ListRoots(roots) => Some(roots),
-            _ => None,
-        })
+    ) -> impl Future<Output = Result<Vec<Root>, ClientRequestError>> + use<S> {
+        self.request_input(key, InputRequest::ListRoots, input::roots)
     }
 
     /// Turns the call into a task. For a tool with
@@ -204,7 +224,7 @@ impl RequestContext {
     /// cancelled.
     ///
     /// Source: MCP Tasks extension 2026-07-28 (SEP-2663), "Task Creation".
-    pub fn begin_task(&self) -> impl Future<Output = Result<(), HandlerError>> + use<> {
+    pub fn begin_task(&self) -> impl Future<Output = Result<(), HandlerError>> + use<S> {
         self.host.begin_task()
     }
 
@@ -239,7 +259,7 @@ impl RequestContext {
     /// use corelane::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool};
     ///
     /// let tool = Tool::new("unlock").local(|_: NoArguments, ctx: RequestContext| async move {
-    ///     let secret = Tool::new("secret").inline(|_: NoArguments, out| {
+    ///     let secret = Tool::new("secret").inline_writer(|_: NoArguments, out, _| {
     ///         out.text("42");
     ///         Ok(())
     ///     });
@@ -262,7 +282,10 @@ impl RequestContext {
     }
 
     /// Waits for `duration`, or fails as soon as the request is cancelled. Cost: one timer.
-    pub fn sleep(&self, duration: Duration) -> impl Future<Output = Result<(), Cancelled>> + use<> {
+    pub fn sleep(
+        &self,
+        duration: Duration,
+    ) -> impl Future<Output = Result<(), Cancelled>> + use<S> {
         self.run_until_cancelled(self.host.sleep(duration))
     }
 
@@ -270,7 +293,7 @@ impl RequestContext {
     pub fn run_until_cancelled<F: Future>(
         &self,
         work: F,
-    ) -> impl Future<Output = Result<F::Output, Cancelled>> + use<F> {
+    ) -> impl Future<Output = Result<F::Output, Cancelled>> + use<F, S> {
         let mut cancelled = self.host.cancelled();
         async move {
             let mut work = pin!(work);
@@ -291,39 +314,36 @@ impl RequestContext {
         key: &str,
         request: InputRequest,
         extract: F,
-    ) -> impl Future<Output = Result<T, ClientRequestError>> + use<T, F>
+    ) -> impl Future<Output = Result<T, ClientRequestError>> + use<T, F, S>
     where
         F: FnOnce(InputResponse) -> Option<T>,
     {
-        let required = request.required_capabilities();
-        let missing = required.difference(self.client().capabilities);
-        let response = missing.is_empty().then(|| self.host.request_input(key, request));
+        let checked = input::check_capabilities(&request, self.client());
+        let response = checked.map(|()| self.host.request_input(key, request));
         let key = Box::<str>::from(key);
         async move {
-            let Some(response) = response else {
-                return Err(ClientRequestError::MissingCapability(missing));
-            };
-            let response = response.await.map_err(|error| error.with_key(&key))?;
-            let mismatch = || {
-                ClientRequestError::InvalidResponse(Error::internal(
-                    "the response is of another kind",
-                ))
-            };
-            extract(response).ok_or_else(mismatch)
+            let response = response?.await.map_err(|error| error.with_key(&key))?;
+            input::expect(extract(response))
         }
     }
 }
 
-impl fmt::Debug for RequestContext {
+impl<S> Clone for RequestContext<S> {
+    fn clone(&self) -> Self {
+        Self { host: Rc::clone(&self.host), state: PhantomData }
+    }
+}
+
+impl<S> fmt::Debug for RequestContext<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_cancelled = self.is_cancelled();
+        let is_cancelled = self.host.is_cancelled();
         formatter.debug_struct("RequestContext").field("is_cancelled", &is_cancelled).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, OnceCell};
     use std::future::{pending, ready};
     use std::task::{Context, Waker};
 
@@ -337,6 +357,7 @@ mod tests {
         cancelled: Cell<bool>,
         timers_never_fire: Cell<bool>,
         capabilities: Cell<ClientCapabilities>,
+        request: OnceCell<Arc<RequestInfo>>,
     }
 
     impl RequestHost for TestHost {
@@ -354,9 +375,16 @@ mod tests {
             if self.timers_never_fire.get() { Box::pin(pending()) } else { Box::pin(ready(())) }
         }
 
-        fn client(&self) -> ClientInfo {
-            let capabilities = self.capabilities.get();
-            ClientInfo { revision: Revision::LATEST, capabilities }
+        fn request(&self) -> &Arc<RequestInfo> {
+            self.request.get_or_init(|| {
+                let capabilities = self.capabilities.get();
+                let client = ClientInfo { revision: Revision::LATEST, capabilities };
+                RequestInfo::detached(client).into()
+            })
+        }
+
+        fn shard_state(&self) -> &dyn Any {
+            &()
         }
 
         fn request_input(
@@ -418,14 +446,15 @@ mod tests {
 
     #[test]
     fn input_request_needs_declared_capability() {
-        let host = Rc::new(TestHost::default());
-        let ctx = RequestContext::new(Rc::<TestHost>::clone(&host));
+        let ctx = RequestContext::new(Rc::new(TestHost::default()));
         let result = poll_once(ctx.list_roots("roots"));
         let Poll::Ready(Err(ClientRequestError::MissingCapability(missing))) = result else {
             panic!("{result:?}");
         };
         assert_eq!(missing, ClientCapabilities::ROOTS);
+        let host = TestHost::default();
         host.capabilities.set(ClientCapabilities::ROOTS);
+        let ctx = RequestContext::new(Rc::new(host));
         assert!(matches!(poll_once(ctx.list_roots("roots")), Poll::Ready(Ok(_))));
     }
 }

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::protocol::eras::LoggingLevel;
 use crate::service::catalog_error::CatalogError;
-use crate::service::client_info::ClientInfo;
+use crate::service::context::ClientInfo;
+use crate::service::context::RequestInfo;
 use crate::service::results::Cancelled;
 // The only import cycle of this module: a handler may update the catalog that contains it.
 use crate::service::{CatalogBuilder, CatalogUpdate};
@@ -24,8 +25,8 @@ pub trait BlockingHost: Send + Sync {
     /// Returns whether the request was cancelled.
     fn is_cancelled(&self) -> bool;
 
-    /// Revision and capabilities of the client.
-    fn client(&self) -> ClientInfo;
+    /// The request.
+    fn request(&self) -> &RequestInfo;
 
     /// Sends a log message; see [`BlockingContext::log`].
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value);
@@ -69,9 +70,14 @@ impl BlockingContext {
         if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
 
+    /// The request: its id, headers, `_meta` and what is known of its connection.
+    pub fn request(&self) -> &RequestInfo {
+        self.host.request()
+    }
+
     /// Revision and capabilities of the client.
     pub fn client(&self) -> ClientInfo {
-        self.host.client()
+        self.request().client()
     }
 
     /// Sends a log message; see [`RequestContext::log`](crate::service::RequestContext::log). Cost:
@@ -111,18 +117,27 @@ mod tests {
     use crate::protocol::eras::ClientCapabilities;
     use crate::protocol::revision::Revision;
 
-    struct TestHost(bool);
+    struct TestHost {
+        is_cancelled: bool,
+        request: RequestInfo,
+    }
+
+    fn context(is_cancelled: bool) -> BlockingContext {
+        let capabilities = ClientCapabilities::default();
+        let client = ClientInfo { revision: Revision::LATEST, capabilities };
+        let request = RequestInfo::detached(client);
+        BlockingContext::new(Arc::new(TestHost { is_cancelled, request }))
+    }
 
     impl BlockingHost for TestHost {
         fn progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
 
         fn is_cancelled(&self) -> bool {
-            self.0
+            self.is_cancelled
         }
 
-        fn client(&self) -> ClientInfo {
-            let capabilities = ClientCapabilities::default();
-            ClientInfo { revision: Revision::LATEST, capabilities }
+        fn request(&self) -> &RequestInfo {
+            &self.request
         }
 
         fn log(&self, _: LoggingLevel, _: Option<&str>, _: serde_json::Value) {}
@@ -136,10 +151,7 @@ mod tests {
 
     #[test]
     fn check_cancelled_fails_after_cancellation() {
-        assert_eq!(BlockingContext::new(Arc::new(TestHost(false))).check_cancelled(), Ok(()));
-        assert_eq!(
-            BlockingContext::new(Arc::new(TestHost(true))).check_cancelled(),
-            Err(Cancelled)
-        );
+        assert_eq!(context(false).check_cancelled(), Ok(()));
+        assert_eq!(context(true).check_cancelled(), Err(Cancelled));
     }
 }

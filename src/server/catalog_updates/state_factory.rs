@@ -1,0 +1,59 @@
+//! Makes the state of each shard, on the thread of the shard.
+
+use std::any::Any;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::engine::mesh::ShardId;
+use crate::service::{Catalog, CatalogError, StateType};
+
+/// Makes the state of a shard.
+#[derive(Clone)]
+pub(in crate::server) struct StateFactory {
+    state_type: StateType,
+    create: Arc<dyn Fn(ShardId) -> Rc<dyn Any> + Send + Sync>,
+}
+
+impl StateFactory {
+    pub(in crate::server) fn new<S: 'static>(
+        create: impl Fn(u16) -> S + Send + Sync + 'static,
+    ) -> Self {
+        let create = move |ShardId(shard)| -> Rc<dyn Any> { Rc::new(create(shard)) };
+        Self { state_type: StateType::of::<S>(), create: Arc::new(create) }
+    }
+
+    /// Makes the state of `shard`. Must be called on the thread of the shard.
+    pub(in crate::server) fn create(&self, shard: ShardId) -> Rc<dyn Any> {
+        (self.create)(shard)
+    }
+
+    /// The type of the states.
+    pub(in crate::server) const fn state_type(&self) -> StateType {
+        self.state_type
+    }
+}
+
+impl fmt::Debug for StateFactory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("StateFactory").field(&self.state_type.name()).finish()
+    }
+}
+
+/// Fails if the handler of a tool needs the state of its shard to have another type.
+pub(in crate::server) fn check_state(
+    catalog: &Catalog,
+    state_type: StateType,
+) -> Result<(), CatalogError> {
+    let mismatch = catalog.tools().find_map(|tool| {
+        let required = tool.required_state().filter(|required| *required != state_type)?;
+        Some((tool.name(), required.name()))
+    });
+    let Some((name, required)) = mismatch else { return Ok(()) };
+    let found = state_type.name();
+    let problem = format!(
+        "its handler needs the shard state `{required}`, and the server has `{found}`; start it \
+         with Server::with_state"
+    );
+    Err(CatalogError::InvalidEntry { kind: "tool", name: name.into(), problem: problem.into() })
+}

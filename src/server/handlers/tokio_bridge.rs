@@ -1,0 +1,181 @@
+//! Tokio handlers: a future on a runtime of the host, and its counterpart on the shard of the call.
+//!
+//! ```text
+//!   runtime: TokioHandle ── Operation ──▶ shard: Bridge ──▶ RequestHost
+//!            JoinHandle  ── result ─────▶
+//! ```
+//!
+//! The counterpart is a local handler. It executes the operations of the handler and waits for its
+//! result, so that cancellation, tasks and input requests are those of local handlers.
+//!
+//! Invariants: the future on the runtime is aborted when its counterpart is dropped or cancelled;
+//! an operation is executed before the result that follows it.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle as RuntimeHandle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::protocol::eras::LoggingLevel;
+use crate::protocol::model::{InputRequest, InputResponse};
+use crate::service::{
+    CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HandlerOutput, HostFuture,
+    LocalWork, RequestHost, RequestInfo, SendFuture, TokioContext, TokioHost, TokioWork,
+};
+
+/// Returns the counterpart of `work`: it starts the handler on `runtime`.
+pub(in crate::server) fn local_work(work: TokioWork, runtime: Option<RuntimeHandle>) -> LocalWork {
+    Box::new(move |ctx| {
+        let Some(runtime) = runtime else {
+            let error = "the server has no tokio runtime; pass one to Server::tokio";
+            return Box::pin(std::future::ready(Err(std::io::Error::other(error).into())));
+        };
+        let host = Rc::clone(ctx.host());
+        let (sender, receiver) = unbounded_channel();
+        let handle = TokioHandle { sender, request: Arc::clone(host.request()) };
+        let running = runtime.spawn(work(TokioContext::new(Arc::new(handle))));
+        let cancelled = host.cancelled();
+        Box::pin(Bridge { host, receiver, replies: Vec::new(), running, cancelled })
+    })
+}
+
+/// What a handler asks its shard to do.
+enum Operation {
+    Progress { progress: f64, total: Option<f64>, message: Option<String> },
+    Log { level: LoggingLevel, logger: Option<String>, data: serde_json::Value },
+    NotifyResourceUpdated(String),
+    RequestInput { key: String, request: InputRequest, reply: oneshot::Sender<InputResult> },
+    BeginTask(oneshot::Sender<Result<(), HandlerError>>),
+    UpdateCatalog(CatalogUpdate, oneshot::Sender<Result<(), CatalogError>>),
+}
+
+type InputResult = Result<InputResponse, ClientRequestError>;
+
+/// The connection from a tokio handler to the shard of its call.
+struct TokioHandle {
+    sender: UnboundedSender<Operation>,
+    request: Arc<RequestInfo>,
+}
+
+impl TokioHandle {
+    /// Sends an operation. Without a receiver the request was cancelled and the handler is aborted.
+    fn send(&self, operation: Operation) {
+        drop(self.sender.send(operation));
+    }
+
+    /// Sends an operation and returns its result, or `cancelled` if the request is cancelled.
+    fn ask<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(oneshot::Sender<T>) -> Operation,
+        cancelled: fn() -> T,
+    ) -> SendFuture<T> {
+        let (reply, response) = oneshot::channel();
+        self.send(operation(reply));
+        Box::pin(async move { response.await.unwrap_or_else(|_| cancelled()) })
+    }
+}
+
+impl TokioHost for TokioHandle {
+    fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        self.send(Operation::Progress { progress, total, message: message.map(str::to_owned) });
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    fn request(&self) -> &RequestInfo {
+        &self.request
+    }
+
+    fn request_input(&self, key: &str, request: InputRequest) -> SendFuture<InputResult> {
+        let key = key.to_owned();
+        let operation = |reply| Operation::RequestInput { key, request, reply };
+        self.ask(operation, || Err(ClientRequestError::Cancelled))
+    }
+
+    fn begin_task(&self) -> SendFuture<Result<(), HandlerError>> {
+        self.ask(Operation::BeginTask, || Err(HandlerError::Cancelled))
+    }
+
+    fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
+        self.send(Operation::Log { level, logger: logger.map(str::to_owned), data });
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        self.send(Operation::NotifyResourceUpdated(uri.to_owned()));
+    }
+
+    fn update_catalog(&self, update: CatalogUpdate) -> SendFuture<Result<(), CatalogError>> {
+        self.ask(|reply| Operation::UpdateCatalog(update, reply), || Err(CatalogError::ReadOnly))
+    }
+}
+
+/// The counterpart of a tokio handler on the shard of its call.
+struct Bridge {
+    host: Rc<dyn RequestHost>,
+    receiver: UnboundedReceiver<Operation>,
+    /// Operations in progress; each sends its result to the handler.
+    replies: Vec<HostFuture<()>>,
+    running: JoinHandle<Result<HandlerOutput, HandlerError>>,
+    cancelled: HostFuture<()>,
+}
+
+impl Bridge {
+    fn execute(&mut self, operation: Operation) {
+        let host = &self.host;
+        match operation {
+            Operation::Progress { progress, total, message } => {
+                host.progress(progress, total, message.as_deref());
+            }
+            Operation::Log { level, logger, data } => host.log(level, logger.as_deref(), data),
+            Operation::NotifyResourceUpdated(uri) => host.notify_resource_updated(&uri),
+            Operation::RequestInput { key, request, reply } => {
+                let response = host.request_input(&key, request);
+                self.replies.push(Box::pin(send_to(reply, response)));
+            }
+            Operation::BeginTask(reply) => {
+                let begun = host.begin_task();
+                self.replies.push(Box::pin(send_to(reply, begun)));
+            }
+            Operation::UpdateCatalog(update, reply) => {
+                let updated = host.update_catalog(update);
+                self.replies.push(Box::pin(send_to(reply, updated)));
+            }
+        }
+    }
+}
+
+/// Sends the result of an operation, unless the handler no longer waits for it.
+async fn send_to<T>(reply: oneshot::Sender<T>, operation: HostFuture<T>) {
+    drop(reply.send(operation.await));
+}
+
+impl Future for Bridge {
+    type Output = Result<HandlerOutput, HandlerError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let bridge = &mut *self;
+        if bridge.cancelled.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(HandlerError::Cancelled));
+        }
+        // Polled first: what the handler has sent before its end is received below.
+        let ended = Pin::new(&mut bridge.running).poll(context);
+        while let Poll::Ready(Some(operation)) = bridge.receiver.poll_recv(context) {
+            bridge.execute(operation);
+        }
+        bridge.replies.retain_mut(|reply| reply.as_mut().poll(context).is_pending());
+        ended.map(|joined| joined.unwrap_or(Err(HandlerError::Cancelled)))
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        JoinHandle::abort(&self.running);
+    }
+}

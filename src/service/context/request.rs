@@ -1,0 +1,301 @@
+//! What a handler can read of its request beside the arguments.
+//!
+//! An inline handler reads it from the message in place ([`RequestView`]): what it does not read
+//! costs nothing. Other handlers outlive the message and have a copy ([`RequestInfo`]).
+
+use std::any::Any;
+use std::fmt;
+use std::net::SocketAddr;
+
+use serde_json::{Map, Value};
+
+use crate::base::heap_bytes::OBJECT_BYTES;
+use crate::base::transport::Transport;
+use crate::protocol::eras::Method;
+use crate::protocol::json;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::service::context::ClientInfo;
+
+/// The message and the connection of a request, as the server knows them while it is dispatched.
+pub trait RequestSource {
+    /// JSON-RPC id of the request.
+    fn id(&self) -> Id<'_>;
+
+    /// Method of the request.
+    fn method(&self) -> Method;
+
+    /// The member `_meta` of the params.
+    fn meta(&self) -> Option<json::Value<'_>>;
+
+    /// Revision and capabilities of the client.
+    fn client(&self) -> ClientInfo;
+
+    /// Transport of the connection.
+    fn transport(&self) -> Transport;
+
+    /// Address of the peer, if known.
+    fn peer_addr(&self) -> Option<SocketAddr>;
+
+    /// Id of the legacy HTTP session.
+    fn session_id(&self) -> Option<Box<str>>;
+
+    /// Head of the HTTP request: the request line and the fields. Empty for other transports.
+    fn http_head(&self) -> &[u8];
+
+    /// The state of the shard.
+    fn state(&self) -> &dyn Any;
+}
+
+/// The request of an inline handler, read in place.
+#[derive(Clone, Copy)]
+pub struct RequestView<'a> {
+    name: &'a str,
+    source: &'a dyn RequestSource,
+}
+
+impl<'a> RequestView<'a> {
+    pub(in crate::service) const fn new(name: &'a str, source: &'a dyn RequestSource) -> Self {
+        Self { name, source }
+    }
+
+    /// JSON-RPC id of the request.
+    pub fn id(self) -> Id<'a> {
+        self.source.id()
+    }
+
+    /// Method of the request, such as `tools/call`.
+    pub fn method(self) -> &'static str {
+        self.source.method().as_str()
+    }
+
+    /// Name of the called tool.
+    pub const fn name(self) -> &'a str {
+        self.name
+    }
+
+    /// Transport of the request.
+    pub fn transport(self) -> Transport {
+        self.source.transport()
+    }
+
+    /// Address of the peer: that of a proxy, if one is in front. `None` for stdio.
+    pub fn peer_addr(self) -> Option<SocketAddr> {
+        self.source.peer_addr()
+    }
+
+    /// Id of the legacy HTTP session. Cost: one allocation.
+    pub fn session_id(self) -> Option<Box<str>> {
+        self.source.session_id()
+    }
+
+    /// Value of an HTTP header, the first one if it occurs several times. Cost: one pass over the
+    /// head of the request.
+    pub fn header(self, name: &str) -> Option<&'a str> {
+        find_header(self.source.http_head(), name)
+    }
+
+    /// A member of `_meta`, such as `traceparent`.
+    pub fn meta(self, key: &str) -> Option<json::Value<'a>> {
+        self.source.meta()?.as_object()?.find(key)
+    }
+
+    /// Revision and capabilities of the client.
+    pub(in crate::service) fn client(self) -> ClientInfo {
+        self.source.client()
+    }
+
+    pub(in crate::service) fn state(self) -> &'a dyn Any {
+        self.source.state()
+    }
+}
+
+impl fmt::Debug for RequestView<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RequestView")
+            .field("id", &self.id())
+            .field("method", &self.method())
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The request of a handler that outlives its message.
+#[derive(Debug)]
+pub struct RequestInfo {
+    id: IdBuf,
+    method: Method,
+    client: ClientInfo,
+    transport: Transport,
+    peer_addr: Option<SocketAddr>,
+    session_id: Option<Box<str>>,
+    /// The name, then the head of the HTTP request.
+    bytes: Box<[u8]>,
+    name_length: usize,
+    /// `_meta` without the members that only the protocol needs.
+    meta: Map<String, Value>,
+}
+
+impl RequestInfo {
+    /// Copies a request for the tool, prompt or resource `name`.
+    pub fn copy(name: &str, source: &dyn RequestSource) -> Self {
+        let bytes = [name.as_bytes(), source.http_head()].concat().into_boxed_slice();
+        let meta = kept_meta(source).map(|(key, value)| (key.to_owned(), value.to_json()));
+        let meta = meta.collect();
+        Self {
+            id: source.id().into(),
+            method: source.method(),
+            client: source.client(),
+            transport: source.transport(),
+            peer_addr: source.peer_addr(),
+            session_id: source.session_id(),
+            bytes,
+            name_length: name.len(),
+            meta,
+        }
+    }
+
+    /// A request without a message or a connection.
+    pub fn detached(client: ClientInfo) -> Self {
+        Self::copy("", &DetachedRequest { client })
+    }
+
+    /// JSON-RPC id of the request.
+    pub fn id(&self) -> Id<'_> {
+        self.id.as_id()
+    }
+
+    /// Method of the request, such as `tools/call`.
+    pub const fn method(&self) -> &'static str {
+        self.method.as_str()
+    }
+
+    /// Name of the tool or prompt, or URI of the resource.
+    pub fn name(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.name_length]).unwrap_or_default()
+    }
+
+    /// Transport of the request.
+    pub const fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Address of the peer: that of a proxy, if one is in front. `None` for stdio.
+    pub const fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer_addr
+    }
+
+    /// Id of the legacy HTTP session.
+    pub fn session_id(&self) -> Option<&str> {
+        self.session_id.as_deref()
+    }
+
+    /// Value of an HTTP header, the first one if it occurs several times. Cost: one pass over the
+    /// head of the request.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        find_header(&self.bytes[self.name_length..], name)
+    }
+
+    /// A member of `_meta`, such as `traceparent`. The members of the protocol that have accessors
+    /// of their own (revision, capabilities, log level, progress token) are not kept.
+    pub fn meta(&self, key: &str) -> Option<&Value> {
+        self.meta.get(key)
+    }
+
+    /// Revision and capabilities of the client.
+    pub const fn client(&self) -> ClientInfo {
+        self.client
+    }
+}
+
+/// Returns the bytes that [`RequestInfo::copy`] allocates beside the session id.
+pub fn copied_bytes(name: &str, source: &dyn RequestSource) -> usize {
+    let meta = kept_meta(source).map(|(key, value)| OBJECT_BYTES + key.len() + value.owned_bytes());
+    name.len() + source.http_head().len() + meta.sum::<usize>()
+}
+
+/// Returns the members of `_meta` without accessors of their own.
+fn kept_meta(source: &dyn RequestSource) -> impl Iterator<Item = (&str, json::Value<'_>)> {
+    let members = source.meta().and_then(json::Value::as_object).into_iter().flatten();
+    members.filter(|(key, _)| !PROTOCOL_META_KEYS.contains(key))
+}
+
+/// A request without a message or a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct DetachedRequest {
+    /// Revision and capabilities of the client.
+    pub client: ClientInfo,
+}
+
+impl RequestSource for DetachedRequest {
+    fn id(&self) -> Id<'_> {
+        Id::Signed(0)
+    }
+
+    fn method(&self) -> Method {
+        Method::ToolsCall
+    }
+
+    fn meta(&self) -> Option<json::Value<'_>> {
+        None
+    }
+
+    fn client(&self) -> ClientInfo {
+        self.client
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Stdio
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn session_id(&self) -> Option<Box<str>> {
+        None
+    }
+
+    fn http_head(&self) -> &[u8] {
+        &[]
+    }
+
+    fn state(&self) -> &dyn Any {
+        &()
+    }
+}
+
+/// Returns the value of the field `name` in the head of an HTTP request, without spaces around it.
+fn find_header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    let mut fields = lines.filter_map(|line| line.split_at_checked(name.len()));
+    let value = fields.find_map(|(key, rest)| {
+        let value = rest.strip_prefix(b":")?;
+        key.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+    })?;
+    str::from_utf8(value).ok().map(str::trim)
+}
+
+/// Members of `_meta` with accessors of their own.
+const PROTOCOL_META_KEYS: [&str; 4] = [
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+    "progressToken",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_is_found_by_name_ignoring_case() {
+        let head =
+            b"POST /mcp?host:x HTTP/1.1\r\nHost: a.test\r\nX-Key:\t two words \r\nX: y\r\n\r\n";
+        assert_eq!(find_header(head, "x-key"), Some("two words"));
+        assert_eq!(find_header(head, "HOST"), Some("a.test"));
+        assert_eq!(find_header(head, "X"), Some("y"));
+        assert_eq!(find_header(head, "POST /mcp?host"), None);
+        assert_eq!(find_header(b"", "host"), None);
+    }
+}
