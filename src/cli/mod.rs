@@ -1,7 +1,8 @@
 //! The commands `serve`, `stdio` and `check`.
 //!
 //! Standard output carries only what a command produces: nothing in `serve`, MCP in `stdio`.
-//! Everything else goes to standard error. Exit codes: 0 success, 1 failure, 2 usage error.
+//! Everything else goes to standard error. Exit codes: 0 success, 1 failure, 2 usage error, 130 a
+//! second SIGTERM or SIGINT.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ mod arguments;
 mod check;
 mod idle_trim;
 mod logging;
+mod signals;
+
 mod serve;
 
 /// Runs the command named by `arguments`, which include the program name.

@@ -13,6 +13,7 @@ use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
 use crate::telemetry::{Counters, Event};
 
+use crate::cli::signals::end_at_second_signal;
 use crate::cli::{log_warnings, print_diagnostic};
 
 /// Serves the network until a signal arrives. SIGHUP reloads the configuration of `command_line`.
@@ -66,7 +67,9 @@ fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     };
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;
-    Ok(Server::new(catalog).options(options).files(files)?)
+    let server = Server::new(catalog).options(options).files(files)?;
+    // Fails only for signals that cannot be handled; the first one drains all the same.
+    Ok(server.on_start(|_| end_at_second_signal().ok()))
 }
 
 /// Returns what clients see of the server. Title and description of Corelane go with its name.

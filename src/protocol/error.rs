@@ -17,7 +17,8 @@ pub enum ErrorKind {
     TooManyRequests,
     /// Too many connections to the server (code 1001).
     ConnectionLimit,
-    /// The server shuts down and serves no new connections (code 1001).
+    /// The server shuts down: it serves no new connections, and cancels calls that take longer than
+    /// its drain (code 1001).
     Draining,
     /// A handler panicked; clients see the same code as [`ErrorKind::Internal`].
     HandlerPanicked,
@@ -148,6 +149,15 @@ impl Error {
     /// The server shuts down and serves no new connections.
     pub fn draining() -> Self {
         Self::new(ErrorKind::Draining, "the server is shutting down; connect again later")
+    }
+
+    /// The call took longer than the drain of the server. `data.retryable` is true.
+    pub fn cut_by_drain() -> Self {
+        Self::new(
+            ErrorKind::Draining,
+            "the server is shutting down and cancelled the call; connect again and retry",
+        )
+        .with_data(r#"{"retryable":true}"#)
     }
 
     /// A handler panicked.

@@ -101,6 +101,8 @@ group! {
         batches,
         /// Requests cancelled, or whose connection closed before the response.
         cancelled,
+        /// Requests cancelled at the end of a drain, with an error; also counted as cancelled.
+        cut,
         /// Requests that exceeded their deadline.
         timed_out,
         /// Requests refused at the limit of requests in flight per connection.
@@ -343,6 +345,15 @@ impl Counters {
         self.websockets.each(&mut |name, value| visit("websockets", name, value));
         self.input_errors.each(&mut |name, value| visit("input_errors", name, value));
         self.shard.each(&mut |name, value| visit("shard", name, value));
+    }
+}
+
+impl RequestCounters {
+    /// Returns the requests that were not cancelled, of all methods.
+    pub const fn served(&self) -> u64 {
+        let Self { initialize, discover, ping, tools_list, tools_call, other, .. } = self;
+        let requests = *initialize + *discover + *ping + *tools_list + *tools_call + *other;
+        requests.saturating_sub(self.cancelled)
     }
 }
 

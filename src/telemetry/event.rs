@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use tracing::{error, info, warn};
 
 use crate::base::time::Instant;
-use crate::telemetry::label::{EvictionReason, RefusalReason, TaskLimit, Transport};
+use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};
 use crate::telemetry::throttle::EventThrottle;
 
 /// The `tracing` target of start-up lines; the message is the whole line.
@@ -55,6 +55,18 @@ pub enum Event<'a> {
     CountersSnapshot {
         /// Counters of one shard or their sum.
         counters: &'a crate::telemetry::counters::Counters,
+    },
+    /// The server has drained and ends. The last event of a server that drains.
+    DrainFinished {
+        /// Requests that got a response since the start.
+        served: u64,
+        /// Requests that were cancelled because they took longer than the drain timeout.
+        cut: u64,
+    },
+    /// The server begins to drain.
+    DrainStarted {
+        /// What began it.
+        cause: DrainCause,
     },
     /// A configured file or directory cannot be offered as intended.
     #[cfg(feature = "files")]
@@ -265,6 +277,13 @@ impl Event<'_> {
             }
             #[cfg(feature = "cli")]
             Self::CountersSnapshot { counters } => tracing::debug!(%counters, "counters"),
+            Self::DrainFinished { .. }
+            | Self::DrainStarted { .. }
+            | Self::Reloaded
+            | Self::ShardFailed { .. }
+            | Self::ShardStarted { .. } => self.emit_lifecycle(),
+            #[cfg(feature = "cli")]
+            Self::ReloadFailed { .. } => self.emit_lifecycle(),
             Self::InvalidUtf8Skipped { shard, transport, bytes } => {
                 warn!(shard, %transport, bytes, suppressed, "invalid UTF-8 skipped");
             }
@@ -279,9 +298,6 @@ impl Event<'_> {
             Self::FileWarning { warning } => warn!("{warning}"),
             #[cfg(feature = "cli")]
             Self::OptionWarning { warning } => warn!("{warning}"),
-            Self::Reloaded => info!("configuration reloaded"),
-            #[cfg(feature = "cli")]
-            Self::ReloadFailed { error } => error!("configuration not reloaded: {error}"),
             Self::RingOpened { shard, ring } => info!(shard, ring, "ring opened"),
             Self::RingUnavailable { ring, cause, hint, fallback: Some(fallback) } => {
                 warn!(ring, cause, hint, fallback, "ring unavailable");
@@ -296,10 +312,6 @@ impl Event<'_> {
             Self::SessionRefused { shard, peer } => {
                 let (peer, limit) = (peer.map(tracing::field::display), "http.sessions_max");
                 warn!(shard, peer, limit, suppressed, "session refused");
-            }
-            Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
-            Self::ShardStarted { shard, cpu, node, sibling } => {
-                info!(shard, cpu, node, sibling, "shard started");
             }
             Self::TaskEvicted { shard, limit } => {
                 warn!(shard, %limit, suppressed, "task evicted");
@@ -320,6 +332,22 @@ impl Event<'_> {
         if let Self::HandlerFailed { shard, request, kind, handler, is_panic, error } = *self {
             let what = if is_panic { "handler panicked" } else { "handler failed" };
             error!(shard, request, kind, handler, error, suppressed, "{what}");
+        }
+    }
+
+    /// Emits an event of the server or a shard as a whole.
+    fn emit_lifecycle(&self) {
+        match *self {
+            Self::DrainFinished { served, cut } => info!(served, cut, "drain finished"),
+            Self::DrainStarted { cause } => info!(%cause, "drain started"),
+            Self::Reloaded => info!("configuration reloaded"),
+            #[cfg(feature = "cli")]
+            Self::ReloadFailed { error } => error!("configuration not reloaded: {error}"),
+            Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
+            Self::ShardStarted { shard, cpu, node, sibling } => {
+                info!(shard, cpu, node, sibling, "shard started");
+            }
+            _ => unreachable!("only events of the server and its shards"),
         }
     }
 

@@ -27,6 +27,20 @@ macro_rules! labels {
 }
 
 labels! {
+    /// What began the drain of a server.
+    DrainCause {
+        /// A call of the server's handle.
+        Handle = "handle",
+        /// A shard failed; the others drain.
+        ShardFailed = "shard_failed",
+        /// The signal SIGINT.
+        Sigint = "SIGINT",
+        /// The signal SIGTERM.
+        Sigterm = "SIGTERM",
+    }
+}
+
+labels! {
     /// Why a connection was refused.
     RefusalReason {
         /// The server is draining.

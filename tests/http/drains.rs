@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use corelane::protocol::model::Implementation;
 use corelane::{Catalog, Server};
-use corelane_test_support::messages::{LEGACY, call, modern, result_text, with_progress};
+use corelane_test_support::messages::{
+    LEGACY, call, echo, expect_error, modern, result_text, with_progress,
+};
 use corelane_test_support::{
     Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http_session::HttpSession;
 
@@ -81,24 +83,78 @@ fn drain_ends_idle_streams() {
     });
 }
 
+/// Asserts that a response is the error of a call that the drain has cut.
+fn expect_cut(response: &Value, id: i64) {
+    expect_error(response, 1001, Some(json!(id)));
+    assert_eq!(response["error"]["data"], json!({"retryable": true}), "{response}");
+}
+
 #[test]
-fn drain_timeout_closes_connections_without_response() {
+fn drain_timeout_answers_calls_with_retryable_error() {
     on_one_shard_and_two(|mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
         let server = TestServer::with_test_tools(options);
-        let session = HttpSession::initialize(server.address(), LEGACY);
-        let mut modern_one = server.connect_http();
-        modern_one.send(&Request::modern(&modern(call(1, "until-cancelled", json!({})))));
+        let endless = |id: i64| call(id, "until-cancelled", json!({}));
+        let mut silent = server.connect_http();
+        silent.send(&Request::modern(&modern(endless(1))));
         assert_eq!(server.next_signal(), "begun");
-        let mut legacy_one = session.connect();
-        legacy_one.send(&session.post(&call(1, "until-cancelled", json!({}))));
+        let mut streaming = server.connect_http();
+        streaming.request_stream(&Request::modern(&with_progress(modern(endless(2)))));
         assert_eq!(server.next_signal(), "begun");
-        server.close();
-        for client in [&mut modern_one, &mut legacy_one] {
-            // The stream may have ended before its connection was closed, without a message.
-            let rest = String::from_utf8_lossy(&client.read_to_end()).into_owned();
-            assert!(!rest.contains("jsonrpc"), "{rest}");
+        streaming.read_message();
+        let sessions: Vec<_> =
+            (0..4).map(|_| HttpSession::initialize(server.address(), LEGACY)).collect();
+        let mut legacy: Vec<_> = sessions.iter().map(HttpSession::connect).collect();
+        for (client, session) in legacy.iter_mut().zip(&sessions) {
+            client.send(&session.post(&endless(3)));
+            assert_eq!(server.next_signal(), "begun");
         }
+        let mut legacy_stream = sessions[0].connect();
+        legacy_stream.request_stream(&sessions[0].post(&with_progress(endless(4))));
+        assert_eq!(server.next_signal(), "begun");
+        legacy_stream.read_priming_event();
+        legacy_stream.read_message();
+
+        server.drain();
+        let response = silent.read_response();
+        assert!(response.head.field("Retry-After").is_some(), "{response:?}");
+        expect_cut(&response.expect_error(503, 1001, Some(json!(1))), 1);
+        expect_cut(&streaming.read_message_without_id(), 2);
+        streaming.expect_end_of_stream();
+        for client in &mut legacy {
+            expect_cut(&client.read_response().expect_error(503, 1001, Some(json!(3))), 3);
+        }
+        expect_cut(&legacy_stream.read_message().1, 4);
+        legacy_stream.expect_end_of_stream();
+        for client in legacy.iter_mut().chain([&mut silent, &mut streaming, &mut legacy_stream]) {
+            client.expect_eof_or_reset();
+        }
+        drop((silent, streaming, legacy, legacy_stream));
+        let counters = server.join();
+        assert_eq!((counters.requests.cut, counters.requests.cancelled), (7, 7), "{counters}");
+    });
+}
+
+#[test]
+fn readyz_answers_503_until_drain_delay_has_passed() {
+    on_one_shard_and_two(|mut options| {
+        options.engine.drain_delay = Duration::from_hours(1);
+        let server = TestServer::with_test_tools(options.clone());
+        let ready = || server.connect_http().exchange(&Request::new("GET", "/readyz")).status();
+        assert_eq!(ready(), 200);
+        let mut idle = server.connect_http();
+        server.drain();
+        while ready() == 200 {}
+        // Everything else is served, on old and new connections.
+        for client in [&mut idle, &mut server.connect_http()] {
+            let response = client.exchange(&Request::modern(&modern(echo(1, "served"))));
+            assert_eq!(result_text(&response.message()), "served");
+        }
+        options.engine.drain_delay = Duration::ZERO;
+        server.handle().reload_limits(&options);
+        idle.expect_eof_or_reset();
+        drop(idle);
+        server.join();
     });
 }
 

@@ -192,11 +192,18 @@ fn drain_ends_legacy_sse_stream_after_responses() {
     on_one_shard_and_two(|options| {
         let server = TestServer::with_test_tools(with_legacy_sse(options));
         let mut sse = LegacySseClient::initialize(&server);
-        sse.post(&server, &call(1, "hold", json!({}))).expect_empty_body(202);
-        assert_eq!(server.next_signal(), "begun");
-        server.open_gate();
-        assert_eq!(result_text(&sse.stream.read_message_without_id()), "held");
+        for id in 1..=2 {
+            sse.post(&server, &call(id, "hold", json!({}))).expect_empty_body(202);
+            assert_eq!(server.next_signal(), "begun");
+        }
+        let mut idle = server.connect_http();
+        idle.expect_alive();
         server.drain();
+        idle.expect_eof_or_reset();
+        server.open_gate();
+        for _ in 1..=2 {
+            assert_eq!(result_text(&sse.stream.read_message_without_id()), "held");
+        }
         sse.stream.expect_end_of_stream();
         sse.stream.expect_eof_or_reset();
         drop(sse);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane_test_support::messages::{LEGACY, call, echo, endless};
+use corelane_test_support::messages::{LEGACY, call, echo, endless, expect_error};
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
 
@@ -26,16 +26,24 @@ fn drain_answers_calls_in_flight_before_closing() {
 }
 
 #[test]
-fn drain_timeout_cancels_unfinished_calls() {
+fn drain_timeout_answers_unfinished_calls() {
     over_each_ring(tcp_options(), |mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         client.send(endless(1));
+        client.send(endless(2));
         client.ping();
-        let counters = server.close();
-        assert_eq!(client.receive_rest_or_reset().len(), 0);
-        assert_eq!(counters.requests.cancelled, 1, "{counters}");
+        server.drain();
+        let responses = client.receive_rest();
+        assert_eq!(responses.len(), 2);
+        for (response, id) in responses.iter().zip(1..=2) {
+            expect_error(response, 1001, Some(json!(id)));
+            assert_eq!(response["error"]["data"], json!({"retryable": true}), "{response}");
+        }
+        drop(client);
+        let counters = server.join();
+        assert_eq!((counters.requests.cut, counters.requests.cancelled), (2, 2), "{counters}");
     });
 }
 

@@ -4,6 +4,7 @@
 //! protocol version.
 
 mod backends;
+mod drains;
 mod eras;
 mod mcp_client;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -52,17 +52,6 @@ fn sigterm_ends_idle_server() {
 }
 
 #[test]
-fn drain_timeout_ends_unfinished_call() {
-    let server = ServeProcess::tcp(CORELANE, &["--drain-timeout", "100"]);
-    let mut busy = McpClient::modern(server.connect());
-    busy.start_slow(1_000, 60_000);
-    busy.check_echo("the call before this one is in flight");
-    server.process.signal(Signal::TERM);
-    let ended = server.process.wait();
-    assert_eq!(ended.status, 0, "{}", ended.stderr);
-}
-
-#[test]
 fn sighup_keeps_server_and_sessions() {
     let server = ServeProcess::tcp(CORELANE, &[]);
     let mut session = McpClient::legacy(server.connect(), "2025-11-25");

@@ -69,13 +69,15 @@ fn unfinished_call_gets_error_after_end_of_input() {
 fn sigterm_after_end_of_input_ends_stdio() {
     let mut process = start(&["--drain-timeout", "1h"]);
     let mut session = McpClient::modern(process.take_pipes());
-    session.start_slow(1_000, 60_000);
+    let (unfinished, _) = session.start_slow(1_000, 60_000);
     // Without a newline: the response shows that the end of the input is processed.
     let last = modern(echo(7, "last"));
     session.peer.send_bytes(last.to_string().as_bytes());
     session.peer.shutdown_write();
     session.receive_response(7, "tools/call");
     process.signal(Signal::TERM);
+    let response = session.receive_response(unfinished, "tools/call");
+    assert_eq!(response["error"]["data"]["retryable"], true, "{response}");
     session.peer.expect_end_or_reset();
     assert_eq!(process.wait().status, 0);
 }

@@ -38,6 +38,8 @@ totals! {
     progress_notifications,
     /// Calls that ended with a timeout error.
     call_timeouts,
+    /// Calls that the server cancelled with an error at the end of its drain.
+    calls_cut,
     /// Cancelled calls that got no response.
     cancelled_calls_dropped,
     /// Requests refused because their id was in flight.

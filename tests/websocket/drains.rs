@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane_test_support::messages::{LEGACY, call, listen, result_text};
-use corelane_test_support::websocket::{TEXT, encode_frame, is_control};
+use corelane_test_support::messages::{LEGACY, call, expect_error, listen, result_text};
+use corelane_test_support::websocket::{TEXT, encode_frame};
 use corelane_test_support::{
     TestServer, WebSocketClient, http_options, on_one_shard_and_two, over_each_ring,
 };
@@ -57,16 +57,25 @@ fn drain_closes_idle_connections_with_1001() {
 }
 
 #[test]
-fn drain_timeout_closes_connections_without_response() {
+fn drain_timeout_answers_calls_before_close_frame() {
     on_one_shard_and_two(|mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
         let server = TestServer::with_test_tools(options);
         let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
-        peer.send_message(&call(1, "until-cancelled", json!({})));
-        assert_eq!(server.next_signal(), "begun");
-        server.close();
-        let rest = peer.read_to_end();
-        assert!(rest.iter().all(is_control), "{rest:?}");
+        for id in 1..=2 {
+            peer.send_message(&call(id, "until-cancelled", json!({})));
+            assert_eq!(server.next_signal(), "begun");
+        }
+        server.drain();
+        for id in 1..=2 {
+            let response = peer.read_message();
+            expect_error(&response, 1001, Some(json!(id)));
+            assert_eq!(response["error"]["data"]["retryable"], true, "{response}");
+        }
+        peer.expect_close(1001);
+        let counters = server.join();
+        assert_eq!(counters.requests.cut, 2, "{counters}");
+        assert_eq!(counters.websockets.closed_going_away, 1, "{counters}");
     });
 }
 

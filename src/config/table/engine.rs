@@ -61,10 +61,20 @@ pub(super) static SERVER: Section = Section {
             short: None,
             unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
             description: "Time that requests in flight get to complete after SIGTERM or SIGINT, or \
-                          after the end of input of stdio.",
+                          after the end of input of stdio; then they get an error.",
             cost: "a longer time delays the exit of the process",
             source: "MCP, basic/lifecycle: shutdown",
             field: |options| &mut options.engine.drain_timeout,
+        },
+        Row {
+            key: "drain_delay",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
+            description: "Time between SIGTERM or SIGINT and the drain, in which /readyz answers \
+                          503 and everything else is served. A reload can shorten it.",
+            cost: "delays the exit of the process by as much",
+            source: "Corelane",
+            field: |options| &mut options.engine.drain_delay,
         },
         Row {
             key: "log.level",

@@ -225,7 +225,7 @@ impl<S> Connection<S> {
     }
 
     /// Returns whether responses are pending or output is unsent.
-    pub(super) const fn has_pending_work(&self) -> bool {
+    pub(crate) const fn has_pending_work(&self) -> bool {
         self.pending_work.pending_responses > 0 || self.queued_bytes() > 0
     }
 

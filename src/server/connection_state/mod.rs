@@ -91,6 +91,11 @@ impl HttpSession {
         Self { state, pending_work, is_legacy_sse: false, batches: Vec::new() }
     }
 
+    /// Returns whether a response to this client of HTTP with SSE (2024-11-05) is outstanding.
+    pub(super) const fn owes_legacy_sse_response(&self) -> bool {
+        self.is_legacy_sse && self.pending_work.pending_responses > 0
+    }
+
     /// Counts `outcome` against the batch of `stream`, if any. Returns whether responses are still
     /// outstanding.
     pub(super) fn track_batch_response(&mut self, stream: u32, outcome: Outcome) -> bool {

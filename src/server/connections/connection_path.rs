@@ -290,7 +290,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 self.outbox.counters.connections.refused_half_closed += 1;
                 let shard = acceptor.shard().0;
                 acceptor.log(&Event::HalfCloseRefused { shard, waiting_max, peer }, self.now);
-                self.peers().fail_calls(key, &half_close_refused(waiting_max));
+                self.peers().fail_calls(PeerId::Connection(key), &half_close_refused(waiting_max));
             }
         }
     }
@@ -299,7 +299,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     #[inline]
     pub(in crate::server) fn expire_half_closed(&mut self) {
         while let Some((key, timeout)) = self.transports.half_closed.pop_expired(self.now) {
-            self.peers().fail_calls(key, &half_close_timeout(timeout));
+            self.peers().fail_calls(PeerId::Connection(key), &half_close_timeout(timeout));
         }
     }
 

@@ -52,7 +52,7 @@ impl Peers<'_> {
         let key = match to.peer_id {
             PeerId::Connection(key) => key,
             PeerId::HttpSession(key) => {
-                return http.session_output(outbox, *now).send(key, to.stream, outcome, text);
+                return http.send_to_session((key, to.stream), (outcome, text), outbox, *now);
             }
         };
         let codec = connections.table.codec(key);
@@ -141,11 +141,17 @@ impl Peers<'_> {
         dispatcher.deferred.time_out_calls(&connection.state.in_flight, timeout, outbox);
     }
 
-    /// Cancels every call of a connection and responds to it with `error`.
-    pub(in crate::server) fn fail_calls(&mut self, key: Key, error: &Error) {
+    /// Cancels every call of a peer and responds to it with `error`.
+    pub(in crate::server) fn fail_calls(&mut self, peer_id: PeerId, error: &Error) {
         let Self { transports, dispatcher, outbox, .. } = self;
-        let Some(connection) = transports.connections.table.get(key) else { return };
-        dispatcher.deferred.fail_calls(&connection.state.in_flight, error, outbox);
+        let Transports { connections, http, .. } = &mut **transports;
+        let in_flight = match peer_id {
+            PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
+            PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
+        };
+        if let Some(in_flight) = in_flight {
+            dispatcher.deferred.fail_calls(in_flight, error, outbox);
+        }
     }
 
     /// Removes the streams of a connection without a response.

@@ -13,6 +13,7 @@ use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{HttpTimeouts, SessionLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
@@ -36,7 +37,9 @@ pub(in crate::server) struct HttpFrontend {
     /// Numbers of sessions and streams of all shards.
     gauges: Gauges,
     /// The server drains: it accepts no more requests.
-    pub(super) is_draining: bool,
+    is_draining: bool,
+    /// The server drains, or is about to: `/readyz` answers 503.
+    pub(super) is_unready: bool,
 }
 
 /// What the HTTP state of a shard is made of.
@@ -60,6 +63,7 @@ impl HttpFrontend {
             sessions: parts.sessions,
             gauges: parts.gauges,
             is_draining: false,
+            is_unready: false,
         }
     }
 
@@ -203,6 +207,31 @@ impl HttpFrontend {
         if self.profile.strict.is_none() {
             let retry_ms = self.exchanges.timeouts.sse_retry_ms;
             self.session_output(outbox, now).close_stream(session, stream, retry_ms);
+        }
+    }
+
+    /// Has `/readyz` answer 503: the server is about to drain.
+    pub(in crate::server) const fn set_unready(&mut self) {
+        self.is_unready = true;
+    }
+
+    /// Sends a message on a stream of a session. While the server drains, the stream of HTTP with
+    /// SSE (2024-11-05) ends after the last response.
+    pub(in crate::server) fn send_to_session(
+        &mut self,
+        (key, stream): (Key, u32),
+        (outcome, text): (Outcome, &[u8]),
+        outbox: &mut Outbox,
+        now: Instant,
+    ) {
+        self.session_output(outbox, now).send(key, stream, outcome, text);
+        if self.is_draining
+            && outcome.is_response()
+            && let Some(http_session) = self.sessions.get_mut(key)
+            && http_session.is_legacy_sse
+            && !http_session.owes_legacy_sse_response()
+        {
+            self.session_output(outbox, now).end_listening_stream(key);
         }
     }
 

@@ -235,8 +235,14 @@ pub struct EngineOptions {
     /// of shards has two channels, each shard an inbox.
     pub mesh: MeshOptions,
     /// Time for requests in flight after SIGTERM or SIGINT, and on stdio after the end of the
-    /// input. Default 10 s.
+    /// input; then they are cancelled and get an error, for which their clients have one second.
+    /// Default 10 s.
     pub drain_timeout: Duration,
+    /// Time from SIGTERM, SIGINT or [`crate::Handle::drain`] until the listeners close, in which
+    /// `/readyz` answers 503 and everything else is served: a load balancer stops sending new
+    /// connections meanwhile. Not used on stdio. A reload can shorten it. Cost: the server ends
+    /// that much later. Default 0.
+    pub drain_delay: Duration,
     /// Threads for blocking handlers, for the whole process. Default 4.
     pub blocking_threads: u16,
     /// Blocking calls that wait for a thread. Client addresses have equal shares of the places and
@@ -440,6 +446,7 @@ impl Default for EngineOptions {
             ring_sizes: RingOptions::default(),
             mesh: MeshOptions::default(),
             drain_timeout: Duration::from_secs(10),
+            drain_delay: Duration::ZERO,
             blocking_threads: 4,
             blocking_queue_max: 1024,
         }

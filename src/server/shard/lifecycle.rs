@@ -1,18 +1,18 @@
-//! The phases of a shard: it serves, drains, and aborts the drain after a timeout. On stdio the end
-//! of the input limits the time of outstanding calls in the same way.
+//! The phases of a shard: it serves, drains, cuts what takes longer than the drain, and ends. On
+//! stdio the end of the input limits the time of outstanding calls in the same way.
 
 use std::time::Duration;
 
 use crate::base::time::Instant;
+use crate::server::shard_message::DrainTimeouts;
 
 /// The phase of a shard, and what ends it.
 #[derive(Debug)]
 pub(in crate::server) struct Lifecycle {
     phase: Phase,
-    /// Maximum duration of the drain, and of calls after the end of the input (stdio).
-    pub(in crate::server) drain_timeout: Duration,
+    timeouts: DrainTimeouts,
     /// The shard ends with its only connection (stdio).
-    pub(in crate::server) ends_with_input: bool,
+    ends_with_input: bool,
     /// HTTP sessions were ended in this turn because the server drains.
     pub(in crate::server) has_ended_sessions: bool,
 }
@@ -23,39 +23,69 @@ enum Phase {
     /// The input of the only connection has ended (stdio): calls may complete until this time, if
     /// it has not passed.
     InputEnded(Option<Instant>),
+    /// Serving and not ready; the drain was requested at this time and begins after its delay.
+    DrainRequested(Instant),
     /// Completing what is in flight, until this time at the latest.
     Draining(Instant),
-    /// The drain timeout has passed: everything is closed.
+    /// The drain timeout has passed: calls are cancelled, and their error responses may be sent
+    /// until this time.
+    Cutting(Instant),
+    /// Everything is closed.
     Aborted,
 }
 
 impl Lifecycle {
-    pub(in crate::server) const fn new(drain_timeout: Duration) -> Self {
-        Self {
-            phase: Phase::Serving,
-            drain_timeout,
-            ends_with_input: false,
-            has_ended_sessions: false,
-        }
+    pub(in crate::server) const fn new(timeouts: DrainTimeouts) -> Self {
+        Self { phase: Phase::Serving, timeouts, ends_with_input: false, has_ended_sessions: false }
     }
 
-    /// Begins the drain; returns `false` if it began before. After the end of the input it ends at
-    /// once: the peer has stopped waiting.
-    pub(in crate::server) fn begin_drain(&mut self, now: Instant) -> bool {
-        let deadline = match self.phase {
-            Phase::Serving => now.after(self.drain_timeout),
-            Phase::InputEnded(_) => now,
-            Phase::Draining(_) | Phase::Aborted => return false,
-        };
-        self.phase = Phase::Draining(deadline);
+    /// Sets the timeouts of a drain that has not begun.
+    pub(in crate::server) const fn set_timeouts(&mut self, timeouts: DrainTimeouts) {
+        self.timeouts = timeouts;
+    }
+
+    /// Has the shard end with its only connection (stdio).
+    pub(in crate::server) const fn end_with_input(&mut self) {
+        self.ends_with_input = true;
+    }
+
+    /// Returns the maximum duration of the drain, and of calls after the end of the input (stdio).
+    pub(in crate::server) const fn drain_timeout(&self) -> Duration {
+        self.timeouts.timeout
+    }
+
+    /// Requests the drain, which begins after the delay; returns `false` if it was requested
+    /// before. Over stdio there is no delay. After the end of the input it ends at once: the peer
+    /// has stopped waiting.
+    pub(in crate::server) fn request_drain(&mut self, now: Instant) -> bool {
+        match self.phase {
+            Phase::Serving => {}
+            Phase::InputEnded(_) => self.timeouts.timeout = Duration::ZERO,
+            _ => return false,
+        }
+        self.phase = Phase::DrainRequested(now);
         true
+    }
+
+    const fn delay(&self) -> Duration {
+        if self.ends_with_input { Duration::ZERO } else { self.timeouts.delay }
+    }
+
+    /// Begins the drain if its delay has passed; returns whether that is now.
+    pub(in crate::server) fn begin_drain(&mut self, now: Instant) -> bool {
+        let Phase::DrainRequested(requested) = self.phase else { return false };
+        let is_due = requested.after(self.delay()) <= now;
+        if is_due {
+            self.phase = Phase::Draining(now.after(self.timeouts.timeout));
+        }
+        is_due
     }
 
     /// Records the end of the input of the only connection (stdio). Does nothing if it ended before
     /// or the shard drains.
     pub(in crate::server) fn end_input(&mut self, now: Instant) {
-        if self.is_serving() {
-            self.phase = Phase::InputEnded(Some(now.after(self.drain_timeout)));
+        if self.phase == Phase::Serving {
+            self.phase = Phase::InputEnded(Some(now.after(self.timeouts.timeout)));
         }
     }
 
@@ -68,21 +98,37 @@ impl Lifecycle {
         is_over
     }
 
-    /// Aborts the drain if its timeout has passed; returns whether that is now.
+    /// Ends the drain if its timeout has passed: calls are cancelled from now on. Returns whether
+    /// that is now.
     pub(in crate::server) fn expire_drain(&mut self, now: Instant) -> bool {
         let is_over = matches!(self.phase, Phase::Draining(deadline) if deadline <= now);
+        if is_over {
+            self.phase = Phase::Cutting(now.after(CUT_RESPONSE_TIMEOUT));
+        }
+        is_over
+    }
+
+    /// Ends the time of the last error responses if it has passed; returns whether that is now.
+    pub(in crate::server) fn abort(&mut self, now: Instant) -> bool {
+        let is_over = matches!(self.phase, Phase::Cutting(deadline) if deadline <= now);
         if is_over {
             self.phase = Phase::Aborted;
         }
         is_over
     }
 
-    pub(in crate::server) fn is_serving(&self) -> bool {
-        self.phase == Phase::Serving
+    /// Returns whether requests are read and connections accepted.
+    pub(in crate::server) const fn is_serving(&self) -> bool {
+        matches!(self.phase, Phase::Serving | Phase::DrainRequested(_))
     }
 
     pub(in crate::server) const fn is_draining(&self) -> bool {
         matches!(self.phase, Phase::Draining(_))
+    }
+
+    /// Returns whether calls are cancelled and their error responses sent.
+    pub(in crate::server) const fn is_cutting(&self) -> bool {
+        matches!(self.phase, Phase::Cutting(_))
     }
 
     pub(in crate::server) fn is_aborted(&self) -> bool {
@@ -90,19 +136,24 @@ impl Lifecycle {
     }
 
     /// Returns whether the shard ends once nothing is left.
-    pub(in crate::server) fn ends(&self) -> bool {
+    pub(in crate::server) const fn ends(&self) -> bool {
         (!self.is_serving() || self.ends_with_input) && !self.has_ended_sessions
     }
 
-    /// Returns when the drain is aborted, or calls are cancelled after the end of the input.
-    pub(in crate::server) const fn next_deadline(&self) -> Option<Instant> {
+    /// Returns when the next phase begins, or calls are cancelled after the end of the input.
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Serving | Phase::Aborted => None,
             Phase::InputEnded(deadline) => deadline,
-            Phase::Draining(deadline) => Some(deadline),
+            Phase::DrainRequested(requested) => Some(requested.after(self.delay())),
+            Phase::Draining(deadline) | Phase::Cutting(deadline) => Some(deadline),
         }
     }
 }
+
+/// Time that the error responses of cancelled calls have to be sent at the end of a drain: that of
+/// every other connection that closes.
+const CUT_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -112,27 +163,70 @@ mod tests {
         Instant::from_milliseconds(milliseconds)
     }
 
+    /// Returns the lifecycle of a shard whose drain takes 100 ms, after a delay of 30 ms.
+    fn lifecycle() -> Lifecycle {
+        let (delay, timeout) = (Duration::from_millis(30), Duration::from_millis(100));
+        Lifecycle::new(DrainTimeouts { delay, timeout })
+    }
+
+    #[test]
+    fn shard_serves_until_drain_delay_has_passed() {
+        let mut lifecycle = lifecycle();
+        assert!(lifecycle.request_drain(at(10)));
+        assert!(!lifecycle.request_drain(at(20)), "requested before");
+        assert!(!lifecycle.begin_drain(at(39)));
+        assert!(lifecycle.is_serving() && !lifecycle.ends());
+        assert_eq!(lifecycle.next_deadline(), Some(at(40)));
+        assert!(lifecycle.begin_drain(at(40)));
+        assert!(lifecycle.is_draining() && lifecycle.ends());
+        assert_eq!(lifecycle.next_deadline(), Some(at(140)));
+    }
+
+    #[test]
+    fn shorter_drain_delay_applies_at_once() {
+        let mut lifecycle = lifecycle();
+        assert!(lifecycle.request_drain(at(0)));
+        let (delay, timeout) = (Duration::from_millis(10), Duration::from_millis(50));
+        lifecycle.set_timeouts(DrainTimeouts { delay, timeout });
+        assert!(!lifecycle.begin_drain(at(9)));
+        assert!(lifecycle.begin_drain(at(10)));
+        assert_eq!(lifecycle.next_deadline(), Some(at(60)));
+    }
+
+    #[test]
+    fn cut_calls_have_time_for_their_errors() {
+        let mut lifecycle = lifecycle();
+        assert!(lifecycle.request_drain(at(0)) && lifecycle.begin_drain(at(30)));
+        assert!(!lifecycle.expire_drain(at(129)));
+        assert!(lifecycle.expire_drain(at(130)) && lifecycle.is_cutting());
+        assert!(!lifecycle.abort(at(1_129)));
+        assert!(lifecycle.abort(at(1_130)) && lifecycle.is_aborted());
+        assert_eq!(lifecycle.next_deadline(), None);
+    }
+
     #[test]
     fn drain_after_end_of_input_ends_at_once() {
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut lifecycle = lifecycle();
+        lifecycle.end_with_input();
         lifecycle.end_input(at(10));
         assert_eq!(lifecycle.next_deadline(), Some(at(110)));
-        assert!(lifecycle.begin_drain(at(50)));
+        assert!(lifecycle.request_drain(at(50)) && lifecycle.begin_drain(at(50)));
         assert!(lifecycle.expire_drain(at(50)));
-        assert!(lifecycle.is_aborted());
+        assert!(lifecycle.is_cutting());
     }
 
     #[test]
     fn end_of_input_does_not_extend_drain() {
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
-        assert!(lifecycle.begin_drain(at(10)));
+        let mut lifecycle = lifecycle();
+        lifecycle.end_with_input();
+        assert!(lifecycle.request_drain(at(10)) && lifecycle.begin_drain(at(10)));
         lifecycle.end_input(at(50));
         assert_eq!(lifecycle.next_deadline(), Some(at(110)));
     }
 
     #[test]
     fn end_of_input_expires_once() {
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut lifecycle = lifecycle();
         lifecycle.end_input(at(10));
         lifecycle.end_input(at(60));
         assert!(!lifecycle.expire_input(at(109)));

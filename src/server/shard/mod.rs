@@ -1,7 +1,8 @@
 //! The shard: composes the components and runs their turn.
 //!
 //! Invariants: a turn never blocks; a rejected connection receives the reason; while draining,
-//! nothing new is read, outstanding responses are sent, and the drain timeout ends the rest.
+//! nothing new is read, outstanding responses are sent, and after the drain timeout the rest gets
+//! errors.
 
 mod lifecycle;
 
@@ -13,18 +14,21 @@ mod memory_report;
 use std::fmt;
 
 pub(super) use self::lifecycle::Lifecycle;
+use super::connection_state::ConnectionState;
 use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports};
 use super::deferred::DeferredWork;
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
 use super::outbox::{Effect, Outbox};
+use super::reply_to::PeerId;
 use super::shard_message::{ShardLimits, ShardMessage};
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
-use crate::connection::CloseReason;
+use crate::connection::{CloseReason, Connection};
 use crate::engine::mesh::{Inbox, ShardId};
 use crate::engine::ring::{Completion, Ring};
 use crate::engine::shard_loop::Driver;
+use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::open_work::OpenWork;
@@ -86,16 +90,36 @@ impl Shard {
 
     /// Applies new limits. Connections that exceed one already stay open.
     fn apply_limits(&mut self, limits: &ShardLimits) {
-        self.lifecycle.drain_timeout = limits.drain_timeout;
+        self.lifecycle.set_timeouts(limits.drain);
         self.dispatcher.set_limits(limits);
         self.transports.set_limits(limits);
     }
 
-    /// Begins to drain: nothing new is accepted or read, outstanding responses are sent.
-    fn drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        if !self.lifecycle.begin_drain(now) {
-            return;
+    /// Begins the drain after its delay; until then only readiness changes.
+    fn request_drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        if self.lifecycle.request_drain(now) {
+            self.transports.http.set_unready();
+            self.advance_drain(ring, now);
         }
+    }
+
+    /// Begins the next phases of the drain whose time has come.
+    fn advance_drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        if self.lifecycle.begin_drain(now) {
+            self.begin_drain(ring, now);
+        }
+        if self.lifecycle.expire_drain(now) {
+            self.close_connections(ring, now, |connection| !connection.has_pending_work());
+            let DeferredWork { tasks, client_requests, .. } = &mut self.dispatcher.deferred;
+            tasks.cancel_all(client_requests, now, &mut self.outbox);
+        }
+        if self.lifecycle.abort(now) {
+            self.close_connections(ring, now, |_| true);
+        }
+    }
+
+    /// Begins to drain: nothing new is accepted or read, outstanding responses are sent.
+    fn begin_drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         let Self { transports, dispatcher, outbox, .. } = self;
         transports.acceptor.close(ring);
         // Before the connections close: idle ones close at once.
@@ -105,20 +129,41 @@ impl Shard {
         self.apply_outbox(ring, now);
         for key in self.connection_keys() {
             let mut path = self.path(ring, now);
-            path.requests().http().exchanges().end_idle_stream(key);
+            path.requests().http().end_idle_stream(key);
             path.peers().complete_streams(key);
             self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
         }
     }
 
-    /// Ends the drain if its timeout has passed: cancels tasks and closes every connection.
-    fn expire_drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        if !self.lifecycle.expire_drain(now) {
+    /// Cancels the calls of all peers with an error once the drain timeout has passed, those that
+    /// other shards have forwarded since included. A connection closes once its errors are sent.
+    fn cut_calls<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        if !self.lifecycle.is_cutting() {
             return;
         }
-        let DeferredWork { tasks, client_requests, .. } = &mut self.dispatcher.deferred;
-        tasks.cancel_all(client_requests, now, &mut self.outbox);
-        for key in self.connection_keys() {
+        let before = self.outbox.counters.requests.cancelled;
+        let connections = self.connection_keys().into_iter().map(PeerId::Connection);
+        let sessions = self.transports.http.sessions.iter_mut().map(|(key, _)| key);
+        let peers: Vec<_> = connections.chain(sessions.map(PeerId::HttpSession)).collect();
+        for peer in peers {
+            self.path(ring, now).peers().fail_calls(peer, &Error::cut_by_drain());
+        }
+        let requests = &mut self.outbox.counters.requests;
+        requests.cut += requests.cancelled - before;
+        self.apply_outbox(ring, now);
+    }
+
+    /// Closes the connections that `is_over` returns `true` for, because their time is over.
+    fn close_connections<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        now: Instant,
+        is_over: impl Fn(&Connection<ConnectionState>) -> bool,
+    ) {
+        let table = self.transports.connections.table.iter();
+        let ended: Vec<Key> =
+            table.filter(|(_, connection)| is_over(connection)).map(|(key, _)| key).collect();
+        for key in ended {
             self.path(ring, now).peers().cancel_calls(key);
             self.transports.connections.close(ring, key, CloseReason::Drain);
         }
@@ -128,7 +173,7 @@ impl Shard {
     /// with an error. The connection closes once the responses are written.
     fn expire_input<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         if self.lifecycle.expire_input(now) {
-            let timeout = self.lifecycle.drain_timeout;
+            let timeout = self.lifecycle.drain_timeout();
             for key in self.connection_keys() {
                 self.path(ring, now).peers().time_out_calls(key, timeout);
             }
@@ -266,7 +311,7 @@ impl<R: Ring> Driver<R> for Shard {
         }
         self.dispatcher.expire(now, &mut self.outbox);
         self.expire_input(ring, now);
-        self.expire_drain(ring, now);
+        self.advance_drain(ring, now);
         self.apply_outbox(ring, now);
     }
 
@@ -289,6 +334,7 @@ impl<R: Ring> Driver<R> for Shard {
 
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
         self.dispatcher.handlers.queue.begin_turn(now);
+        self.cut_calls(ring, now);
         self.end_sessions(ring, now);
         let more = self.dispatcher.handlers.executor.poll_futures(FUTURES_PER_TURN_MAX);
         self.handle_events(now);
@@ -334,11 +380,11 @@ impl<R: Ring> Driver<R> for Shard {
         // that wait for a catalog update. End of input on stdio ends tasks at once.
         let waits = self.lifecycle.is_draining()
             && (self.dispatcher.deferred.tasks.table.usage().running > 0
-                || self.transports.http.sessions.len() > 0
                 || self.dispatcher.handlers.pending_updates.has_awaited());
+        let has_sessions = !self.lifecycle.is_aborted() && self.transports.http.sessions.len() > 0;
         let is_left = !self.transports.connections.table.is_empty()
             || !self.transports.large_work.is_empty()
             || self.inbox.queued() > 0;
-        self.lifecycle.ends() && !waits && !is_left
+        self.lifecycle.ends() && !waits && !has_sessions && !is_left
     }
 }

@@ -30,9 +30,18 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) request_timeout: Duration,
     pub(in crate::server) client_request_timeout: Duration,
     pub(in crate::server) request_state_ttl: Duration,
-    pub(in crate::server) drain_timeout: Duration,
+    pub(in crate::server) drain: DrainTimeouts,
     pub(in crate::server) tasks: TaskLimits,
     pub(in crate::server) subscriptions: SubscriptionLimits,
+}
+
+/// Times of a drain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct DrainTimeouts {
+    /// Time from the request to drain to its begin, in which everything is served.
+    pub(in crate::server) delay: Duration,
+    /// Time of requests in flight from then on.
+    pub(in crate::server) timeout: Duration,
 }
 
 /// Limits of TCP connections whose client has ended its input while calls are in flight.

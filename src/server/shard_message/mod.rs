@@ -16,8 +16,8 @@ pub(super) use self::http_message::{
     ExchangeAddress, HttpMessage, HttpOutput, MessageSender, SessionOp,
 };
 pub(super) use self::limits::{
-    EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits,
-    TaskLimits,
+    DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits,
+    StreamLimits, TaskLimits,
 };
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::result_memory::{HandlerResult, ResultCharge};

@@ -1,12 +1,16 @@
 //! The handle of a running server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::shard_limits;
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::options::Options;
 use crate::server::shard_message::{Broadcast, BroadcastMessage, Busy};
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
+use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::DrainCause;
 
 /// Controls a running server from any thread. Cheap to clone; clones share one order.
 ///
@@ -20,13 +24,40 @@ pub struct Handle {
     pub(super) catalog_writer: Arc<CatalogWriter>,
     /// The options at start.
     pub(super) options: Arc<Options>,
+    /// Whether the drain was requested, by this handle or another one of the server.
+    pub(super) is_draining: Arc<AtomicBool>,
 }
 
 impl Handle {
-    /// Stops accepting connections, completes what is in flight within the drain timeout, then ends
-    /// the server. Further calls have no effect.
+    /// Stops accepting connections after [`EngineOptions::drain_delay`], completes what is in
+    /// flight within [`EngineOptions::drain_timeout`], then ends the server. Requests that take
+    /// longer are cancelled and get an error whose `data.retryable` is true. Further calls have no
+    /// effect.
+    ///
+    /// [`EngineOptions::drain_delay`]: crate::server::options::EngineOptions::drain_delay
+    /// [`EngineOptions::drain_timeout`]: crate::server::options::EngineOptions::drain_timeout
     pub fn drain(&self) {
+        self.drain_because(DrainCause::Handle);
+    }
+
+    /// [`Handle::drain`], with its cause for the log.
+    pub(super) fn drain_because(&self, cause: DrainCause) {
+        self.log_drain_started(cause);
         self.broadcast.send(&BroadcastMessage::Drain);
+    }
+
+    fn log_drain_started(&self, cause: DrainCause) {
+        if !self.is_draining.swap(true, Ordering::Relaxed) {
+            Event::DrainStarted { cause }.emit();
+        }
+    }
+
+    /// Logs the end of the drain, if there was one. The last event of the server.
+    pub(super) fn log_drain_finished(&self, counters: &Counters) {
+        if self.is_draining.load(Ordering::Relaxed) {
+            let requests = &counters.requests;
+            Event::DrainFinished { served: requests.served(), cut: requests.cut }.emit();
+        }
     }
 
     /// Updates the catalog: `update` receives a builder with the current content and returns the
@@ -78,7 +109,9 @@ impl Handle {
     ///
     /// [`Busy`]: an earlier message is in delivery, or another thread is sending. Nothing was sent.
     pub fn try_drain(&self) -> Result<(), Busy> {
-        self.broadcast.try_send(&BroadcastMessage::Drain)
+        self.broadcast.try_send(&BroadcastMessage::Drain)?;
+        self.log_drain_started(DrainCause::Handle);
+        Ok(())
     }
 
     /// [`Handle::replace_catalog`] without waiting, as [`Handle::try_drain`].

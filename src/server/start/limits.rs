@@ -8,8 +8,8 @@ use crate::server::connections::REJECTED_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
 use crate::server::shard_message::{
-    EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits,
-    TaskLimits,
+    DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits,
+    StreamLimits, TaskLimits,
 };
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
@@ -85,7 +85,10 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         request_timeout: options.limits.request_timeout,
         client_request_timeout: options.limits.client_request_timeout,
         request_state_ttl: options.limits.request_state_ttl,
-        drain_timeout: options.engine.drain_timeout,
+        drain: DrainTimeouts {
+            delay: options.engine.drain_delay,
+            timeout: options.engine.drain_timeout,
+        },
         tasks: TaskLimits {
             tasks_max: options.limits.tasks_max as usize,
             tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,

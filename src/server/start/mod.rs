@@ -52,7 +52,7 @@ use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::service::{Catalog, CatalogError};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
-use crate::telemetry::label::Transport;
+use crate::telemetry::label::{DrainCause, Transport};
 
 /// A server that has not started: a catalog and options.
 ///
@@ -235,7 +235,7 @@ impl Server {
         let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
         // Before the server listens: an early signal must find its handler.
         let signals = register_signals()?;
-        self.start()?.run_until_signal(signals, reload)
+        self.start()?.join_until_signal(signals, reload)
     }
 
     /// Serves one client over standard input and output, until the input ends or a signal arrives.
@@ -261,7 +261,7 @@ impl Server {
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let guards = self.run_start_callbacks(&handle);
         let running = Running { addresses: Vec::new(), handle, threads, guards };
-        running.run_until_signal(signals, self.on_reload_callback)
+        running.join_until_signal(signals, self.on_reload_callback)
     }
 
     fn run_start_callbacks(&mut self, handle: &Handle) -> Vec<Guard> {
@@ -352,6 +352,7 @@ impl Server {
             broadcast,
             catalog_writer: Arc::clone(&catalog_writer),
             options: Arc::clone(&options),
+            is_draining: Arc::default(),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }
@@ -399,41 +400,41 @@ impl Running {
     /// If a shard failed.
     pub fn join(self) -> Result<Counters, StartError> {
         let Self { handle, threads, guards, .. } = self;
-        let ended = threads.join(|| handle.drain());
+        let ended = threads.join(|| handle.drain_because(DrainCause::ShardFailed));
         drop(guards);
-        ended
+        ended.inspect(|counters| handle.log_drain_finished(counters))
     }
 
     /// Waits for SIGTERM, SIGINT or the end of the server.
-    fn run_until_signal(
+    fn join_until_signal(
         self,
         mut signals: Signals,
         reload: ReloadCallback,
     ) -> Result<Counters, StartError> {
         let watch = signals.handle();
         let (reload_requests, reloads) = mpsc::sync_channel(1);
-        let handle = self.handle.clone();
+        let handle = self.handle();
         // Not joined: a callback that waits must not keep the server from ending.
         std::thread::Builder::new().name("corelane-reload".into()).spawn(move || {
             for () in reloads {
                 reload(&handle);
             }
         })?;
-        let drain = self.handle.clone();
-        let handle = self.handle;
+        let handle = self.handle();
         let listener = std::thread::Builder::new().name("corelane-signal".into());
         let listener = listener.spawn(move || {
             for signal in &mut signals {
-                if signal == SIGHUP {
-                    // Refused while a call waits to begin, which reads what this one would.
-                    reload_requests.try_send(()).ok();
-                } else {
-                    handle.drain();
+                match signal {
+                    SIGHUP => {
+                        // Refused while a call waits to begin, which reads what this one would.
+                        reload_requests.try_send(()).ok();
+                    }
+                    SIGINT => handle.drain_because(DrainCause::Sigint),
+                    _ => handle.drain_because(DrainCause::Sigterm),
                 }
             }
         })?;
-        let ended = self.threads.join(|| drain.drain());
-        drop(self.guards);
+        let ended = self.join();
         watch.close();
         // The listener only loops over signals; a panic in it no longer matters.
         drop(listener.join());

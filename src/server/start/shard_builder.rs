@@ -172,7 +172,7 @@ impl ShardBuilder {
                     let opened =
                         driver.transports.connections.open_connection(ring, stream, state, now);
                     opened.map_err(|_| io::Error::other("the connection limit is reached"))?;
-                    driver.lifecycle.ends_with_input = true;
+                    driver.lifecycle.end_with_input();
                 }
             }
         }
@@ -240,7 +240,7 @@ impl ShardBuilder {
             parser: Parser::new(json::ParseLimits { nesting_max, ..json::ParseLimits::default() }),
             dispatcher,
             broadcaster: Broadcaster::default(),
-            lifecycle: Lifecycle::new(limits.drain_timeout),
+            lifecycle: Lifecycle::new(limits.drain),
             inbox: self.endpoint.open(ring.waker()),
             outbox: Outbox::default(),
             messages: Vec::new(),

@@ -200,7 +200,7 @@ fn timeout_before_older_call_is_rejected() {
         conversation.record_sent(notes(1, CallEnd::Timeout));
         conversation.record_sent(vec![vec![expect_echo(2)]]);
         assert_eq!(conversation.check_line(echo_response(2).to_string().as_bytes()), Ok(()));
-        conversation.set_now(Instant::ORIGIN.after(apart));
+        conversation.set_now(Instant::ORIGIN.after(apart), false);
         conversation.record_sent(notes(3, CallEnd::Timeout));
         conversation.check_line(error_response(&json!(first), -32603).to_string().as_bytes())
     };
@@ -347,7 +347,7 @@ fn cancellation_needs_end_of_input() {
             let rule = HalfCloseRule::new(&options, clients);
             conversation.end_input(InputEnd { at: Instant::ORIGIN, rule });
         }
-        conversation.set_now(Instant::ORIGIN.after(Duration::from_millis(50)));
+        conversation.set_now(Instant::ORIGIN.after(Duration::from_millis(50)), false);
         let error = json!({"code": -32603, "message": format!("the call was cancelled: {text}")});
         let message = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
         conversation.check_line(message.as_bytes()).map(|()| conversation.is_complete())

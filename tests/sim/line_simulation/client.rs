@@ -14,6 +14,9 @@ use crate::line_simulation::input_end::{HalfCloseRule, InputEnd};
 use crate::line_simulation::response_checker::{ConnectionStatus, ResponseChecker};
 use crate::totals::Totals;
 
+/// Time that the errors of cut calls have to be sent at the end of a drain.
+pub(crate) const CUT_RESPONSE_MAX: Duration = Duration::from_secs(1);
+
 /// What decides whether the server may close a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloseConditions {
@@ -147,7 +150,7 @@ impl LineClient {
         if self.is_over() {
             return Ok(());
         }
-        self.checker.set_now(now);
+        self.checker.set_now(now, self.drain_has_taken(Duration::ZERO, now, conditions));
         let outcome = self.receive(now).and_then(|()| self.check_end(now, conditions));
         outcome.map_err(|reason| format!("client {}: {reason}", self.number))?;
         while !self.is_over() && self.next_action <= now && self.perform_next(now) {}
@@ -237,14 +240,11 @@ impl LineClient {
                 Ok(())
             };
         }
-        if let Some((since, span)) = conditions.drain {
+        if conditions.drain.is_some() {
             self.checker.totals.drain_closes += 1;
-            // A shard that was stalled may have begun its drain earlier.
-            let is_cut = now.after(STALL_MAX) >= since.after(span)
-                // On pipes, a drain after the end of the input ends the server at once.
-                || (conditions.is_piped && self.has_shut_down_write);
+            let is_aborted = self.drain_has_taken(CUT_RESPONSE_MAX, now, conditions);
             let is_fair = self.checker.is_complete_as_far_as_read() && self.partial.is_empty();
-            return if is_cut || is_fair {
+            return if is_aborted || is_fair {
                 Ok(())
             } else {
                 Err(self.describe_failure("was drained early"))
@@ -264,6 +264,16 @@ impl LineClient {
         } else {
             "was closed"
         }))
+    }
+
+    /// Returns whether the server may have drained for `more` than the drain timeout. On pipes, a
+    /// drain after the end of the input ends at once.
+    fn drain_has_taken(&self, more: Duration, now: Instant, conditions: &CloseConditions) -> bool {
+        let Some((since, span)) = conditions.drain else { return false };
+        let is_input_over = conditions.is_piped && self.has_shut_down_write;
+        let span = if is_input_over { Duration::ZERO } else { span };
+        // A shard that was stalled may have begun its drain earlier.
+        now.after(STALL_MAX) >= since.after(span + more)
     }
 
     /// Returns whether the server may have sent a final error that was not read in time.

@@ -13,6 +13,8 @@ pub(crate) mod message;
 pub(crate) mod expectation;
 pub(crate) mod input_end;
 
+pub(crate) mod call_in_flight;
+
 pub(crate) mod response_checker;
 
 pub(crate) mod message_generator;

@@ -11,27 +11,23 @@
 //! - a call is refused by the limit of requests in flight only while the limit is reached;
 //! - a second request with the same id is refused exactly while the first is in flight;
 //! - nothing follows a final error (connection refused, message too large);
-//! - a call is cancelled by the server only after the client has ended its input;
+//! - a call is cancelled by the server only after the client has ended its input, or at the
+//!   end of its drain;
 //! - of two calls that time out, the one that was read earlier ends first;
 //! - an older catalog version is never seen after a newer one.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use corelane::base::time::Instant;
 use serde_json::Value;
 
-use crate::line_simulation::expectation::{
-    CallEnd, DeferredResponse, Expectation, ImmediateResponse,
-};
+use crate::line_simulation::call_in_flight::CallInFlight;
+use crate::line_simulation::expectation::{CallEnd, Expectation, ImmediateResponse};
 use crate::line_simulation::expected_response::{
     CONNECTION_LIMIT, ExpectedResponse, INTERNAL, TOO_LARGE,
 };
 use crate::line_simulation::input_end::InputEnd;
 use crate::totals::Totals;
-
-/// Resolution of the timer wheel.
-const TIMER_TICK: Duration = Duration::from_millis(1);
 
 /// State of a connection, as its client sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,6 +44,7 @@ pub(crate) enum ConnectionStatus {
 
 /// Expected responses of one connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct ResponseChecker {
     immediate: VecDeque<PendingResponses>,
     deferred: Vec<CallInFlight>,
@@ -73,6 +70,8 @@ pub(crate) struct ResponseChecker {
     client_requests_open: Vec<Value>,
     /// The end of the input of a TCP client.
     input_end: Option<InputEnd>,
+    /// Whether the server may cancel the calls, because its drain has taken too long.
+    may_cut_calls: bool,
     pub(crate) totals: Totals,
 }
 
@@ -81,18 +80,6 @@ struct PendingResponses {
     number: u64,
     responses: Vec<ImmediateResponse>,
     is_batch: bool,
-}
-
-#[derive(Debug)]
-struct CallInFlight {
-    number: u64,
-    response: DeferredResponse,
-    progress: u32,
-    /// Number of the message that cancels it.
-    cancelled: Option<u64>,
-    sent_at: Instant,
-    /// Time by which it was certainly read.
-    read_by: Option<Instant>,
 }
 
 impl ResponseChecker {
@@ -109,6 +96,7 @@ impl ResponseChecker {
             client_requests_due: 0,
             client_requests_open: Vec::new(),
             input_end: None,
+            may_cut_calls: false,
             immediate: VecDeque::new(),
             deferred: Vec::new(),
             sent: 0,
@@ -122,8 +110,8 @@ impl ResponseChecker {
         }
     }
 
-    pub(crate) const fn set_now(&mut self, now: Instant) {
-        self.now = now;
+    pub(crate) const fn set_now(&mut self, now: Instant, may_cut_calls: bool) {
+        (self.now, self.may_cut_calls) = (now, may_cut_calls);
     }
 
     /// Records the expectations of messages that are about to be sent, one list per message.
@@ -225,7 +213,7 @@ impl ResponseChecker {
             return false;
         }
         let code = message["error"]["code"].as_i64();
-        if self.lines == 1 && code == Some(CONNECTION_LIMIT) {
+        if self.lines == 1 && code == Some(CONNECTION_LIMIT) && message.get("id").is_none() {
             let text = message["error"]["message"].as_str().unwrap_or_default();
             let is_draining = text.contains("shutting down");
             self.status = if is_draining {
@@ -254,7 +242,7 @@ impl ResponseChecker {
         if let Some(number) = self.take_limit_error(message)? {
             return self.mark_read(number);
         }
-        if InputEnd::is_cancellation(message) {
+        if InputEnd::is_cancellation(message) || message["error"]["data"]["retryable"] == true {
             return self.check_cancellation(message);
         }
         let found = self.deferred.iter().position(|running| running.response.matches(message));
@@ -278,16 +266,23 @@ impl ResponseChecker {
         self.mark_read(number)
     }
 
-    /// Checks the error of a call that the server has cancelled after the end of the input.
+    /// Checks the error of a call that the server has cancelled after the end of the input, or at
+    /// the end of its drain.
     fn check_cancellation(&mut self, message: &Value) -> Result<(), String> {
         let found = self.deferred.iter().position(|it| Some(&it.response.id) == message.get("id"));
-        let is_due = self.input_end.is_some_and(|end| end.explains(message, self.now));
+        let is_cut = message["error"]["data"]["retryable"] == true;
+        let is_due = if is_cut {
+            self.may_cut_calls && ExpectedResponse::Error(CONNECTION_LIMIT).matches(message)
+        } else {
+            self.input_end.is_some_and(|end| end.explains(message, self.now))
+        };
         let Some(found) = found.filter(|_| is_due) else {
             return Err(format!("unexpected message {message}; {}", self.expectations()));
         };
         let CallInFlight { number, .. } = self.deferred.remove(found);
         self.totals.responses += 1;
-        self.totals.half_close_errors += 1;
+        self.totals.calls_cut += u64::from(is_cut);
+        self.totals.half_close_errors += u64::from(!is_cut);
         self.mark_read(number)
     }
 
@@ -482,13 +477,5 @@ impl ResponseChecker {
         let running: Vec<String> =
             self.deferred.iter().map(|running| format!("{running:?}")).collect();
         format!("next in order: {next:?}; later: [{}]", running.join(", "))
-    }
-}
-
-impl CallInFlight {
-    /// Returns whether it times out before a call that was sent at `sent_at`.
-    fn times_out_before(&self, sent_at: Instant) -> bool {
-        self.cancelled.is_none()
-            && self.read_by.is_some_and(|read| read.after(2 * TIMER_TICK) <= sent_at)
     }
 }

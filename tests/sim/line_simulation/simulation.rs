@@ -25,7 +25,7 @@ use crate::harness::recording_ring::ShardByClient;
 use crate::harness::server::{SimServer, listen_address};
 use crate::harness::shard::SimShard;
 use crate::harness::socket::ClientSocket;
-use crate::line_simulation::client::{ClientTraits, CloseConditions, LineClient};
+use crate::line_simulation::client::{CUT_RESPONSE_MAX, ClientTraits, CloseConditions, LineClient};
 use crate::line_simulation::scenario::Scenario;
 use crate::totals::Totals;
 
@@ -216,7 +216,7 @@ impl<'a> LineSimulation<'a> {
         self.conditions.drain = Some((now, drain_max));
         let is_prompt = self.has_finished_clients() || !self.scenario.faults.has(Fault::SlowReader);
         let goodbye_max = if is_prompt { CLOSE_MAX } else { drain_max };
-        self.drain_timeout = LATE_MAX + drain_max.min(goodbye_max);
+        self.drain_timeout = LATE_MAX + drain_max.min(goodbye_max) + CUT_RESPONSE_MAX;
     }
 
     /// Makes the clock jump if that is due.

@@ -142,6 +142,15 @@ impl ExchangePath<'_> {
         }
     }
 
+    /// Marks the stream of a connection as one on which a response is outstanding: its connection
+    /// stays open until the stream has ended.
+    pub(super) fn mark_awaited_stream(&mut self, key: Key) {
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.pending_work.pending_responses += 1;
+            connection.pending_work.has_open_stream = false;
+        }
+    }
+
     /// Writes a message to the exchange of a connection, and ends the exchange if that completes
     /// the response.
     pub(in crate::server) fn write_message(
@@ -228,7 +237,7 @@ impl ExchangePath<'_> {
     }
 
     /// Ends a session's stream without outstanding responses, because the server drains.
-    pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
+    pub(super) fn end_idle_stream(&mut self, key: Key) {
         let connection = self.connections.table.get(key);
         if connection.is_none_or(|it| {
             !it.pending_work.has_open_stream || it.pending_work.pending_responses > 0

@@ -8,7 +8,9 @@ use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::protocol::model;
 use crate::protocol::revision::Revision;
-use crate::server::connection_state::{ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat};
+use crate::server::connection_state::{
+    ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+};
 use crate::server::dispatch::Dispatcher;
 use crate::server::http::exchanges::ExchangePath;
 use crate::server::http::frontend::HttpFrontend;
@@ -61,6 +63,23 @@ impl HttpPath<'_> {
                 let output = &mut self.http.session_output(self.outbox, self.now);
                 output.begin_event_stream(session, exchange);
             }
+        }
+    }
+
+    /// Ends the stream of a connection on which nothing is outstanding, because the server drains.
+    /// The stream of HTTP with SSE (2024-11-05) ends after the last response of its session.
+    pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
+        let connection = self.connections.table.get(key);
+        let owner = connection.and_then(|it| it.state.exchange.as_ref()).map(|it| it.owner);
+        let session = match owner {
+            Some(ResponseOwner::Session(id)) => self.http.sessions.find(id),
+            Some(ResponseOwner::Connection) | None => None,
+        };
+        let http_session = session.and_then(|key| self.http.sessions.get_mut(key));
+        if http_session.is_some_and(|it| it.owes_legacy_sse_response()) {
+            self.exchanges().mark_awaited_stream(key);
+        } else {
+            self.exchanges().end_idle_stream(key);
         }
     }
 

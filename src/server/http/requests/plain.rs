@@ -28,7 +28,7 @@ pub(in crate::server::http) fn handle(
             let fields = ResponseFields { allow: Some(allow), ..fields };
             path.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
         }
-        RequestKind::Ready if path.http.is_draining => {
+        RequestKind::Ready if path.http.is_unready => {
             let response = (Status::UNAVAILABLE, BodyKind::Text("text/plain"), fields);
             path.respond(incoming, response, b"draining\n");
         }

@@ -113,12 +113,19 @@ impl SessionOutput<'_> {
     /// Ends the GET streams of all sessions, because the server drains; requests in flight are
     /// completed.
     pub(in crate::server::http) fn drain(&mut self) {
-        let keys: Vec<Key> = self.sessions.iter_mut().map(|(key, _)| key).collect();
+        let sessions = self.sessions.iter_mut();
+        let ended = sessions.filter(|(_, http_session)| !http_session.owes_legacy_sse_response());
+        let keys: Vec<Key> = ended.map(|(key, _)| key).collect();
         for key in keys {
-            if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
-                self.sessions.streams_mut(key).detach(LISTENING_STREAM, to, true, self.now);
-                self.write(to, HttpOutput::EndStream { retry_ms: None });
-            }
+            self.end_listening_stream(key);
+        }
+    }
+
+    /// Ends the GET stream of a session.
+    pub(in crate::server::http) fn end_listening_stream(&mut self, key: Key) {
+        if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
+            self.sessions.streams_mut(key).detach(LISTENING_STREAM, to, true, self.now);
+            self.write(to, HttpOutput::EndStream { retry_ms: None });
         }
     }
 
