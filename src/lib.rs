@@ -192,8 +192,8 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, LogLevel, LogOptions,
-        Profile, RingBackend, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
+        EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, LogFormat, LogLevel,
+        LogOptions, Profile, RingBackend, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
         WebSocketOptions,
     };
 }

@@ -91,7 +91,9 @@ fn with_options(command: Command) -> Command {
         .after_help(
             "Precedence: flag, environment variable, file, default.\n\
              Sizes: 4096, 64KiB, 16MiB. Times: 250 (milliseconds), 30s, 5min, 1h.\n\
-             --help shows the cost, environment variable and file key of each option.",
+             --help shows the cost, environment variable and file key of each option, and whether \
+             SIGHUP applies it.\n\
+             Exit codes: 0 success, 1 failure, 2 usage error, 130 a second SIGTERM or SIGINT.",
         )
         .arg(file)
         .args(flags)
@@ -101,6 +103,7 @@ fn flag(row: &'static Row, defaults: &Options) -> Arg {
     let default = row.format_value(defaults);
     let (about, cost, source) = (row.description, row.cost, row.source);
     let (key, variable) = (row.key, row.variable());
+    let reload = if row.is_reloadable { "yes" } else { "no" };
     let flag = Arg::new(row.key)
         .long(row.flag())
         .value_name(row.unit.placeholder())
@@ -112,7 +115,7 @@ fn flag(row: &'static Row, defaults: &Options) -> Arg {
             "{about}\n\
              Cost: {cost}.\n\
              Source: {source}.\n\
-             [default: {default}] [env: {variable}] [key: {key}]"
+             [default: {default}] [env: {variable}] [key: {key}] [reload: {reload}]"
         ));
     if row.unit == Unit::Switch {
         // `--tcp-nodelay` without a value means true.

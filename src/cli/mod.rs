@@ -16,13 +16,13 @@ use crate::engine::buffer::allocator;
 use crate::telemetry::Event;
 
 use self::idle_trim::IdleTrim;
+use self::logging::LogHandle;
+use self::serve::Reloader;
 
 mod arguments;
 mod check;
 mod idle_trim;
 mod logging;
-mod signals;
-
 mod serve;
 
 /// Runs the command named by `arguments`, which include the program name.
@@ -49,8 +49,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match command {
         "check" => check::run(&effective, arguments::shows_all(matches)),
-        "stdio" => with_idle_trim(|| serve::stdio(start(effective))),
-        _ => with_idle_trim(|| serve::serve(start(effective), command_line)),
+        "stdio" => with_idle_trim(|| serve::stdio(start(effective).0)),
+        _ => with_idle_trim(|| {
+            let (options, log) = start(effective);
+            serve::serve(options, Reloader { command_line, log })
+        }),
     }
 }
 
@@ -63,10 +66,10 @@ fn with_idle_trim(command: impl FnOnce() -> ExitCode) -> ExitCode {
 }
 
 /// Installs logging and logs the configuration warnings.
-fn start(effective: EffectiveConfig) -> config::Options {
-    logging::init(effective.options.log.level);
+fn start(effective: EffectiveConfig) -> (config::Options, LogHandle) {
+    let log = logging::init(&effective.options.log);
     log_warnings(&effective);
-    effective.options
+    (effective.options, log)
 }
 
 /// Reports directories that cannot be served. Returns whether there are any.

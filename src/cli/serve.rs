@@ -6,25 +6,33 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use crate::config::options::{DemoServices, ServiceOptions};
-use crate::config::{self, CommandLine, Options};
+use crate::config::{self, CommandLine, Options, table};
 use crate::files::Files;
 use crate::protocol::model::Implementation;
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
 use crate::telemetry::{Counters, Event};
 
-use crate::cli::signals::end_at_second_signal;
+use crate::cli::logging::LogHandle;
 use crate::cli::{log_warnings, print_diagnostic};
 
-/// Serves the network until a signal arrives. SIGHUP reloads the configuration of `command_line`.
-pub(crate) fn serve(options: Options, command_line: CommandLine) -> ExitCode {
+/// What SIGHUP reads the configuration from, and what it changes beside the server.
+#[derive(Debug)]
+pub(crate) struct Reloader {
+    pub(crate) command_line: CommandLine,
+    pub(crate) log: LogHandle,
+}
+
+/// Serves the network until a signal arrives. SIGHUP reloads the configuration.
+pub(crate) fn serve(options: Options, reloader: Reloader) -> ExitCode {
     if options.tcp.address.is_none() && options.http.address.is_none() {
         let message =
             "nothing to serve: tcp and http are off; give an address with --tcp or --http";
         print_diagnostic("error", &message);
         return ExitCode::FAILURE;
     }
-    let reload = move |handle: &Handle| reload(&command_line, handle);
+    let running = options.clone();
+    let reload = move |handle: &Handle| reloader.reload(&running, handle);
     exit_code(build_server(options).and_then(|server| Ok(server.on_reload(reload).serve()?)))
 }
 
@@ -33,18 +41,29 @@ pub(crate) fn stdio(options: Options) -> ExitCode {
     exit_code(build_server(options).and_then(|server| Ok(server.stdio()?)))
 }
 
-/// Reads the configuration again and applies its limits. Options fixed at start, such as the file
-/// directories, stay. An invalid configuration changes nothing.
-fn reload(command_line: &CommandLine, handle: &Handle) {
-    match config::load(command_line) {
-        Ok(effective) => {
-            log_warnings(&effective);
-            handle.reload_limits(&effective.options);
-            Event::Reloaded.emit();
-        }
-        Err(problems) => {
-            for problem in &problems.0 {
-                Event::ReloadFailed { error: &problem.to_string() }.emit();
+impl Reloader {
+    /// Reads the configuration again and applies its limits. Options that are fixed at start, such
+    /// as the file directories, stay as `running`; those that have changed are logged. An invalid
+    /// configuration changes nothing.
+    fn reload(&self, running: &Options, handle: &Handle) {
+        match config::load(&self.command_line) {
+            Ok(effective) => {
+                self.log.set_options(&effective.options.log);
+                log_warnings(&effective);
+                handle.reload_limits(&effective.options);
+                for row in table::rows().filter(|row| !row.is_reloadable) {
+                    let values = [running, &effective.options].map(|it| row.format_value(it));
+                    let [running, configured] = &values;
+                    if running != configured {
+                        Event::OptionNotReloaded { key: row.key, running, configured }.emit();
+                    }
+                }
+                Event::Reloaded.emit();
+            }
+            Err(problems) => {
+                for problem in &problems.0 {
+                    Event::ReloadFailed { error: &problem.to_string() }.emit();
+                }
             }
         }
     }
@@ -67,9 +86,7 @@ fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     };
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;
-    let server = Server::new(catalog).options(options).files(files)?;
-    // Fails only for signals that cannot be handled; the first one drains all the same.
-    Ok(server.on_start(|_| end_at_second_signal().ok()))
+    Ok(Server::new(catalog).options(options).files(files)?)
 }
 
 /// Returns what clients see of the server. Title and description of Corelane go with its name.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{
-    DemoServices, ExecutorKind, LogLevel, Profile, RingBackend, Utf8CloseCode,
+    DemoServices, ExecutorKind, LogFormat, LogLevel, Profile, RingBackend, Utf8CloseCode,
 };
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
@@ -78,6 +78,7 @@ choices!(DemoServices {
 });
 choices!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
 choices!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
+choices!(LogFormat { "text" => Text, "json" => Json, });
 choices!(LogLevel {
     "off" => Off,
     "error" => Error,

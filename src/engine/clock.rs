@@ -25,7 +25,7 @@ impl Clock {
 }
 
 /// Returns the system's wall clock in milliseconds since 1970-01-01 UTC, or zero if it is earlier.
-/// Read once, at start.
+/// Read once at start, and for each line of the log.
 #[expect(clippy::disallowed_methods, reason = "the engine's clock")]
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -65,6 +65,8 @@ pub use self::options::Options;
 #[cfg(feature = "internals")]
 pub use self::shard::Shard;
 pub use self::shard_message::Busy;
+#[cfg(all(test, feature = "cli"))]
+pub(crate) use self::start::describe_limits;
 #[cfg(feature = "cli")]
 pub use self::start::probe_ring;
 pub use self::start::{Handle, Running, Server, StartError};

@@ -135,6 +135,16 @@ pub enum Event<'a> {
         /// The limit in bytes.
         bytes_max: usize,
     },
+    /// An option has changed in the reloaded configuration, and needs a restart.
+    #[cfg(feature = "cli")]
+    OptionNotReloaded {
+        /// Its key.
+        key: &'static str,
+        /// The value in effect.
+        running: &'a str,
+        /// The value in the configuration.
+        configured: &'a str,
+    },
     /// An option is valid but probably not intended; the server starts anyway.
     #[cfg(feature = "cli")]
     OptionWarning {
@@ -283,7 +293,7 @@ impl Event<'_> {
             | Self::ShardFailed { .. }
             | Self::ShardStarted { .. } => self.emit_lifecycle(),
             #[cfg(feature = "cli")]
-            Self::ReloadFailed { .. } => self.emit_lifecycle(),
+            Self::OptionNotReloaded { .. } | Self::ReloadFailed { .. } => self.emit_lifecycle(),
             Self::InvalidUtf8Skipped { shard, transport, bytes } => {
                 warn!(shard, %transport, bytes, suppressed, "invalid UTF-8 skipped");
             }
@@ -341,6 +351,10 @@ impl Event<'_> {
             Self::DrainFinished { served, cut } => info!(served, cut, "drain finished"),
             Self::DrainStarted { cause } => info!(%cause, "drain started"),
             Self::Reloaded => info!("configuration reloaded"),
+            #[cfg(feature = "cli")]
+            Self::OptionNotReloaded { key, running, configured } => {
+                warn!(key, running, configured, "option not reloaded: restart to apply it");
+            }
             #[cfg(feature = "cli")]
             Self::ReloadFailed { error } => error!("configuration not reloaded: {error}"),
             Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),

@@ -11,7 +11,7 @@ fn check_backend(ring: &str, executor: &str) {
     let server =
         ServeProcess::tcp(CORELANE, &["--ring", ring, "--executor", executor, "--shards", "2"]);
     let engine_line =
-        server.process.stderr_lines().iter().find(|line| line.starts_with("corelane "));
+        server.process.stderr_lines().iter().find(|line| line.contains("INFO corelane "));
     let engine_line = engine_line.expect("engine line is printed");
     assert!(engine_line.contains(ring) && engine_line.contains(executor), "{engine_line}");
 

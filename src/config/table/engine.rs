@@ -1,6 +1,6 @@
 //! Options of the engine: shards, threads, ring sizes and the mesh between shards.
 
-use crate::config::options::{ExecutorKind, LogLevel, Profile, RingBackend};
+use crate::config::options::{ExecutorKind, LogFormat, LogLevel, Profile, RingBackend};
 use crate::config::table::{GIB, KIB, MIB, MINUTE, Row, Section};
 use crate::config::unit::Unit;
 use crate::config::value::Choice;
@@ -15,6 +15,7 @@ pub(super) static SERVER: Section = Section {
             description: "Set of defaults to start from; tiny shrinks every limit, for tests.",
             cost: "none",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.profile,
         },
         Row {
@@ -24,6 +25,7 @@ pub(super) static SERVER: Section = Section {
             description: "Number of shards (threads, each with its own ring); auto is one per cpu.",
             cost: "one thread, one ring and its receive buffers each",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.shards,
         },
         Row {
@@ -34,6 +36,7 @@ pub(super) static SERVER: Section = Section {
                           may use.",
             cost: "none",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.cpus,
         },
         Row {
@@ -44,6 +47,7 @@ pub(super) static SERVER: Section = Section {
                           available.",
             cost: "glommio needs 512 KiB of locked memory for each shard",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.executor,
         },
         Row {
@@ -54,6 +58,7 @@ pub(super) static SERVER: Section = Section {
                           (epoll).",
             cost: "poll needs a file descriptor per connection and more CPU with many connections",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring,
         },
         Row {
@@ -64,6 +69,7 @@ pub(super) static SERVER: Section = Section {
                           after the end of input of stdio; then they get an error.",
             cost: "a longer time delays the exit of the process",
             source: "MCP, basic/lifecycle: shutdown",
+            is_reloadable: true,
             field: |options| &mut options.engine.drain_timeout,
         },
         Row {
@@ -74,6 +80,7 @@ pub(super) static SERVER: Section = Section {
                           503 and everything else is served. A reload can shorten it.",
             cost: "delays the exit of the process by as much",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.engine.drain_delay,
         },
         Row {
@@ -83,7 +90,18 @@ pub(super) static SERVER: Section = Section {
             description: "Least severe level of log events written to standard error.",
             cost: "debug writes a line per connection, at most ten a second per shard",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.log.level,
+        },
+        Row {
+            key: "log.format",
+            short: None,
+            unit: Unit::Choice(LogFormat::NAMES),
+            description: "Format of log lines: text, or json with one object a line.",
+            cost: "json lines are longer",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.log.format,
         },
     ],
 };
@@ -98,6 +116,7 @@ pub(super) static BLOCKING_HANDLERS: Section = Section {
             description: "Threads of the process that run blocking handlers.",
             cost: "one thread each",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.blocking_threads,
         },
         Row {
@@ -110,6 +129,7 @@ pub(super) static BLOCKING_HANDLERS: Section = Section {
                           call beyond the share of its client gets an error.",
             cost: "the arguments of each waiting call, and about 512 bytes",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.blocking_queue_max,
         },
     ],
@@ -125,6 +145,7 @@ pub(super) static RING: Section = Section {
             description: "Sockets open at once in one ring.",
             cost: "16 bytes each; io_uring rejects more than the limit of open files",
             source: "io_uring_register_files_sparse(3)",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.sockets_max,
         },
         Row {
@@ -135,6 +156,7 @@ pub(super) static RING: Section = Section {
                           io_uring_enter.",
             cost: "64 bytes each",
             source: "io_uring_setup(2)",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.submissions_max,
         },
         Row {
@@ -144,6 +166,7 @@ pub(super) static RING: Section = Section {
             description: "Entries of the completion queue: completions not yet processed.",
             cost: "16 bytes each",
             source: "io_uring_setup(2), IORING_SETUP_CQSIZE",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.completions_max,
         },
         Row {
@@ -153,6 +176,7 @@ pub(super) static RING: Section = Section {
             description: "Receive buffers shared by the connections of a shard; a power of two.",
             cost: "the size of one receive buffer each",
             source: "io_uring_register_buf_ring(3)",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.receive_buffers,
         },
         Row {
@@ -162,6 +186,7 @@ pub(super) static RING: Section = Section {
             description: "Size of one receive buffer.",
             cost: "that many bytes per receive buffer",
             source: "io_uring_register_buf_ring(3)",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.receive_buffer_bytes,
         },
         Row {
@@ -172,6 +197,7 @@ pub(super) static RING: Section = Section {
                           loop.",
             cost: "fairness: a higher value lets other connections wait longer",
             source: "measured: one connection can fill hundreds in a turn",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.burst_buffers_max,
         },
         Row {
@@ -181,6 +207,7 @@ pub(super) static RING: Section = Section {
             description: "Sends of at least this many bytes use zero copy.",
             cost: "two completions per send, the second after the peer's acknowledgement",
             source: "io_uring_enter(2), IORING_OP_SEND_ZC",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.zero_copy_bytes_min,
         },
     ],
@@ -196,6 +223,7 @@ pub(super) static MESH: Section = Section {
             description: "Messages queued from one shard to another, rounded up to a power of two.",
             cost: "about 112 bytes each, per ordered pair of shards",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.mesh.channel_messages_max,
         },
         Row {
@@ -205,6 +233,7 @@ pub(super) static MESH: Section = Section {
             description: "Capacity of a shard's inbox for messages from other threads.",
             cost: "about 120 bytes each, per shard",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.engine.mesh.inbox_messages_max,
         },
     ],

@@ -18,6 +18,7 @@ pub(super) static HTTP: Section = Section {
                           selects a free port.",
             cost: "one listening socket per shard",
             source: "MCP, basic/transports: Streamable HTTP",
+            is_reloadable: false,
             field: |options| &mut options.http.address,
         },
         Row {
@@ -28,6 +29,7 @@ pub(super) static HTTP: Section = Section {
                     and is closed.",
             cost: "less than 1 KiB of memory and one socket each",
             source: "RFC 9110, section 15.6.4",
+            is_reloadable: true,
             field: |options| &mut options.http.connections_max,
         },
         Row {
@@ -40,6 +42,7 @@ pub(super) static HTTP: Section = Section {
                           to admit browsers. Fixed at start.",
             cost: "none; the owner of a listed name controls its address",
             source: "MCP, basic/transports: DNS rebinding",
+            is_reloadable: false,
             field: |options| &mut options.http.hosts,
         },
         Row {
@@ -52,6 +55,7 @@ pub(super) static HTTP: Section = Section {
                           start.",
             cost: "pages of a listed origin can do what any client can",
             source: "MCP, basic/transports: DNS rebinding; RFC 6454",
+            is_reloadable: false,
             field: |options| &mut options.http.origins,
         },
         Row {
@@ -62,6 +66,7 @@ pub(super) static HTTP: Section = Section {
                           this revision in MCP-Protocol-Version. Fixed at start.",
             cost: "clients of other revisions get status 400",
             source: "MCP, basic/transports: protocol version header",
+            is_reloadable: false,
             field: |options| &mut options.http.strict,
         },
         Row {
@@ -71,6 +76,7 @@ pub(super) static HTTP: Section = Section {
             description: "Size of a request's header section; a longer one gets status 431.",
             cost: "that many bytes per connection with an incomplete header section",
             source: "RFC 6585, section 5",
+            is_reloadable: true,
             field: |options| &mut options.http.head_bytes_max,
         },
         Row {
@@ -81,6 +87,7 @@ pub(super) static HTTP: Section = Section {
                           stream, which keeps client and proxies from timing out.",
             cost: "a longer time is one in which clients and proxies may time out",
             source: "MCP, basic/transports: Streamable HTTP",
+            is_reloadable: true,
             field: |options| &mut options.http.sse_start_delay,
         },
         Row {
@@ -90,6 +97,7 @@ pub(super) static HTTP: Section = Section {
             description: "Interval of comments on an idle SSE stream.",
             cost: "about twenty bytes per stream and interval",
             source: "HTML, server-sent events: authoring notes",
+            is_reloadable: true,
             field: |options| &mut options.http.sse_keepalive_interval,
         },
     ],
@@ -106,6 +114,7 @@ pub(super) static SESSIONS: Section = Section {
                           start.",
             cost: "memory of each session, see http.sessions_max",
             source: "MCP 2025-11-25, basic/transports: session management",
+            is_reloadable: false,
             field: |options| &mut options.http.legacy,
         },
         Row {
@@ -116,6 +125,7 @@ pub(super) static SESSIONS: Section = Section {
                           start.",
             cost: "one open connection per such client",
             source: "MCP 2024-11-05, basic/transports: HTTP with SSE",
+            is_reloadable: false,
             field: |options| &mut options.http.legacy_sse,
         },
         Row {
@@ -127,6 +137,7 @@ pub(super) static SESSIONS: Section = Section {
                           those of an address with more than an eighth of all, end first.",
             cost: "about 512 bytes each",
             source: "MCP 2025-11-25, basic/transports: session management",
+            is_reloadable: true,
             field: |options| &mut options.http.sessions_max,
         },
         Row {
@@ -137,6 +148,7 @@ pub(super) static SESSIONS: Section = Section {
                           ends; its client gets status 404.",
             cost: "a longer time retains the sessions of clients that have vanished",
             source: "MCP 2025-11-25, basic/transports: session management",
+            is_reloadable: true,
             field: |options| &mut options.http.session_idle_timeout,
         },
         Row {
@@ -148,6 +160,7 @@ pub(super) static SESSIONS: Section = Section {
                           minute.",
             cost: "the size of the events, up to http.replay_bytes_max",
             source: "MCP 2025-11-25, basic/transports: resumability",
+            is_reloadable: true,
             field: |options| &mut options.http.replay_events_max,
         },
         Row {
@@ -160,6 +173,7 @@ pub(super) static SESSIONS: Section = Section {
                     outgoing_bytes_max, or a longer response if memory is free.",
             cost: "that many bytes, once that many events are stored",
             source: "MCP 2025-11-25, basic/transports: resumability",
+            is_reloadable: true,
             field: |options| &mut options.http.replay_bytes_max,
         },
         Row {
@@ -169,6 +183,7 @@ pub(super) static SESSIONS: Section = Section {
             description: "Reconnection time (SSE field retry) sent when a stream is closed early.",
             cost: "a shorter time makes all clients reconnect at once",
             source: "HTML, server-sent events: retry",
+            is_reloadable: true,
             field: |options| &mut options.http.sse_retry,
         },
     ],

@@ -14,6 +14,7 @@ pub(super) static LIMITS: Section = Section {
                           it is buffered.",
             cost: "that many bytes per connection with an incomplete message",
             source: "RFC 8259, section 9",
+            is_reloadable: true,
             field: |options| &mut options.limits.message_bytes_max,
         },
         Row {
@@ -23,6 +24,7 @@ pub(super) static LIMITS: Section = Section {
             description: "Depth of nested arrays and objects in one message.",
             cost: "stack and time on hostile input",
             source: "RFC 8259, section 9",
+            is_reloadable: false,
             field: |options| &mut options.limits.nesting_max,
         },
         Row {
@@ -32,6 +34,7 @@ pub(super) static LIMITS: Section = Section {
             description: "Requests in flight per connection; one more gets error -32603.",
             cost: "about 64 bytes each while in flight",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.limits.requests_in_flight_max,
         },
         Row {
@@ -42,6 +45,7 @@ pub(super) static LIMITS: Section = Section {
                           and gets an error.",
             cost: "a longer time retains handlers whose client has given up",
             source: "MCP, basic/lifecycle: timeouts",
+            is_reloadable: true,
             field: |options| &mut options.limits.request_timeout,
         },
         Row {
@@ -53,6 +57,7 @@ pub(super) static LIMITS: Section = Section {
                     an error.",
             cost: "a longer time retains handlers whose user has gone",
             source: "MCP 2025-11-25, basic/lifecycle: timeouts",
+            is_reloadable: true,
             field: |options| &mut options.limits.client_request_timeout,
         },
         Row {
@@ -63,6 +68,7 @@ pub(super) static LIMITS: Section = Section {
                           error -32602.",
             cost: "none: the server stores nothing meanwhile",
             source: "MCP 2026-07-28, basic/patterns/mrtr",
+            is_reloadable: true,
             field: |options| &mut options.limits.request_state_ttl,
         },
         Row {
@@ -72,6 +78,7 @@ pub(super) static LIMITS: Section = Section {
             description: "Bytes queued for a slow peer; beyond it the connection is not read.",
             cost: "that many bytes per connection with a slow peer",
             source: "tcp(7): backpressure",
+            is_reloadable: true,
             field: |options| &mut options.limits.outgoing_bytes_max,
         },
         Row {
@@ -86,6 +93,7 @@ pub(super) static LIMITS: Section = Section {
                     first, and calls with large arguments get error -32603.",
             cost: "that many bytes, if every peer is slow",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.limits.memory_bytes_max,
         },
         Row {
@@ -97,6 +105,7 @@ pub(super) static LIMITS: Section = Section {
                     100 switches the limit off. 127.0.0.1 and ::1 are exempt.",
             cost: "clients behind one proxy on another machine share it",
             source: "RFC 6177: a client controls a /64",
+            is_reloadable: true,
             field: |options| &mut options.limits.address_share_percent,
         },
         Row {
@@ -107,6 +116,7 @@ pub(super) static LIMITS: Section = Section {
                           completed one whose connection or session has gone, or gets an error.",
             cost: "about 512 bytes each, without their results",
             source: "MCP, tasks: resource management",
+            is_reloadable: true,
             field: |options| &mut options.limits.tasks_max,
         },
         Row {
@@ -117,6 +127,7 @@ pub(super) static LIMITS: Section = Section {
                           create one more gets an error.",
             cost: "a larger value lets one peer use up tasks_max",
             source: "MCP, tasks: resource management",
+            is_reloadable: true,
             field: |options| &mut options.limits.tasks_per_connection_max,
         },
         Row {
@@ -127,6 +138,7 @@ pub(super) static LIMITS: Section = Section {
                           none; a task still running then is cancelled.",
             cost: "a longer time retains results that are not fetched",
             source: "MCP, tasks: ttl",
+            is_reloadable: true,
             field: |options| &mut options.limits.task_ttl,
         },
         Row {
@@ -137,6 +149,7 @@ pub(super) static LIMITS: Section = Section {
                           shortened.",
             cost: "results are stored as long as callers ask for, up to this",
             source: "MCP, tasks: ttl",
+            is_reloadable: true,
             field: |options| &mut options.limits.task_ttl_max,
         },
         Row {
@@ -148,6 +161,7 @@ pub(super) static LIMITS: Section = Section {
                     connection or session has gone, or its task fails.",
             cost: "that many bytes on each shard",
             source: "MCP, tasks: resource management",
+            is_reloadable: true,
             field: |options| &mut options.limits.task_bytes_max,
         },
         Row {
@@ -157,6 +171,7 @@ pub(super) static LIMITS: Section = Section {
             description: "subscriptions/listen streams per connection; one more gets error -32603.",
             cost: "less than 512 bytes each",
             source: "MCP, basic/patterns/subscriptions",
+            is_reloadable: true,
             field: |options| &mut options.limits.subscriptions_per_connection_max,
         },
         Row {
@@ -167,6 +182,7 @@ pub(super) static LIMITS: Section = Section {
                           more get error -32602.",
             cost: "64 bytes each, and each distinct URI once per shard",
             source: "MCP, basic/patterns/subscriptions",
+            is_reloadable: true,
             field: |options| &mut options.limits.subscription_uris_max,
         },
         Row {
@@ -176,6 +192,7 @@ pub(super) static LIMITS: Section = Section {
             description: "Length of a subscribed URI; a longer one gets error -32602.",
             cost: "that many bytes per distinct URI",
             source: "MCP, basic/patterns/subscriptions",
+            is_reloadable: true,
             field: |options| &mut options.limits.subscription_uri_bytes_max,
         },
         Row {
@@ -187,6 +204,7 @@ pub(super) static LIMITS: Section = Section {
                     gets error -32603.",
             cost: "that many bytes, if that many subscriptions are open",
             source: "MCP, basic/patterns/subscriptions",
+            is_reloadable: true,
             field: |options| &mut options.limits.subscription_bytes_max,
         },
     ],

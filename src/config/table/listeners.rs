@@ -15,6 +15,7 @@ pub(super) static TCP: Section = Section {
                           selects a free port.",
             cost: "one listening socket per shard",
             source: "MCP, basic/transports: custom transports",
+            is_reloadable: false,
             field: |options| &mut options.tcp.address,
         },
         Row {
@@ -25,6 +26,7 @@ pub(super) static TCP: Section = Section {
                           and is closed.",
             cost: "less than 1 KiB of memory and one socket each",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.tcp.connections_max,
         },
         Row {
@@ -34,6 +36,7 @@ pub(super) static TCP: Section = Section {
             description: "Accept operations in flight per shard on its listener.",
             cost: "about 100 bytes each",
             source: "io_uring_prep_accept(3)",
+            is_reloadable: false,
             field: |options| &mut options.engine.ring_sizes.accepts_in_flight,
         },
         Row {
@@ -44,6 +47,7 @@ pub(super) static TCP: Section = Section {
                           listener.",
             cost: "kernel memory during a connection flood; limited by net.core.somaxconn",
             source: "listen(2)",
+            is_reloadable: false,
             field: |options| &mut options.tcp.backlog_max,
         },
         Row {
@@ -55,6 +59,7 @@ pub(super) static TCP: Section = Section {
                           start.",
             cost: "sessions and subscriptions of one server are unknown to the others",
             source: "socket(7)",
+            is_reloadable: false,
             field: |options| &mut options.tcp.reuse_port,
         },
         Row {
@@ -65,6 +70,7 @@ pub(super) static TCP: Section = Section {
                           HTTP connection is closed.",
             cost: "a longer time retains the sockets of peers that have vanished",
             source: "RFC 9112, section 9.5",
+            is_reloadable: true,
             field: |options| &mut options.tcp.idle_timeout,
         },
         Row {
@@ -75,6 +81,7 @@ pub(super) static TCP: Section = Section {
                           a slower connection is closed.",
             cost: "a longer time lets unidentified peers hold connections",
             source: "RFC 9110, section 15.5.9",
+            is_reloadable: true,
             field: |options| &mut options.tcp.first_message_timeout,
         },
         Row {
@@ -86,6 +93,7 @@ pub(super) static TCP: Section = Section {
                           at once, without a response. An eighth of tcp.connections_max may wait.",
             cost: "clients that have closed their connection keep it and their calls for that long",
             source: "RFC 9293, section 3.6",
+            is_reloadable: true,
             field: |options| &mut options.tcp.half_close_timeout,
         },
         Row {
@@ -95,6 +103,7 @@ pub(super) static TCP: Section = Section {
             description: "SO_KEEPALIVE: the kernel detects vanished peers, of TCP and HTTP.",
             cost: "one probe every two hours of silence",
             source: "tcp(7)",
+            is_reloadable: false,
             field: |options| &mut options.tcp.keepalive,
         },
         Row {
@@ -104,6 +113,7 @@ pub(super) static TCP: Section = Section {
             description: "TCP_NODELAY: responses over TCP and HTTP are sent without delay.",
             cost: "none: a turn's responses share a send anyway; false delays some by 40 ms",
             source: "tcp(7)",
+            is_reloadable: false,
             field: |options| &mut options.tcp.nodelay,
         },
         Row {
@@ -113,6 +123,7 @@ pub(super) static TCP: Section = Section {
             description: "Kernel receive buffer of a TCP or HTTP connection (SO_RCVBUF).",
             cost: "kernel memory while unread; limited by net.core.rmem_max",
             source: "socket(7)",
+            is_reloadable: false,
             field: |options| &mut options.tcp.receive_buffer_bytes,
         },
         Row {
@@ -122,6 +133,7 @@ pub(super) static TCP: Section = Section {
             description: "Kernel send buffer of a TCP or HTTP connection (SO_SNDBUF).",
             cost: "kernel memory while the peer is slow; limited by net.core.wmem_max",
             source: "socket(7)",
+            is_reloadable: false,
             field: |options| &mut options.tcp.send_buffer_bytes,
         },
     ],
@@ -137,6 +149,7 @@ pub(super) static STDIO: Section = Section {
                       standard output.",
         cost: "that many bytes, twice",
         source: "MCP, basic/transports: stdio",
+        is_reloadable: false,
         field: |options| &mut options.stdio.buffer_bytes,
     }],
 };

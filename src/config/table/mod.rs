@@ -30,6 +30,8 @@ pub struct Row {
     pub cost: &'static str,
     /// Specification, RFC section or man page behind the option; `Corelane` if there is none.
     pub source: &'static str,
+    /// Whether SIGHUP applies a new value; otherwise the process must be restarted.
+    pub is_reloadable: bool,
     /// Returns the field that the option sets.
     pub field: fn(&mut Options) -> &mut dyn Value,
 }
@@ -126,6 +128,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::server::describe_limits;
 
     #[test]
     fn flags_and_variables_follow_from_unique_keys() {
@@ -147,6 +150,32 @@ mod tests {
             let section = format!("{}.", row.key);
             assert!(rows().all(|other| !other.key.starts_with(&section)), "{}", row.key);
         }
+    }
+
+    #[test]
+    fn reloadable_options_are_those_that_change_limits() {
+        let defaults = Options::default();
+        let mut wrong = Vec::new();
+        for row in rows().filter(|row| !["profile", "log.level", "log.format"].contains(&row.key)) {
+            let (least, most) = row.unit.range();
+            let bounds = [row.unit.format(least), row.unit.format(most)];
+            let names = match row.unit {
+                Unit::Choice(names) => names,
+                _ => &["true", "false"],
+            };
+            let names = names.iter().map(|name| (*name).to_owned());
+            let texts = bounds.into_iter().chain([row.format_value(&Options::tiny())]).chain(names);
+            let mut others = texts.map(|text| {
+                let mut options = defaults.clone();
+                row.set_value(&mut options, &text).ok();
+                options
+            });
+            let changes = others.any(|it| describe_limits(&it) != describe_limits(&defaults));
+            if changes != row.is_reloadable {
+                wrong.push((row.key, changes));
+            }
+        }
+        assert_eq!(wrong, []);
     }
 
     #[test]

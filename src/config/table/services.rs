@@ -15,6 +15,7 @@ pub(super) static SERVICES: Section = Section {
             description: "Name of the server that clients see; default is corelane.",
             cost: "none",
             source: "MCP, schema: Implementation",
+            is_reloadable: false,
             field: |options| &mut options.service.name,
         },
         Row {
@@ -25,6 +26,7 @@ pub(super) static SERVICES: Section = Section {
                           another name.",
             cost: "none",
             source: "MCP, schema: Implementation",
+            is_reloadable: false,
             field: |options| &mut options.service.title,
         },
         Row {
@@ -34,6 +36,7 @@ pub(super) static SERVICES: Section = Section {
             description: "Version of the server that clients see; default is that of Corelane.",
             cost: "none",
             source: "MCP, schema: Implementation",
+            is_reloadable: false,
             field: |options| &mut options.service.version,
         },
         Row {
@@ -43,6 +46,7 @@ pub(super) static SERVICES: Section = Section {
             description: "How to use the server, for the model; default is none.",
             cost: "models read it in every conversation",
             source: "MCP, basic/lifecycle; server/discover",
+            is_reloadable: false,
             field: |options| &mut options.service.instructions,
         },
         Row {
@@ -55,6 +59,7 @@ pub(super) static SERVICES: Section = Section {
                           basic.",
             cost: "clients see them beside the services in use",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.service.demo,
         },
         Row {
@@ -65,6 +70,7 @@ pub(super) static SERVICES: Section = Section {
                     resources/templates/list.",
             cost: "longer responses; each page is encoded once per catalog version",
             source: "MCP, server/utilities/pagination",
+            is_reloadable: false,
             field: |options| &mut options.service.page_size,
         },
         Row {
@@ -91,6 +97,7 @@ pub(super) static FILES: Section = Section {
                           does not change it.",
             cost: "one scan at start and after changes; a file is read per request",
             source: "MCP, server/resources; RFC 8089",
+            is_reloadable: false,
             field: |options| &mut options.files.resources,
         },
         Row {
@@ -101,6 +108,7 @@ pub(super) static FILES: Section = Section {
                           and the path of the directory. Fixed at start.",
             cost: "none",
             source: "RFC 3986, section 3",
+            is_reloadable: false,
             field: |options| &mut options.files.uri_prefix,
         },
         Row {
@@ -110,6 +118,7 @@ pub(super) static FILES: Section = Section {
             description: "Bytes of a file in one response; a longer file is read in ranges.",
             cost: "that many bytes per read, up to six times as many for its response",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.files.file_bytes_max,
         },
         Row {
@@ -120,6 +129,7 @@ pub(super) static FILES: Section = Section {
                           only.",
             cost: "about 300 bytes each per protocol revision",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.files.entries_max,
         },
         Row {
@@ -129,6 +139,7 @@ pub(super) static FILES: Section = Section {
             description: "Depth of listed folders; the directory itself is 1.",
             cost: "one inotify watch per folder",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.files.depth_max,
         },
         Row {
@@ -138,6 +149,7 @@ pub(super) static FILES: Section = Section {
             description: "Offer files and folders whose names begin with a dot.",
             cost: "such files often hold secrets and settings",
             source: "Corelane",
+            is_reloadable: false,
             field: |options| &mut options.files.hidden,
         },
         Row {
@@ -148,6 +160,7 @@ pub(super) static FILES: Section = Section {
                           SIGHUP does not change it.",
             cost: "the files are held in memory",
             source: "MCP, server/prompts",
+            is_reloadable: false,
             field: |options| &mut options.files.prompts,
         },
         Row {
@@ -157,6 +170,7 @@ pub(super) static FILES: Section = Section {
             description: "Watch these directories for changes and notify clients.",
             cost: "one thread, and one inotify watch per folder",
             source: "inotify(7)",
+            is_reloadable: false,
             field: |options| &mut options.files.watch,
         },
     ],

@@ -18,6 +18,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           start.",
             cost: "none: they count towards http.connections_max",
             source: "RFC 6455, section 4",
+            is_reloadable: false,
             field: |options| &mut options.websocket.path,
         },
         Row {
@@ -27,6 +28,7 @@ pub(super) static WEBSOCKET: Section = Section {
             description: "Idle time after which a peer is pinged.",
             cost: "two frames of a few bytes per connection and interval",
             source: "RFC 6455, section 5.5.2",
+            is_reloadable: true,
             field: |options| &mut options.websocket.ping_interval,
         },
         Row {
@@ -37,6 +39,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           closed with code 1000.",
             cost: "a longer time retains the sockets of peers that have vanished",
             source: "RFC 6455, section 7.4.1",
+            is_reloadable: true,
             field: |options| &mut options.websocket.idle_timeout,
         },
         Row {
@@ -47,6 +50,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           closes its connection with code 1002.",
             cost: "a longer time lets peers hold incomplete messages",
             source: "RFC 6455, section 5.4",
+            is_reloadable: true,
             field: |options| &mut options.websocket.fragment_timeout,
         },
         Row {
@@ -57,6 +61,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           half of them are sent.",
             cost: "that many bytes per connection with a slow peer",
             source: "RFC 6455, section 10.4",
+            is_reloadable: true,
             field: |options| &mut options.websocket.outgoing_bytes_max,
         },
         Row {
@@ -67,6 +72,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           it the connection is closed with code 1011.",
             cost: "a longer time retains the output of slow peers",
             source: "RFC 6455, section 7.4.1",
+            is_reloadable: true,
             field: |options| &mut options.websocket.send_timeout,
         },
         Row {
@@ -77,6 +83,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           its connection with code 1002.",
             cost: "excludes clients that send one message per frame, as the official SDKs do",
             source: "Corelane",
+            is_reloadable: true,
             field: |options| &mut options.websocket.strict_delimiter,
         },
         Row {
@@ -86,6 +93,7 @@ pub(super) static WEBSOCKET: Section = Section {
             description: "Close code for a text message that is not UTF-8.",
             cost: "none",
             source: "RFC 6455, section 8.1 (1007)",
+            is_reloadable: true,
             field: |options| &mut options.websocket.utf8_close_code,
         },
         Row {
@@ -96,6 +104,7 @@ pub(super) static WEBSOCKET: Section = Section {
                     start.",
             cost: "CPU time per message, and about 300 KiB per shard",
             source: "RFC 7692",
+            is_reloadable: false,
             field: |options| &mut options.websocket.deflate,
         },
         Row {
@@ -106,6 +115,7 @@ pub(super) static WEBSOCKET: Section = Section {
                           larger one closes the connection with code 1008.",
             cost: "a higher ratio lets a few bytes use much memory",
             source: "RFC 7692, section 8",
+            is_reloadable: true,
             field: |options| &mut options.websocket.deflate_ratio_max,
         },
     ],

@@ -259,6 +259,18 @@ pub struct EngineOptions {
 pub struct LogOptions {
     /// The least severe level that is logged. Default [`LogLevel::Info`].
     pub level: LogLevel,
+    /// The format of a line. Default [`LogFormat::Text`].
+    pub format: LogFormat,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LogFormat {
+    /// Time, level, message, then `key=value` for each field.
+    #[default]
+    Text,
+    /// A JSON object with `time`, `level`, `message` and the fields.
+    Json,
 }
 
 /// A set of defaults.

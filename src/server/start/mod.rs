@@ -10,6 +10,7 @@ mod handle;
 
 mod shard_builder;
 
+mod signals;
 mod threads;
 
 #[cfg(feature = "cli")]
@@ -23,10 +24,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 
-use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::signal::{SIGHUP, SIGINT};
 use signal_hook::iterator::Signals;
 
 pub use self::handle::Handle;
+#[cfg(all(test, feature = "cli"))]
+pub(crate) use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
 #[cfg(feature = "cli")]
 pub use self::ring_probe::probe_ring;
@@ -225,8 +228,9 @@ impl Server {
         Ok(Running { addresses, handle, threads, guards })
     }
 
-    /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. SIGHUP calls the
-    /// callback of [`Server::on_reload`].
+    /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. A second SIGTERM or
+    /// SIGINT ends the process at once, with exit code 130. SIGHUP calls the callback of
+    /// [`Server::on_reload`].
     ///
     /// # Errors
     ///
@@ -234,7 +238,7 @@ impl Server {
     pub fn serve(mut self) -> Result<Counters, StartError> {
         let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
         // Before the server listens: an early signal must find its handler.
-        let signals = register_signals()?;
+        let (signals, _second) = signals::register()?;
         self.start()?.join_until_signal(signals, reload)
     }
 
@@ -250,7 +254,7 @@ impl Server {
     ///
     /// If the ring cannot be created.
     pub fn stdio(mut self) -> Result<Counters, StartError> {
-        let signals = register_signals()?;
+        let (signals, _second) = signals::register()?;
         let placement = match &self.options.engine.cpus {
             Some(cpus) => Placement::choose(Some(cpus), Some(1))?,
             None => Placement::unpinned(1),
@@ -440,10 +444,6 @@ impl Running {
         drop(listener.join());
         ended
     }
-}
-
-fn register_signals() -> io::Result<Signals> {
-    Signals::new([SIGTERM, SIGINT, SIGHUP])
 }
 
 #[cfg(test)]
