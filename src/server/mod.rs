@@ -19,6 +19,7 @@ mod owner_id;
 mod reply_to;
 
 mod connection_count;
+mod diagnostics;
 mod job_owner;
 
 mod memory;

@@ -7,6 +7,8 @@ mod handlers;
 #[cfg(test)]
 mod shard_state;
 #[cfg(test)]
+mod snapshots;
+#[cfg(test)]
 mod tool_calls;
 #[cfg(test)]
 mod traffic;

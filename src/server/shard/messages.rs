@@ -37,6 +37,9 @@ impl Shard {
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),
             },
+            ShardMessage::PublishCounters { request, snapshots } => {
+                snapshots.publish(self.id, request, self.counters());
+            }
             ShardMessage::Log(message) => {
                 dispatcher.handle_event(HandlerEvent::Log(*message), now, outbox);
             }

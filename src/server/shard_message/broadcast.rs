@@ -44,7 +44,7 @@ impl Broadcast {
         Self { sender, send_queue }
     }
 
-    #[cfg(test)]
+    /// Returns the sender of messages to a single shard.
     pub(in crate::server) const fn sender(&self) -> &Sender<ShardMessage> {
         &self.sender
     }

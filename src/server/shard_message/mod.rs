@@ -20,6 +20,7 @@ pub(super) use self::limits::{
     StreamLimits, TaskLimits,
 };
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
+use super::diagnostics::CounterSnapshots;
 use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
@@ -48,6 +49,11 @@ pub(super) enum ShardMessage {
     CatalogUpdated {
         key: Key,
         result: UpdateResult,
+    },
+    /// Publish the counters as the reply to this request.
+    PublishCounters {
+        request: u64,
+        snapshots: Arc<CounterSnapshots>,
     },
 }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::shard_limits;
+use crate::engine::mesh::ShardId;
 use crate::server::catalog_updates::CatalogWriter;
+use crate::server::diagnostics::{CounterSnapshots, REPLY_TIMEOUT};
 use crate::server::options::Options;
-use crate::server::shard_message::{Broadcast, BroadcastMessage, Busy};
+use crate::server::shard_message::{Broadcast, BroadcastMessage, Busy, ShardMessage};
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
@@ -22,6 +24,7 @@ use crate::telemetry::label::DrainCause;
 pub struct Handle {
     pub(super) broadcast: Arc<Broadcast>,
     pub(super) catalog_writer: Arc<CatalogWriter>,
+    pub(super) snapshots: Arc<CounterSnapshots>,
     /// The options at start.
     pub(super) options: Arc<Options>,
     /// Whether the drain was requested, by this handle or another one of the server.
@@ -100,6 +103,29 @@ impl Handle {
     /// ring sizes still bound the number of connections.
     pub fn reload_limits(&self, options: &Options) {
         self.broadcast.send(&self.limits_message(options));
+    }
+
+    /// Returns the sum of the counters of all shards since the start; after the end of the server,
+    /// the final ones. May be called from any thread, as often as needed.
+    ///
+    /// Every shard is requested at once and replies between two steps of its work, usually within
+    /// 100 µs: the numbers are those of the time of the call. It waits for at most 500 µs. A shard
+    /// that has not replied by then, such as one in the middle of a long inline handler,
+    /// contributes its last reply (zeros before the first), and replies to the next call. Numbers
+    /// never decrease from one call to the next.
+    ///
+    /// Cost: a shard copies about 1.3 KiB and wakes the caller, a few microseconds; without calls
+    /// nothing. In a handler it waits in vain for its own shard.
+    pub fn counters(&self) -> Counters {
+        let Self { broadcast, snapshots, .. } = self;
+        let request = snapshots.begin_request();
+        let is_requested = |shard: &ShardId| {
+            let message =
+                ShardMessage::PublishCounters { request, snapshots: Arc::clone(snapshots) };
+            broadcast.sender().try_send(*shard, message).is_ok()
+        };
+        let requested: Vec<ShardId> = broadcast.sender().shards().filter(is_requested).collect();
+        snapshots.wait(&requested, request, REPLY_TIMEOUT)
     }
 
     /// [`Handle::drain`] without waiting. Messages that find an inbox full are sent with the next

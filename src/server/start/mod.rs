@@ -44,6 +44,7 @@ use super::catalog_updates::state_factory::StateFactory;
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::connection_count::ConnectionCount;
+use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::{HttpOptions, Options};
 use super::shard_message::Broadcast;
@@ -355,6 +356,7 @@ impl Server {
         let handle = Handle {
             broadcast,
             catalog_writer: Arc::clone(&catalog_writer),
+            snapshots: Arc::new(CounterSnapshots::new(shards)),
             options: Arc::clone(&options),
             is_draining: Arc::default(),
         };
@@ -369,7 +371,8 @@ impl Server {
         self.services.check()?;
         let (builders, handle) = self.build_shards(sources.len())?;
         let is_piped = sources.iter().any(|it| matches!(it, InputFds::Pipes { .. }));
-        let threads = threads::start(placement, builders.into_iter().zip(sources).collect())?;
+        let loads = builders.into_iter().zip(sources).collect();
+        let threads = threads::start(placement, loads, &handle.snapshots)?;
         threads.log_started(&self.options, placement, is_piped);
         Ok((threads, handle))
     }

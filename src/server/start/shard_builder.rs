@@ -128,7 +128,6 @@ pub enum ShardInput {
 
 impl ShardBuilder {
     /// The id of the shard.
-    #[cfg(feature = "internals")]
     pub const fn shard_id(&self) -> ShardId {
         self.endpoint.shard()
     }

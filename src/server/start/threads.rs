@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::limits::connections_max;
 use super::shard_builder::{ShardBuilder, ShardInput};
@@ -21,7 +22,7 @@ use crate::engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use crate::engine::ring::uring::UringRing;
 use crate::engine::ring::{Registered, Ring, RingOptions, Source};
-
+use crate::server::diagnostics::CounterSnapshots;
 use crate::server::options::{ExecutorKind, Options, RingBackend};
 use crate::service::CatalogError;
 use crate::telemetry::counters::Counters;
@@ -42,15 +43,21 @@ pub(in crate::server) struct ShardThreads {
     threads: ThreadGroup<Counters>,
 }
 
-/// Starts a thread per builder and returns when every one has its ring and inputs.
+/// Starts a thread per builder and returns when every one has its ring and inputs. Each publishes
+/// its counters when it ends.
 pub(in crate::server) fn start(
     placement: &Placement,
     loads: Vec<(ShardBuilder, InputFds)>,
+    snapshots: &Arc<CounterSnapshots>,
 ) -> Result<ShardThreads, StartError> {
-    let threads =
-        thread_group::spawn_threads("corelane", placement, loads, |(builder, sources), thread| {
-            run_shard_thread(builder, sources, thread)
-        });
+    let snapshots = Arc::clone(snapshots);
+    let run = move |(builder, sources): (ShardBuilder, InputFds), thread: &ThreadHandle<_>| {
+        let shard = builder.shard_id();
+        let counters = run_shard_thread(builder, sources, thread)?;
+        snapshots.publish_last(shard, counters.clone());
+        Ok(counters)
+    };
+    let threads = thread_group::spawn_threads("corelane", placement, loads, run);
     Ok(ShardThreads { threads: threads? })
 }
 
