@@ -3,9 +3,9 @@
 #
 # `cargo test` alone needs only Rust. This script also runs the tests that are ignored there, and
 # installs what they need: the official MCP clients (tests/interop), the official conformance suite
-# (tests/conformance) and the Autobahn test suite (tests/autobahn), all below target/, and Debian's
-# Chromium (tests/page) and wrk (loadtest/tests/agreement.rs). Messages are also validated against
-# the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
+# (tests/conformance), the Autobahn test suite (tests/autobahn) and promtool (tests/http), all below
+# target/, and Debian's Chromium (tests/page) and wrk (loadtest/tests/agreement.rs). Messages are
+# also validated against the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -18,6 +18,7 @@ tests/interop/install.sh
 tests/conformance/install.sh
 tests/autobahn/install.sh
 tests/page/install.sh
+tests/http/install.sh
 loadtest/tests/install.sh
 
 # Arguments after `--` go to the test programs, after the one that includes ignored tests.

@@ -19,7 +19,7 @@
 //!
 //! let greet = Tool::new("greet")
 //!     .description("Greets someone.")
-//!     .inline(|Greet { name }, _| format!("Hello, {name}!"));
+//!     .inline_writer(|Greet { name }, _, _| format!("Hello, {name}!"));
 //! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
 //! Server::new(catalog).serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -192,8 +192,8 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, LogFormat, LogLevel,
-        LogOptions, Profile, RingBackend, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
-        WebSocketOptions,
+        AdminOptions, EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions,
+        LogFormat, LogLevel, LogOptions, Profile, RingBackend, ServiceOptions, StdioOptions,
+        TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }

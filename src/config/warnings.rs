@@ -9,9 +9,10 @@ use crate::config::options::Options;
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 10] = [
+pub static WARNINGS: [Rule; 11] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
+    Rule { keys: &["admin.address"], check: admin_is_public },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
     Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
     Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
@@ -34,6 +35,10 @@ fn tcp_is_public(options: &Options) -> Option<Diagnostic> {
 
 fn http_is_public(options: &Options) -> Option<Diagnostic> {
     public_address(options.http.address)
+}
+
+fn admin_is_public(options: &Options) -> Option<Diagnostic> {
+    public_address(options.admin.address)
 }
 
 fn public_address(address: Option<SocketAddr>) -> Option<Diagnostic> {

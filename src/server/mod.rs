@@ -18,7 +18,6 @@ mod client_address;
 mod owner_id;
 mod reply_to;
 
-mod connection_count;
 mod diagnostics;
 mod job_owner;
 
@@ -38,6 +37,7 @@ mod blocking_jobs;
 mod client_requests;
 mod connection_state;
 
+mod acceptance;
 mod handlers;
 
 mod calls;

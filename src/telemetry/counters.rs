@@ -1,8 +1,8 @@
 //! Counters of one shard.
 //!
 //! Invariants: every field only grows and belongs to one thread, without atomics or locks.
-//! [`Counters::add`] merges shards; [`Counters::for_each`] names each value once for display and
-//! export.
+//! [`Counters::add`] merges shards; [`Counters::for_each`] describes each value once for display
+//! and export.
 
 use std::fmt;
 
@@ -10,16 +10,19 @@ use crate::telemetry::error_table::ErrorTable;
 
 /// Declares a group of counters: its fields, their sum and their names.
 macro_rules! group {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)+ }) => {
+    ($(#[$about:meta])* $name:ident { $($(#[doc = $doc:literal])+ $field:ident,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-        pub struct $name { $($(#[$doc])* pub $field: u64,)+ }
+        pub struct $name { $($(#[doc = $doc])+ pub $field: u64,)+ }
 
         impl $name {
             fn add(&mut self, other: &Self) { $(self.$field += other.$field;)+ }
 
-            fn each(&self, visit: &mut impl FnMut(&'static str, u64)) {
-                $(visit(stringify!($field), self.$field);)+
+            fn each(&self, group: &'static str, visit: &mut impl FnMut(CounterValue)) {
+                $({
+                    let (name, description) = (stringify!($field), concat!($($doc),+));
+                    visit(CounterValue { group, name, description, value: self.$field });
+                })+
             }
         }
     };
@@ -292,6 +295,19 @@ group! {
     }
 }
 
+/// One value of [`Counters`].
+#[derive(Clone, Copy, Debug)]
+pub struct CounterValue {
+    /// Group of the counter.
+    pub group: &'static str,
+    /// Name within the group.
+    pub name: &'static str,
+    /// What it counts, in sentences.
+    pub description: &'static str,
+    /// The number.
+    pub value: u64,
+}
+
 /// All counters of one shard, or the sum of several.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
@@ -332,19 +348,22 @@ impl Counters {
         self.shard.add(&other.shard);
     }
 
-    /// Visits every value once, in a fixed order: group, name, value.
-    pub fn for_each(&self, mut visit: impl FnMut(&'static str, &'static str, u64)) {
-        self.connections.each(&mut |name, value| visit("connections", name, value));
-        visit("connections", "open", self.connections.open());
-        self.traffic.each(&mut |name, value| visit("traffic", name, value));
-        self.requests.each(&mut |name, value| visit("requests", name, value));
-        self.client_requests.each(&mut |name, value| visit("client_requests", name, value));
-        visit("errors", "sent", self.errors.total());
-        self.subscriptions.each(&mut |name, value| visit("subscriptions", name, value));
-        self.sessions.each(&mut |name, value| visit("sessions", name, value));
-        self.websockets.each(&mut |name, value| visit("websockets", name, value));
-        self.input_errors.each(&mut |name, value| visit("input_errors", name, value));
-        self.shard.each(&mut |name, value| visit("shard", name, value));
+    /// Visits every value once, in a fixed order.
+    pub fn for_each(&self, mut visit: impl FnMut(CounterValue)) {
+        let visit = &mut visit;
+        self.connections.each("connections", visit);
+        let (group, name, description) = ("connections", "open", "Open connections.");
+        visit(CounterValue { group, name, description, value: self.connections.open() });
+        self.traffic.each("traffic", visit);
+        self.requests.each("requests", visit);
+        self.client_requests.each("client_requests", visit);
+        let (group, name, description) = ("errors", "sent", "Errors sent.");
+        visit(CounterValue { group, name, description, value: self.errors.total() });
+        self.subscriptions.each("subscriptions", visit);
+        self.sessions.each("sessions", visit);
+        self.websockets.each("websockets", visit);
+        self.input_errors.each("input_errors", visit);
+        self.shard.each("shard", visit);
     }
 }
 
@@ -370,7 +389,7 @@ impl fmt::Display for Counters {
         let table = formatter.alternate();
         let mut result = Ok(());
         let mut group_before = "";
-        self.for_each(|group, name, value| {
+        self.for_each(|CounterValue { group, name, value, .. }| {
             if result.is_err() || (value == 0 && !table) {
                 return;
             }
@@ -440,7 +459,7 @@ mod tests {
     #[test]
     fn counters_list_each_value_once() {
         let mut seen = Vec::new();
-        Counters::default().for_each(|group, name, _| seen.push((group, name)));
+        Counters::default().for_each(|it| seen.push((it.group, it.name)));
         let count = seen.len();
         seen.sort_unstable();
         seen.dedup();

@@ -110,8 +110,8 @@ pub enum Event<'a> {
     },
     /// A listener is ready. Other programs wait for this line.
     Listening {
-        /// Transport of the listener.
-        transport: Transport,
+        /// Transport of the listener, or `admin`.
+        listener: &'a str,
         /// Local address.
         address: SocketAddr,
         /// URL path, if the transport shares its address with others; empty otherwise.
@@ -374,8 +374,8 @@ impl Event<'_> {
                  connections {connections_max} (bound by {bound})",
                 env!("CARGO_PKG_VERSION"),
             ),
-            Self::Listening { transport, address, path } => {
-                info!(target: START_TARGET, "listening {transport} {address}{path}");
+            Self::Listening { listener, address, path } => {
+                info!(target: START_TARGET, "listening {listener} {address}{path}");
             }
             _ => unreachable!("only Started and Listening are start-up lines"),
         }
@@ -422,11 +422,11 @@ mod tests {
     #[test]
     fn start_lines_have_the_documented_text() {
         let address = SocketAddr::from(([127, 0, 0, 1], 8888));
-        let listening = Event::Listening { transport: Transport::Tcp, address, path: "" };
+        let listening = Event::Listening { listener: "tcp", address, path: "" };
         let line = logged(|| listening.emit());
         assert_eq!(line, " INFO corelane::start: listening tcp 127.0.0.1:8888\n");
-        let (transport, path) = (Transport::WebSocket, "/mcp/ws");
-        let line = logged(|| Event::Listening { transport, address, path }.emit());
+        let (listener, path) = ("websocket", "/mcp/ws");
+        let line = logged(|| Event::Listening { listener, address, path }.emit());
         assert!(line.ends_with(" listening websocket 127.0.0.1:8888/mcp/ws\n"), "{line}");
         let started = Event::Started {
             ring: "io_uring",

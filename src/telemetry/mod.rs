@@ -13,6 +13,7 @@ pub mod open_work;
 pub mod throttle;
 
 pub mod counters;
+pub mod metrics;
 
 pub mod event;
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use corelane::server::Options;
 use corelane_test_support::messages::{LEGACY, expect_error};
-use corelane_test_support::{HttpClient, LineClient, TestServer, over_each_ring};
+use corelane_test_support::{HttpClient, LineClient, Request, TestServer, over_each_ring};
 
 use crate::honest_clients::all_transports;
 
@@ -68,7 +68,7 @@ fn http_address_beyond_share_gets_503() {
         let mut greedy: Vec<HttpClient> =
             (0..SHARE).map(|_| connect_http(&server, GREEDY)).collect();
         let mut refused = HttpClient::connect_from(GREEDY, server.http());
-        let response = refused.read_response();
+        let response = refused.exchange(&Request::new("GET", "/status"));
         let message = response.expect_error(503, 1001, None);
         assert!(message.to_string().contains("address_share_percent"), "{message}");
         assert!(response.head.field("Retry-After").is_some(), "{response:?}");

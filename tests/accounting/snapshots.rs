@@ -12,7 +12,7 @@ use crate::tool_calls::{call_tool, start_server, tool_call};
 const READS_MAX: usize = 50_000;
 
 fn echo() -> Tool {
-    Tool::new("echo").inline(|_: NoArguments, response| {
+    Tool::new("echo").inline_writer(|_: NoArguments, response, _| {
         response.text("hello");
         Ok(())
     })
@@ -60,7 +60,7 @@ fn ended_server_returns_its_final_counters() {
 fn busy_shard_does_not_delay_counters() {
     let server = TestServer::with_gate(tcp_options(), |gate| {
         let gate = gate.clone();
-        let block = Tool::new("block").inline(move |_: NoArguments, response| {
+        let block = Tool::new("block").inline_writer(move |_: NoArguments, response, _| {
             gate.signal("blocked");
             gate.block_shard();
             response.text("done");

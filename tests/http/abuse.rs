@@ -147,7 +147,7 @@ fn connection_beyond_limit_gets_503_with_retry_after() {
         let mut clients = [server.connect_http(), server.connect_http()];
         clients.iter_mut().for_each(HttpClient::expect_alive);
         let mut third = server.connect_http();
-        let response = third.read_response();
+        let response = third.exchange(&Request::new("GET", "/status"));
         assert_eq!(response.status(), 503, "{response:?}");
         assert!(
             response.head.closes_connection() && response.head.field("Retry-After").is_some(),

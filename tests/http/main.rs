@@ -21,6 +21,7 @@ mod http_session;
 mod keep_alive;
 mod legacy_sse;
 mod modern;
+mod operators;
 mod origin_checks;
 mod request_context;
 mod resumption;

@@ -183,7 +183,7 @@ fn strict_connection_limit_names_the_pinned_revision() {
         let mut first = connect(&server);
         first.expect_alive();
         let mut second = connect(&server);
-        let response = second.read_response();
+        let response = second.exchange(&Request::new("GET", "/status"));
         assert_eq!(response.status(), 503, "{response:?}");
         expect_header_fields(&response, None);
         drop((first, second));

@@ -3,22 +3,38 @@
 
 use corelane::protocol::revision::Revision;
 use corelane::transport::http::checks::{
-    CheckId, CheckProfile, Era, Rejection, RequestKind, check_head, era,
+    CheckId, CheckProfile, Era, OperatorEndpoints, Rejection, RequestKind, check_head, era,
 };
 use corelane::transport::http::head::Head;
 use corelane::transport::http::limits::RequestLimits;
 
-const DEFAULT: CheckProfile =
-    CheckProfile { strict: None, legacy: true, legacy_sse: false, websocket: None };
-const MODERN: CheckProfile =
-    CheckProfile { strict: None, legacy: false, legacy_sse: false, websocket: None };
-const WITH_LEGACY_SSE: CheckProfile =
-    CheckProfile { strict: None, legacy: true, legacy_sse: true, websocket: None };
+const DEFAULT: CheckProfile = CheckProfile {
+    strict: None,
+    legacy: true,
+    legacy_sse: false,
+    websocket: None,
+    operators: OperatorEndpoints::All,
+};
+const MODERN: CheckProfile = CheckProfile {
+    strict: None,
+    legacy: false,
+    legacy_sse: false,
+    websocket: None,
+    operators: OperatorEndpoints::All,
+};
+const WITH_LEGACY_SSE: CheckProfile = CheckProfile {
+    strict: None,
+    legacy: true,
+    legacy_sse: true,
+    websocket: None,
+    operators: OperatorEndpoints::All,
+};
 const STRICT: CheckProfile = CheckProfile {
     strict: Some(Revision::V2025_06_18),
     legacy: true,
     legacy_sse: true,
     websocket: None,
+    operators: OperatorEndpoints::All,
 };
 
 /// A request to be written.

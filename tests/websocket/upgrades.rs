@@ -170,7 +170,7 @@ fn upgraded_connections_count_toward_http_limit() {
         let mut peers: Vec<_> =
             (0..2).map(|_| WebSocketClient::initialize(server.address(), LEGACY)).collect();
         let mut third = server.connect_http();
-        let response = third.read_response();
+        let response = third.exchange(&Request::new("GET", "/status"));
         assert_eq!(response.status(), 503, "{response:?}");
         expect_error(&response.message(), 1001, None);
         peers.remove(0).close(1000);
@@ -178,7 +178,7 @@ fn upgraded_connections_count_toward_http_limit() {
         // The connection limit has a free place again.
         let mut client = server.connect_http();
         while {
-            client.send(&Request::new("GET", "/healthz"));
+            client.send(&Request::new("GET", "/status"));
             client.read_head().status == 503
         } {
             client = server.connect_http();

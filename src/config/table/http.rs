@@ -103,6 +103,22 @@ pub(super) static HTTP: Section = Section {
     ],
 };
 
+pub(super) static ADMIN: Section = Section {
+    heading: "Endpoints of operators: /healthz, /readyz, /metrics, /connections",
+    rows: &[Row {
+        key: "admin.address",
+        short: None,
+        unit: Unit::Address,
+        description: "Address of a listener of their own, at which nothing else is served; port 0 \
+                      selects a free port. off serves them at http.address, /connections only on \
+                      loopback. They never count against http.connections_max. Fixed at start.",
+        cost: "one listening socket; those who reach it see the addresses of clients",
+        source: "Corelane",
+        is_reloadable: false,
+        field: |options| &mut options.admin.address,
+    }],
+};
+
 pub(super) static SESSIONS: Section = Section {
     heading: "Sessions over HTTP, revisions up to 2025-11-25",
     rows: &[

@@ -46,10 +46,11 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 12] = [
+pub static SECTIONS: [&Section; 13] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
+    &http::ADMIN,
     &http::SESSIONS,
     &websocket::WEBSOCKET,
     &listeners::STDIO,

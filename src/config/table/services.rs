@@ -81,6 +81,7 @@ pub(super) static SERVICES: Section = Section {
                           handlers, not only the number under which the log has it.",
             cost: "the text may contain internals",
             source: "MCP, server/tools, \"Error Handling\"",
+            is_reloadable: false,
             field: |options| &mut options.service.expose_errors,
         },
     ],

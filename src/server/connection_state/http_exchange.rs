@@ -217,21 +217,16 @@ impl HttpExchange {
         sse::write_endpoint(out, self.format.framing(), uri);
     }
 
-    /// Writes an error as the complete response. No stream may have begun.
-    pub(in crate::server) fn write_error(
+    /// Writes a complete response. No stream may have begun.
+    pub(in crate::server) fn write_response(
         &self,
         out: &mut Vec<u8>,
-        status: Status,
+        head: (Status, BodyKind),
         date: &Date,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let mark = self.format.begin_response(
-            out,
-            (status, BodyKind::Json),
-            self.allowed_origin.as_deref(),
-            date,
-        );
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
         write(out);
         response::end_response(out, mark);
     }

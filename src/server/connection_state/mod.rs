@@ -43,15 +43,37 @@ pub(super) struct ConnectionState {
     pub(super) is_closing: bool,
     /// Compression parameters of outgoing WebSocket messages.
     pub(super) compression: CompressionParams,
-    /// Whether it counts against the connection limit (rejected connections do not).
-    pub(super) is_counted: bool,
+    /// How it is counted.
+    pub(super) standing: Standing,
+}
+
+/// How a connection is counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// Against the limits of its transport and its address.
+    Served,
+    /// Not at all: the limit is reached, and its first request decides whether it is served.
+    Undecided,
+    /// Not against the limits: its requests so far are those of an operator.
+    Exempt,
+    /// Against the limit of the listener of operators.
+    Operator,
+    /// Not at all: it is open for an error response.
+    Rejected,
+}
+
+impl Standing {
+    /// Returns whether the counters of accepted and closed connections include it.
+    pub(super) const fn is_counted(self) -> bool {
+        matches!(self, Self::Served | Self::Exempt | Self::Operator)
+    }
 }
 
 impl ConnectionState {
     pub(super) fn new(
         transport: Transport,
         client: Option<ClientAddress>,
-        is_counted: bool,
+        standing: Standing,
     ) -> Self {
         let lifecycle = Lifecycle::default();
         Self {
@@ -67,7 +89,7 @@ impl ConnectionState {
             exchange_count: 0,
             is_closing: false,
             compression: CompressionParams::default(),
-            is_counted,
+            standing,
         }
     }
 }
@@ -86,7 +108,7 @@ pub(super) struct HttpSession {
 impl HttpSession {
     /// A session that a client at `client` begins.
     pub(super) fn new(client: Option<ClientAddress>) -> Self {
-        let state = ConnectionState::new(Transport::Http, client, false);
+        let state = ConnectionState::new(Transport::Http, client, Standing::Served);
         let pending_work = PendingWork::default();
         Self { state, pending_work, is_legacy_sse: false, batches: Vec::new() }
     }

@@ -6,7 +6,6 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::acceptor::{Refusal, count_close, refusal_error};
 use super::half_closed::{HalfClose, half_close_refused, half_close_timeout};
 use super::held_memory::held_memory;
 use super::memory_relief::MemoryRelief;
@@ -19,6 +18,7 @@ use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
+use crate::server::acceptance::{count_close, refusal_error};
 use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::dispatch::Dispatcher;
@@ -58,22 +58,25 @@ impl<R: Ring> ConnectionPath<'_, R> {
         peer: Option<SocketAddr>,
     ) {
         let Transports { acceptor, connections, .. } = &mut *self.transports;
-        let transport = acceptor.transport_of(listener);
+        let kind = acceptor.kind_of(listener);
+        let transport = kind.transport();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
-        let refusal = acceptor.admit(transport, client).err();
-        if let Some(Refusal { reason, has_response }) = refusal {
+        let admission = acceptor.admit(kind, client);
+        if let Err(reason) | Ok((_, Some(reason))) = admission {
             acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
-            if !has_response {
-                self.ring.submit(Operation::Close(socket));
-                return;
-            }
         }
-        let state = ConnectionState::new(transport, client, refusal.is_none());
+        let Ok((standing, refusal)) = admission else {
+            self.ring.submit(Operation::Close(socket));
+            return;
+        };
+        let state = ConnectionState::new(transport, client, standing);
         let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };
         let sockets = SocketPair { receive: socket, send: socket, peer, codec };
         match (connections.open_connection(self.ring, sockets, state, self.now), refusal) {
-            (Ok(_), None) => self.outbox.counters.connections.accepted += 1,
-            (Ok(key), Some(refusal)) => self.reject(key, refusal.reason),
+            (Ok(_), None) => {
+                self.outbox.counters.connections.accepted += u64::from(standing.is_counted());
+            }
+            (Ok(key), Some(reason)) => self.reject(key, reason),
             (Err(state), _) => {
                 // The limits were raised beyond the table, which keeps its size.
                 acceptor.release(&state);
@@ -360,7 +363,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
         // Rejected connections were never counted.
-        if state.is_counted {
+        if state.standing.is_counted() {
             count_close(reason, self.outbox);
         }
         if state.transport == Transport::WebSocket {

@@ -1,6 +1,5 @@
 //! Connections: acceptance, input to the dispatcher, output to peers, memory limit, closing.
 
-mod acceptor;
 mod half_closed;
 mod large_work;
 
@@ -18,7 +17,6 @@ mod connection_path;
 
 mod effects;
 
-pub(super) use self::acceptor::{Acceptor, ListenerEntry, REJECTED_CONNECTIONS_MAX};
 pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::connection_path::ConnectionPath;
 pub(super) use self::half_closed::HalfClosed;

@@ -53,8 +53,8 @@ impl RequestPath<'_> {
     /// Returns the path of HTTP requests.
     pub(in crate::server) const fn http(&mut self) -> HttpPath<'_> {
         let Self { transports, parser, dispatcher, outbox, now } = self;
-        let Transports { connections, http, websockets, .. } = transports;
-        HttpPath { http, connections, parser, dispatcher, websockets, outbox, now: *now }
+        let Transports { connections, http, websockets, acceptor, .. } = transports;
+        HttpPath { http, connections, parser, dispatcher, websockets, acceptor, outbox, now: *now }
     }
 
     /// Dispatches the lines in `input`, as [`RequestPath::read`] does.

@@ -1,18 +1,19 @@
 //! The connections of a shard and the state of the transports that they carry.
 
-use super::acceptor::Acceptor;
 use super::half_closed::HalfClosed;
 use super::large_work::LargeWork;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{ConnectionStatistics, Connections};
 use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
+use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
-use crate::server::http::HttpFrontend;
+use crate::server::http::{GaugeTotals, HttpFrontend};
 use crate::server::memory::HolderSearch;
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
+use crate::telemetry::metrics::Gauges;
 use crate::telemetry::open_work::OpenWork;
 
 /// Connections, listeners, HTTP and WebSocket state of one shard.
@@ -85,6 +86,13 @@ impl Transports {
         open.connections = self.connections.table.len();
         open.exchanges = self.http.open_exchanges();
         open.sessions = self.http.sessions.len();
+    }
+
+    /// Returns the numbers of all shards that are no counters, of a server with `shards`.
+    pub(in crate::server) fn gauges(&self, shards: u16) -> Gauges {
+        let GaugeTotals { sessions, streams, .. } = self.http.gauges();
+        let connections = self.acceptor.open_connections();
+        Gauges { connections, sessions, streams, shards }
     }
 
     pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {

@@ -24,10 +24,10 @@ use crate::transport::http::limits::RequestLimits;
 /// HTTP state of one shard.
 #[derive(Debug)]
 pub(in crate::server) struct HttpFrontend {
-    /// Which HTTP endpoints are enabled.
-    pub(super) profile: CheckProfile,
-    /// Checks of the headers `Host` and `Origin`.
-    pub(super) origin_guard: CachedOriginGuard,
+    /// Checks of requests of clients.
+    pub(super) checks: RequestChecks,
+    /// Checks of requests to the listener of operators.
+    pub(super) operator_checks: RequestChecks,
     /// Size limits of a request.
     pub(super) limits: RequestLimits,
     /// Open exchanges.
@@ -42,10 +42,25 @@ pub(in crate::server) struct HttpFrontend {
     pub(super) is_unready: bool,
 }
 
+/// The checks of requests to one listener.
+#[derive(Debug)]
+pub(in crate::server) struct RequestChecks {
+    /// Which HTTP endpoints are enabled.
+    pub(super) profile: CheckProfile,
+    /// Checks of the headers `Host` and `Origin`.
+    pub(super) origin_guard: CachedOriginGuard,
+}
+
+impl RequestChecks {
+    pub(in crate::server) const fn new(profile: CheckProfile, origin: OriginGuard) -> Self {
+        Self { profile, origin_guard: CachedOriginGuard::new(origin) }
+    }
+}
+
 /// What the HTTP state of a shard is made of.
 pub(in crate::server) struct HttpParts {
-    pub(in crate::server) profile: CheckProfile,
-    pub(in crate::server) origin: OriginGuard,
+    pub(in crate::server) checks: RequestChecks,
+    pub(in crate::server) operator_checks: RequestChecks,
     pub(in crate::server) limits: RequestLimits,
     pub(in crate::server) timeouts: HttpTimeouts,
     pub(in crate::server) sessions: SessionStore<HttpSession>,
@@ -56,8 +71,8 @@ impl HttpFrontend {
     /// Creates the state of `shard`, one of `shard_count`.
     pub(in crate::server) fn new(parts: HttpParts, (shard, shard_count): (ShardId, u16)) -> Self {
         Self {
-            profile: parts.profile,
-            origin_guard: CachedOriginGuard::new(parts.origin),
+            checks: parts.checks,
+            operator_checks: parts.operator_checks,
             limits: parts.limits,
             exchanges: Exchanges::new((shard, shard_count), parts.timeouts),
             sessions: parts.sessions,
@@ -162,7 +177,7 @@ impl HttpFrontend {
     }
 
     /// Returns the gauges of all shards.
-    pub(super) fn gauges(&self) -> GaugeTotals {
+    pub(in crate::server) fn gauges(&self) -> GaugeTotals {
         self.gauges.totals()
     }
 
@@ -204,7 +219,7 @@ impl HttpFrontend {
         outbox: &mut Outbox,
         now: Instant,
     ) {
-        if self.profile.strict.is_none() {
+        if self.checks.profile.strict.is_none() {
             let retry_ms = self.exchanges.timeouts.sse_retry_ms;
             self.session_output(outbox, now).close_stream(session, stream, retry_ms);
         }

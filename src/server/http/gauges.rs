@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::engine::mesh::SharedCounter;
-use crate::server::connection_count::ConnectionCount;
+use crate::server::acceptance::ConnectionCount;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]

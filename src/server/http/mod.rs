@@ -24,8 +24,8 @@ mod frontend;
 
 mod requests;
 
-pub(super) use self::frontend::{HttpFrontend, HttpParts};
-pub(super) use self::gauges::Gauges;
+pub(super) use self::frontend::{HttpFrontend, HttpParts, RequestChecks};
+pub(super) use self::gauges::{GaugeTotals, Gauges};
 pub(super) use self::requests::HttpPath;
 pub(super) use self::sessions::SessionStore;
 use crate::transport::http::checks::CheckId;

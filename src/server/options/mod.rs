@@ -28,6 +28,8 @@ pub struct Options {
     pub tcp: TcpOptions,
     /// Streamable HTTP.
     pub http: HttpOptions,
+    /// The endpoints of operators.
+    pub admin: AdminOptions,
     /// WebSocket, on the HTTP listener.
     pub websocket: WebSocketOptions,
     /// MCP over standard input and output.
@@ -133,6 +135,16 @@ pub struct HttpOptions {
     pub sse_keepalive_interval: Duration,
     /// The SSE `retry` time of a stream that the server closes early. Default 1 s.
     pub sse_retry: Duration,
+}
+
+/// Options of the endpoints of operators: `/healthz`, `/readyz`, `/metrics`, `/connections`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AdminOptions {
+    /// Address of a listener of their own; they are not served at the address of HTTP then. Port 0
+    /// takes a free one. Cost: one listening socket, and up to 64 connections, on the first shard.
+    /// Default `None`: health, readiness and metrics are served at the address of HTTP, and the
+    /// list of connections only if that is a loopback address.
+    pub address: Option<SocketAddr>,
 }
 
 /// Options of standard input and output.

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, LogOptions, Options, Profile,
-    ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
+    AdminOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, LogOptions, Options,
+    Profile, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -41,6 +41,7 @@ impl Options {
                 sse_retry: Duration::from_millis(10),
                 ..HttpOptions::default()
             },
+            admin: AdminOptions::default(),
             websocket: tiny_websocket(),
             stdio: StdioOptions { buffer_bytes: 512 },
             limits: LimitOptions {

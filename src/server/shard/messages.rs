@@ -1,6 +1,6 @@
 //! Messages to the shard: from other shards, from other threads, and from its own handlers.
 
-use super::Shard;
+use super::{Shard, reports};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::Ring;
@@ -37,6 +37,7 @@ impl Shard {
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),
             },
+            ShardMessage::Report(report) => reports::continue_report(self, *report),
             ShardMessage::PublishCounters { request, snapshots } => {
                 snapshots.publish(self.id, request, self.counters());
             }

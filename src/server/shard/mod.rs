@@ -5,6 +5,7 @@
 //! errors.
 
 mod lifecycle;
+mod reports;
 
 mod messages;
 

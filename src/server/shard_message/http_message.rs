@@ -18,6 +18,7 @@ use crate::protocol::json::PaddedBuffer;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::checks::CheckId;
+use crate::transport::http::response::BodyKind;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
 
@@ -105,6 +106,13 @@ pub(in crate::server) enum HttpOutput {
         outcome: Outcome,
         /// Text of the response.
         text: Vec<u8>,
+    },
+    /// A document as the complete response.
+    Document {
+        /// Kind of the document.
+        body: BodyKind,
+        /// The document.
+        text: String,
     },
     /// A response without a body.
     Status(Status),

@@ -3,6 +3,7 @@
 mod handler_message;
 mod http_message;
 mod limits;
+mod report_message;
 mod task_message;
 
 mod broadcast;
@@ -19,6 +20,7 @@ pub(super) use self::limits::{
     DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits,
     StreamLimits, TaskLimits,
 };
+pub(super) use self::report_message::ReportMessage;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::diagnostics::CounterSnapshots;
 use super::result_memory::{HandlerResult, ResultCharge};
@@ -39,6 +41,8 @@ pub(super) enum ShardMessage {
     /// About an HTTP exchange or session.
     Http(Box<HttpMessage>),
     Task(Box<TaskMessage>),
+    /// A report of all shards.
+    Report(Box<ReportMessage>),
     /// A blocking handler has ended.
     Finished {
         requester: Requester,

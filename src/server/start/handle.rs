@@ -172,6 +172,7 @@ impl Handle {
         // The listeners are fixed at start and decide which limits apply.
         options.tcp.address = self.options.tcp.address;
         options.http.address = self.options.http.address;
+        options.admin.address = self.options.admin.address;
         BroadcastMessage::Limits(Arc::new(shard_limits(&options, self.broadcast.shard_count())))
     }
 }

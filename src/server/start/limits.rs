@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
+use crate::server::acceptance::SPARE_CONNECTIONS_MAX;
 use crate::server::client_address::AddressShare;
-use crate::server::connections::REJECTED_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
 use crate::server::shard_message::{
@@ -25,17 +25,13 @@ const STREAM_RETENTION: Duration = Duration::from_mins(1);
 /// of their own.
 const LINGERING_STREAMS_MAX: usize = 4_096;
 
-/// Connections beyond the limits that may be open on each shard: rejected ones that receive an
-/// error response, and as many that are about to be closed without one.
-const SPARE_CONNECTIONS: u32 = 2 * REJECTED_CONNECTIONS_MAX;
-
 /// Part of the TCP connections that may wait for their calls after the end of their input.
 const HALF_CLOSED_PART: usize = 8;
 
-/// Connections that may be open at once, those being rejected included.
+/// Connections that may be open at once, those being rejected and those of operators included.
 pub(in crate::server) fn connections_max(options: &Options) -> u32 {
     let (served, _) = options.connections_max();
-    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(SPARE_CONNECTIONS)
+    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(SPARE_CONNECTIONS_MAX)
 }
 
 /// The limits of one shard. The kernel distributes connections unevenly, so any shard may get all

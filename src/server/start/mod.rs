@@ -39,11 +39,11 @@ pub use self::shard_builder::ShardBuilder;
 pub use self::shard_builder::ShardInput;
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
+use super::acceptance::{ConnectionCounts, ListenerKind};
 use super::blocking_jobs::BlockingPool;
 use super::catalog_updates::state_factory::StateFactory;
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
-use super::connection_count::ConnectionCount;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::{HttpOptions, Options};
@@ -213,20 +213,31 @@ impl Server {
                 addresses.push((transport, listener::local_address(first)?));
             }
             for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
-                shard.push((descriptor, transport));
+                shard.push((descriptor, ListenerKind::Clients(transport)));
+            }
+        }
+        let mut admin_address = None;
+        if let (Some(address), Some(shard)) = (self.options.admin.address, listeners.first_mut()) {
+            for descriptor in self.bind_listeners(address, 1)? {
+                admin_address = Some(listener::local_address(&descriptor)?);
+                shard.push((descriptor, ListenerKind::Operators));
             }
         }
         let sources = listeners.into_iter().map(InputFds::Listeners).collect();
         let (threads, handle) = self.start_threads(&placement, sources)?;
+        if let Some(address) = admin_address {
+            Event::Listening { listener: "admin", address, path: "" }.emit();
+        }
         for (transport, address) in &addresses {
-            Event::Listening { transport: *transport, address: *address, path: "" }.emit();
+            let listener = transport.as_str();
+            Event::Listening { listener, address: *address, path: "" }.emit();
             if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
-                let transport = Transport::WebSocket;
-                Event::Listening { transport, address: *address, path }.emit();
+                let listener = Transport::WebSocket.as_str();
+                Event::Listening { listener, address: *address, path }.emit();
             }
         }
         let guards = self.run_start_callbacks(&handle);
-        Ok(Running { addresses, handle, threads, guards })
+        Ok(Running { addresses, admin_address, handle, threads, guards })
     }
 
     /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. A second SIGTERM or
@@ -265,7 +276,8 @@ impl Server {
         let (threads, handle) =
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let guards = self.run_start_callbacks(&handle);
-        let running = Running { addresses: Vec::new(), handle, threads, guards };
+        let running =
+            Running { addresses: Vec::new(), admin_address: None, handle, threads, guards };
         running.join_until_signal(signals, self.on_reload_callback)
     }
 
@@ -281,6 +293,12 @@ impl Server {
             hosts: hosts.clone(),
             origins: origins.clone(),
         })
+    }
+
+    /// Returns the `Host` and `Origin` check of the admin address.
+    fn operator_guard(&self) -> Result<OriginGuard, InvalidEntry> {
+        let is_loopback = self.options.admin.address.is_some_and(|it| it.ip().is_loopback());
+        OriginGuard::new(&OriginOptions { is_loopback, hosts: Vec::new(), origins: Vec::new() })
     }
 
     fn placement(&self) -> Result<Placement, StartError> {
@@ -318,8 +336,8 @@ impl Server {
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
         let guard = self.origin_guard().map_err(io::Error::other)?;
-        let (tcp_connections, http_connections) =
-            (Arc::<ConnectionCount>::default(), Arc::<ConnectionCount>::default());
+        let operator_guard = self.operator_guard().map_err(io::Error::other)?;
+        let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
@@ -336,7 +354,7 @@ impl Server {
             Some(updates) => UpdateExecutor::Channel(updates.clone()),
             None => UpdateExecutor::Pool(Arc::clone(&blocking)),
         };
-        let gauges = Gauges::new(Arc::clone(&http_connections));
+        let gauges = Gauges::new(Arc::clone(&connections.http));
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -345,8 +363,8 @@ impl Server {
             endpoint,
             sender: sender.clone(),
             origin_guard: guard.clone(),
-            tcp_connections: Arc::clone(&tcp_connections),
-            http_connections: Arc::clone(&http_connections),
+            operator_guard: operator_guard.clone(),
+            connections: connections.clone(),
             half_closed: Arc::clone(&half_closed),
             gauges: gauges.clone(),
             blocking_pool: Arc::clone(&blocking),
@@ -382,6 +400,7 @@ impl Server {
 #[derive(Debug)]
 pub struct Running {
     addresses: Vec<(Transport, SocketAddr)>,
+    admin_address: Option<SocketAddr>,
     handle: Handle,
     threads: ShardThreads,
     /// Values of the callbacks of [`Server::on_start`].
@@ -392,6 +411,12 @@ impl Running {
     /// The addresses that it listens on, with the port that the kernel chose for port 0.
     pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
         &self.addresses
+    }
+
+    /// The address of the endpoints of operators, if it is not that of clients
+    /// ([`crate::server::options::AdminOptions::address`]).
+    pub const fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
     }
 
     /// Returns a handle to control the server from other threads.

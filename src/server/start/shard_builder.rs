@@ -18,23 +18,21 @@ use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::SecureRng;
 use crate::protocol::json::{self, Parser};
+use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
 use crate::server::catalog_updates::state_factory::{StateFactory, check_state};
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
-use crate::server::connection_count::ConnectionCount;
-use crate::server::connection_state::ConnectionState;
-use crate::server::connections::{
-    Acceptor, Broadcaster, HalfClosed, LargeWork, ListenerEntry, Transports,
-};
+use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
-use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
+use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
@@ -47,7 +45,7 @@ use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::websocket::WebSocketFrontend;
 use crate::service::{Catalog, CatalogError};
 use crate::telemetry::label::Transport;
-use crate::transport::http::checks::CheckProfile;
+use crate::transport::http::checks::{CheckProfile, OperatorEndpoints};
 use crate::transport::websocket::handshake::HandshakeOptions;
 
 /// First random stream of task ids, one for each shard.
@@ -95,10 +93,10 @@ pub struct ShardBuilder {
     pub(in crate::server) replay_filter: Arc<ReplayFilter>,
     pub(in crate::server) services: Services,
     pub(in crate::server) origin_guard: OriginGuard,
+    pub(in crate::server) operator_guard: OriginGuard,
     pub(in crate::server) endpoint: Endpoint<ShardMessage>,
     pub(in crate::server) sender: Sender<ShardMessage>,
-    pub(in crate::server) tcp_connections: Arc<ConnectionCount>,
-    pub(in crate::server) http_connections: Arc<ConnectionCount>,
+    pub(in crate::server) connections: ConnectionCounts,
     /// Half-closed connections of all shards that wait for their calls.
     pub(in crate::server) half_closed: Arc<SharedCounter>,
     pub(in crate::server) gauges: Gauges,
@@ -116,6 +114,11 @@ pub enum ShardInput {
         listener: Listener,
         /// The transport of its connections.
         transport: Transport,
+    },
+    /// The listener of operators (`admin.address`).
+    AdminListener {
+        /// The listener's handle on the ring.
+        listener: Listener,
     },
     /// Two pipes that are the only connection of the shard, which ends with it (stdio).
     Pipes {
@@ -158,10 +161,15 @@ impl ShardBuilder {
         for shard_input in inputs {
             match *shard_input {
                 ShardInput::Listener { listener, transport } => {
-                    driver.transports.acceptor.listen(ring, ListenerEntry { listener, transport });
+                    let kind = ListenerKind::Clients(transport);
+                    driver.transports.acceptor.listen(ring, ListenerEntry { listener, kind });
+                }
+                ShardInput::AdminListener { listener } => {
+                    let kind = ListenerKind::Operators;
+                    driver.transports.acceptor.listen(ring, ListenerEntry { listener, kind });
                 }
                 ShardInput::Pipes { input, output } => {
-                    let state = ConnectionState::new(Transport::Stdio, None, false);
+                    let state = ConnectionState::new(Transport::Stdio, None, Standing::Rejected);
                     let stream = SocketPair {
                         receive: input,
                         send: output,
@@ -193,8 +201,8 @@ impl ShardBuilder {
             deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let http = HttpParts {
-            profile: check_profile(&self.options),
-            origin: self.origin_guard,
+            checks: RequestChecks::new(check_profile(&self.options), self.origin_guard),
+            operator_checks: RequestChecks::new(operator_profile(), self.operator_guard),
             limits: limits.http_request,
             timeouts: limits.http_timeouts,
             sessions: SessionStore::new(limits.sessions, session_ids),
@@ -221,7 +229,7 @@ impl ShardBuilder {
             },
             shard_count: shards,
         };
-        let acceptor = Acceptor::new(shard, self.tcp_connections, self.http_connections, &limits);
+        let acceptor = Acceptor::new(shard, self.connections, &limits);
         let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let nesting_max = self.options.limits.nesting_max;
         let transports = Transports {
@@ -293,5 +301,15 @@ fn check_profile(options: &Options) -> CheckProfile {
         legacy: options.http.legacy,
         legacy_sse: options.http.legacy_sse,
         websocket: options.websocket.path.as_deref().map(Rc::from),
+        operators: match (options.admin.address, options.http.address) {
+            (Some(_), _) => OperatorEndpoints::None,
+            (None, Some(address)) if address.ip().is_loopback() => OperatorEndpoints::All,
+            (None, _) => OperatorEndpoints::Monitoring,
+        },
     }
+}
+
+/// Returns the profile of the listener of operators.
+fn operator_profile() -> CheckProfile {
+    CheckProfile { operators: OperatorEndpoints::Only, ..CheckProfile::default() }
 }

@@ -22,18 +22,18 @@ use crate::engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use crate::engine::ring::uring::UringRing;
 use crate::engine::ring::{Registered, Ring, RingOptions, Source};
+use crate::server::acceptance::ListenerKind;
 use crate::server::diagnostics::CounterSnapshots;
 use crate::server::options::{ExecutorKind, Options, RingBackend};
 use crate::service::CatalogError;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
-use crate::telemetry::label::Transport;
 
 /// The descriptors of a shard's connections, before they are registered with a ring.
 #[derive(Debug)]
 pub(in crate::server) enum InputFds {
     /// Listening sockets of this shard.
-    Listeners(Vec<(OwnedFd, Transport)>),
+    Listeners(Vec<(OwnedFd, ListenerKind)>),
     /// One connection over two pipes (stdio).
     Pipes { input: OwnedFd, output: OwnedFd },
 }
@@ -188,8 +188,13 @@ fn register_inputs<R: Ring>(ring: &mut R, sources: InputFds) -> io::Result<Vec<S
     match sources {
         InputFds::Listeners(listeners) => listeners
             .into_iter()
-            .map(|(descriptor, transport)| match ring.register(Source::Listener(descriptor))? {
-                Registered::Listener(listener) => Ok(ShardInput::Listener { listener, transport }),
+            .map(|(descriptor, kind)| match ring.register(Source::Listener(descriptor))? {
+                Registered::Listener(listener) => Ok(match kind {
+                    ListenerKind::Clients(transport) => {
+                        ShardInput::Listener { listener, transport }
+                    }
+                    ListenerKind::Operators => ShardInput::AdminListener { listener },
+                }),
                 Registered::Socket(_) => {
                     Err(io::Error::other("the ring registered a listener as a socket"))
                 }

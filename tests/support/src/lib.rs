@@ -29,7 +29,7 @@ pub mod test_tools;
 pub mod stall;
 pub mod wrk;
 
-pub use http::{HttpClient, Request};
+pub use http::{HttpClient, Request, Response};
 pub use line_client::LineClient;
 pub use process::{ExitResult, Process, SMALL_RINGS, ServeProcess, run_program};
 pub use server::{TestServer, http_options, on_one_shard_and_two, over_each_ring, tcp_options};

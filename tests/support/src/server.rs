@@ -46,7 +46,9 @@ impl TestServer {
 
     /// Starts a server whose tools wait at a gate.
     pub fn with_gate(options: Options, catalog: impl FnOnce(&Gate) -> Catalog) -> Self {
-        for address in [options.tcp.address, options.http.address].into_iter().flatten() {
+        for address in
+            [options.tcp.address, options.http.address, options.admin.address].into_iter().flatten()
+        {
             assert_eq!(address.port(), 0, "a test listens on free ports");
         }
         let (signal_tx, signals) = mpsc::channel();
@@ -72,6 +74,11 @@ impl TestServer {
     /// Returns the address of the HTTP and WebSocket listener.
     pub fn http(&self) -> SocketAddr {
         self.address_of(Transport::Http)
+    }
+
+    /// Returns the address of the endpoints of operators.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.running().admin_address().expect("it is set")
     }
 
     fn address_of(&self, transport: Transport) -> SocketAddr {

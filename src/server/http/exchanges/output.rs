@@ -8,6 +8,7 @@ use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{ExchangeAddress, HttpOutput};
 use crate::transport::http::checks::CheckId;
+use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
 
 impl ExchangePath<'_> {
@@ -42,6 +43,13 @@ impl ExchangePath<'_> {
                 let outcome = Outcome::Notification;
                 self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
             }
+            HttpOutput::Document { body, text } => {
+                self.with_exchange(key, |exchange, out, date| {
+                    let write = |out: &mut Vec<u8>| out.extend_from_slice(text.as_bytes());
+                    exchange.write_response(out, (Status::OK, body), date, write);
+                    exchange.is_complete = true;
+                });
+            }
             HttpOutput::Status(status) => self.with_exchange(key, |exchange, out, date| {
                 exchange.write_status(out, status, date);
                 exchange.is_complete = true;
@@ -70,7 +78,7 @@ impl ExchangePath<'_> {
         self.outbox.counters.input_errors.http += 1;
         self.outbox.count_error(&error);
         self.with_exchange(to.connection, |exchange, out, date| {
-            exchange.write_error(out, check.status, date, |out| {
+            exchange.write_response(out, (check.status, BodyKind::Json), date, |out| {
                 model::write_error_response(out, None, &error, None);
             });
             exchange.is_complete = true;

@@ -8,7 +8,7 @@ use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
-use crate::server::connection_state::ResponseFormat;
+use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::frontend::HttpFrontend;
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use crate::transport::http::head::{Field, Head};
@@ -61,10 +61,15 @@ impl HttpPath<'_> {
     fn handle_request(&mut self, key: Key, head: &Head, bytes: &[u8], text: PaddedText<'_>) {
         let format = response_format(self.http, head);
         let incoming = IncomingRequest { key, head, bytes, format };
-        let kind = match check_head(self.http, &incoming) {
+        let standing = self.standing(key);
+        let kind = match check_head(self.http, standing, &incoming) {
             Ok(kind) => kind,
             Err(rejection) => return self.reject_request(&incoming, &rejection),
         };
+        let is_admitted = standing == Standing::Served && !kind.is_operators();
+        if !is_admitted && !self.admit(&incoming, &kind) {
+            return;
+        }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {
                 post::handle(self, &incoming, (session_id, protocol_version), text);
@@ -89,19 +94,31 @@ impl HttpPath<'_> {
     fn handle_head(&mut self, key: Key) {
         let Some((head, bytes)) = self.connections.table.pending_head(key) else { return };
         let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
-        match check_head(self.http, &IncomingRequest { key, head, bytes, format }) {
-            Ok(_) if !head.expects_continue => {}
-            Ok(_) => {
+        let standing = self.standing(key);
+        match check_head(self.http, standing, &IncomingRequest { key, head, bytes, format }) {
+            Ok(_) if standing == Standing::Served && !head.expects_continue => {}
+            Ok(_) if standing == Standing::Served => {
                 if let Some(out) = self.connections.outgoing(key) {
                     out.extend_from_slice(CONTINUE);
                 }
             }
-            Err(rejection) => {
+            _ => {
+                // Copied, because the response is written to the connection that holds it.
                 let (head, bytes) = (head.clone(), bytes.to_vec());
                 let incoming = IncomingRequest { key, head: &head, bytes: &bytes, format };
-                self.reject_request(&incoming, &rejection);
+                match check_head(self.http, standing, &incoming) {
+                    Ok(kind) => _ = self.admit(&incoming, &kind),
+                    Err(rejection) => self.reject_request(&incoming, &rejection),
+                }
             }
         }
+    }
+
+    /// Returns how the connection is counted.
+    #[inline]
+    fn standing(&self, key: Key) -> Standing {
+        let connection = self.connections.table.get(key);
+        connection.map_or(Standing::Rejected, |connection| connection.state.standing)
     }
 
     /// Responds to input that is not HTTP; nothing more is read.
@@ -121,7 +138,7 @@ impl HttpPath<'_> {
 
 /// Returns how responses to the request are written, as far as its head decides.
 fn response_format(http: &HttpFrontend, head: &Head) -> ResponseFormat {
-    let strict = http.profile.strict;
+    let strict = http.checks.profile.strict;
     ResponseFormat {
         is_chunked: head.minor_version > 0,
         closes: !head.keep_alive || head.minor_version == 0,
@@ -132,19 +149,23 @@ fn response_format(http: &HttpFrontend, head: &Head) -> ResponseFormat {
     }
 }
 
-/// Checks `Host` and `Origin`, then the head.
+/// Checks `Host` and `Origin`, then the head, by the rules of the listener.
+#[inline]
 fn check_head<'a>(
     http: &mut HttpFrontend,
+    standing: Standing,
     incoming: &IncomingRequest<'a>,
 ) -> Result<RequestKind<'a>, Rejection> {
     let IncomingRequest { head, bytes, .. } = *incoming;
-    let origin = incoming.origin();
-    if let Err(blocked) = http.origin_guard.check(head.field(bytes, Field::Host), origin) {
-        let step = match blocked {
+    let is_operators = standing == Standing::Operator;
+    let checks = if is_operators { &mut http.operator_checks } else { &mut http.checks };
+    let host = head.field(bytes, Field::Host);
+    if let Err(blocked) = checks.origin_guard.check(host, incoming.origin()) {
+        let check = match blocked {
             RejectedHeader::Host => CheckId::Host,
             RejectedHeader::Origin => CheckId::Origin,
         };
-        return Err(step.reject(blocked.message()));
+        return Err(check.reject(blocked.message()));
     }
-    checks::check_head(head, bytes, &http.profile)
+    checks::check_head(head, bytes, &checks.profile)
 }

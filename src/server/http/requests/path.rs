@@ -8,8 +8,9 @@ use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::protocol::model;
 use crate::protocol::revision::Revision;
+use crate::server::acceptance::{Acceptor, refusal_error};
 use crate::server::connection_state::{
-    ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+    ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
 };
 use crate::server::dispatch::Dispatcher;
 use crate::server::http::exchanges::ExchangePath;
@@ -19,7 +20,8 @@ use crate::server::http::sessions::SessionOwner;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::shard_message::HttpMessage;
 use crate::server::websocket::WebSocketFrontend;
-use crate::transport::http::checks::{CheckId, Rejection};
+use crate::telemetry::label::RefusalReason;
+use crate::transport::http::checks::{CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::HttpMethod;
 use crate::transport::http::response::{self, BodyKind, Response};
@@ -32,6 +34,7 @@ pub(in crate::server) struct HttpPath<'a> {
     pub(in crate::server) parser: &'a mut Parser,
     pub(in crate::server) dispatcher: &'a mut Dispatcher,
     pub(in crate::server) websockets: &'a mut WebSocketFrontend,
+    pub(in crate::server) acceptor: &'a mut Acceptor,
     pub(in crate::server) outbox: &'a mut Outbox,
     pub(in crate::server) now: Instant,
 }
@@ -87,6 +90,55 @@ impl HttpPath<'_> {
     pub(in crate::server) fn expire(&mut self) {
         self.exchanges().expire();
         self.sessions().expire();
+    }
+
+    /// Counts the connection of a request as that of a client or of an operator, and rejects the
+    /// request of a client beyond the connection limit. Returns whether the request is served.
+    #[inline]
+    pub(in crate::server::http) fn admit(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        kind: &RequestKind<'_>,
+    ) -> bool {
+        let Some(connection) = self.connections.table.get_mut(incoming.key) else { return false };
+        let state = &mut connection.state;
+        if kind.is_operators() {
+            let was_counted = state.standing.is_counted();
+            self.acceptor.exempt(state);
+            self.outbox.counters.connections.accepted += u64::from(!was_counted);
+            return true;
+        }
+        if state.standing == Standing::Served {
+            return true;
+        }
+        let was_counted = state.standing.is_counted();
+        match self.acceptor.serve(state) {
+            Ok(()) => {
+                self.outbox.counters.connections.accepted += u64::from(!was_counted);
+                true
+            }
+            Err(reason) => {
+                self.refuse(incoming, reason);
+                false
+            }
+        }
+    }
+
+    /// Responds that the connection limit is reached, and closes the connection.
+    #[cold]
+    fn refuse(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
+        let Some(connection) = self.connections.table.get_mut(incoming.key) else { return };
+        let state = &mut connection.state;
+        if state.standing == Standing::Undecided {
+            state.standing = Standing::Rejected;
+        }
+        let peer = (state.transport, connection.peer);
+        self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
+        let format = ResponseFormat { closes: true, ..incoming.format };
+        let incoming = IncomingRequest { format, ..*incoming };
+        let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
+        let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
+        self.respond_error(&incoming, (Status::UNAVAILABLE, fields), &refusal_error(reason));
     }
 
     /// Responds to a request that is rejected before its message is dispatched.
@@ -160,7 +212,7 @@ impl HttpPath<'_> {
         response: &Response<'_>,
         error: &Error,
     ) {
-        let protocol_version = self.http.profile.strict.map(Revision::as_str);
+        let protocol_version = self.http.checks.profile.strict.map(Revision::as_str);
         let fields = ResponseFields { protocol_version, ..response.fields };
         let response = Response { fields, ..*response };
         let date = self.http.date(self.now);

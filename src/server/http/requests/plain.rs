@@ -2,8 +2,10 @@
 
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
+use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::http::gauges::GaugeTotals;
 use crate::server::http::page::{CONTENT_SECURITY_POLICY, PAGE};
+use crate::server::shard_message::{ReportMessage, ShardMessage};
 use crate::transport::http::checks::RequestKind;
 use crate::transport::http::fields::{Preflight, ResponseFields};
 use crate::transport::http::head::Field;
@@ -40,6 +42,15 @@ pub(in crate::server::http) fn handle(
             let text = status_json(path);
             path.respond(incoming, (Status::OK, BodyKind::Json, fields), text.as_bytes());
         }
+        RequestKind::Metrics => {
+            let remaining = path.dispatcher.shard_count;
+            let format = ResponseFormat { accepts_event_stream: false, ..incoming.format };
+            let from = (incoming.key, incoming.origin());
+            let exchange = path.exchanges().open(from, format, ResponseOwner::Connection);
+            let counters = Box::default();
+            let report = ReportMessage::Metrics { exchange, counters, remaining };
+            path.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
+        }
         RequestKind::Page => {
             let policy = Some(CONTENT_SECURITY_POLICY);
             let fields = ResponseFields { content_security_policy: policy, ..fields };
@@ -62,7 +73,7 @@ fn status_json(path: &mut HttpPath<'_>) -> String {
     let info = dispatcher.catalog.server_info();
     let name = serde_json::to_string(&info.name).unwrap_or_default();
     let version = serde_json::to_string(&info.version).unwrap_or_default();
-    let websocket = match &http.profile.websocket {
+    let websocket = match &http.checks.profile.websocket {
         Some(path) => format!("\"websocket\":\"{path}\","),
         None => String::new(),
     };

@@ -48,7 +48,7 @@ pub(in crate::server::http) fn handle(
     text: PaddedText<'_>,
 ) {
     if let Some(session) = session {
-        return match checks::era(version, false, &path.http.profile) {
+        return match checks::era(version, false, &path.http.checks.profile) {
             Ok(_) => session::handle_post(path, incoming, session, text),
             Err(rejection) => path.reject_request(incoming, &rejection),
         };
@@ -107,13 +107,13 @@ fn post_without_session(
         }
         Ok(Message::Notification { .. }) => {
             outbox.counters.requests.notifications += 1;
-            match checks::era(version, false, &http.profile) {
+            match checks::era(version, false, &http.checks.profile) {
                 Ok(Era::Modern) => PostOutcome::Accepted,
                 Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
                 Err(rejection) => PostOutcome::Rejected(rejection),
             }
         }
-        Ok(Message::Response { .. }) => match checks::era(version, false, &http.profile) {
+        Ok(Message::Response { .. }) => match checks::era(version, false, &http.checks.profile) {
             Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
             Ok(Era::Modern) | Err(_) => {
                 let message = "unexpected response: the server sent no request";
@@ -142,7 +142,7 @@ impl StatelessRequest<'_> {
     #[inline]
     fn dispatch(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
         let names_version = raw.meta.as_ref().is_ok_and(RequestMetaObject::is_modern);
-        match checks::era(version, names_version, &self.http.profile) {
+        match checks::era(version, names_version, &self.http.checks.profile) {
             Ok(Era::Modern) => self.dispatch_modern(raw),
             Ok(Era::Legacy) if raw.method == Method::Initialize.as_str() => self.initialize(raw),
             Ok(Era::Legacy) => self.reject(raw.id, &missing_session_error()),

@@ -166,5 +166,5 @@ pub(in crate::server::http) fn send_session_op(
 
 /// In the strict profile every response carries `Mcp-Session-Id`.
 fn session_format(path: &HttpPath<'_>, format: ResponseFormat, id: SessionId) -> ResponseFormat {
-    ResponseFormat { session_id: path.http.profile.strict.map(|_| id), ..format }
+    ResponseFormat { session_id: path.http.checks.profile.strict.map(|_| id), ..format }
 }

@@ -2,7 +2,7 @@
 
 use std::str;
 
-use super::profile::CheckProfile;
+use super::profile::{CheckProfile, OperatorEndpoints};
 use super::request_kind::{RequestKind, Route, SESSION_PARAMETER};
 use super::table::{CheckId, Rejection};
 use crate::protocol::error::Error;
@@ -23,7 +23,7 @@ pub fn check_head<'b>(
     profile: &CheckProfile,
 ) -> Result<RequestKind<'b>, Rejection> {
     let Some(route) = Route::find(head.path(bytes), profile) else {
-        return Err(CheckId::Path.reject("not found: the MCP endpoint is /mcp"));
+        return Err(reject_path(profile));
     };
     match (route, head.method) {
         (Route::Mcp, HttpMethod::Post) => check_post(head, bytes, profile),
@@ -32,6 +32,10 @@ pub fn check_head<'b>(
         (Route::Mcp, HttpMethod::Get) => check_get(head, bytes, profile),
         (Route::LegacyMessages, HttpMethod::Post) => check_legacy_message(head, bytes),
         (Route::LegacySse, HttpMethod::Get) => Ok(RequestKind::LegacySse),
+        (Route::Connections, HttpMethod::Get) => {
+            Ok(RequestKind::Connections { query: query(head, bytes) })
+        }
+        (Route::Metrics, HttpMethod::Get) => Ok(RequestKind::Metrics),
         (Route::Health, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Health),
         (Route::Page, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Page),
         (Route::Ready, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Ready),
@@ -102,16 +106,21 @@ fn check_get<'b>(
 /// the event stream.
 fn check_legacy_message<'b>(head: &Head, bytes: &'b [u8]) -> Result<RequestKind<'b>, Rejection> {
     check_content(head, false)?;
-    let target = head.target.slice(bytes);
-    let query = target.get(head.path(bytes).len() + 1..).unwrap_or_default();
-    let mut parameters = query.split(|byte| *byte == b'&');
-    let session = parameters.find_map(|parameter| {
-        parameter.strip_prefix(SESSION_PARAMETER.as_bytes())?.strip_prefix(b"=")
-    });
-    match session {
+    match query_parameter(query(head, bytes), SESSION_PARAMETER) {
         Some(session) => Ok(RequestKind::LegacyMessage { session_id: session }),
         None => Err(CheckId::SessionInQuery.reject("query parameter sessionId is missing")),
     }
+}
+
+/// Returns the query of the request target.
+fn query<'b>(head: &Head, bytes: &'b [u8]) -> &'b [u8] {
+    head.target.slice(bytes).get(head.path(bytes).len() + 1..).unwrap_or_default()
+}
+
+/// Returns the value of a parameter of `query`, as written.
+fn query_parameter<'b>(query: &'b [u8], name: &str) -> Option<&'b [u8]> {
+    let mut parameters = query.split(|byte| *byte == b'&');
+    parameters.find_map(|parameter| parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 fn classify_options(head: &Head, bytes: &[u8], allow: &'static str) -> RequestKind<'static> {
@@ -184,6 +193,15 @@ fn check_stream_version(
 }
 
 #[cold]
+fn reject_path(profile: &CheckProfile) -> Rejection {
+    CheckId::Path.reject(if profile.serves_clients() {
+        "not found: the MCP endpoint is /mcp"
+    } else {
+        "not found: this address serves /healthz, /readyz, /metrics and /connections"
+    })
+}
+
+#[cold]
 fn reject_method(allow: &'static str) -> Rejection {
     let message = "method not allowed: see the Allow header";
     Rejection { allow: Some(allow), ..CheckId::HttpMethod.reject(message) }
@@ -204,5 +222,10 @@ pub(super) fn parse_revision(version: &[u8]) -> Option<Revision> {
 }
 
 /// The profile of a server without sessions.
-const STATELESS_PROFILE: CheckProfile =
-    CheckProfile { strict: None, legacy: false, legacy_sse: false, websocket: None };
+const STATELESS_PROFILE: CheckProfile = CheckProfile {
+    strict: None,
+    legacy: false,
+    legacy_sse: false,
+    websocket: None,
+    operators: OperatorEndpoints::Monitoring,
+};

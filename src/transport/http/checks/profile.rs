@@ -4,6 +4,20 @@ use std::rc::Rc;
 
 use crate::protocol::revision::Revision;
 
+/// The endpoints of operators that a listener serves.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum OperatorEndpoints {
+    /// `/healthz`, `/readyz` and `/metrics`.
+    #[default]
+    Monitoring,
+    /// These and `/connections`, which shows the addresses of clients.
+    All,
+    /// None: they have a listener of their own.
+    None,
+    /// All of them and nothing else: the listener of operators.
+    Only,
+}
+
 /// The variants of MCP over HTTP that are enabled.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CheckProfile {
@@ -17,11 +31,19 @@ pub struct CheckProfile {
     pub legacy_sse: bool,
     /// The path of the WebSocket endpoint. Default `None`. Reserved paths take precedence over it.
     pub websocket: Option<Rc<str>>,
+    /// The endpoints of operators. Default [`OperatorEndpoints::Monitoring`].
+    pub operators: OperatorEndpoints,
 }
 
 impl Default for CheckProfile {
     fn default() -> Self {
-        Self { strict: None, legacy: true, legacy_sse: false, websocket: None }
+        Self {
+            strict: None,
+            legacy: true,
+            legacy_sse: false,
+            websocket: None,
+            operators: OperatorEndpoints::Monitoring,
+        }
     }
 }
 
@@ -42,6 +64,21 @@ impl CheckProfile {
     /// Returns whether the endpoints of 2024-11-05 are enabled.
     pub(super) const fn has_legacy_sse(&self) -> bool {
         self.has_streams() && self.legacy_sse
+    }
+
+    /// Returns whether the endpoints of clients are served.
+    pub(super) const fn serves_clients(&self) -> bool {
+        !matches!(self.operators, OperatorEndpoints::Only)
+    }
+
+    /// Returns whether health, readiness and metrics are served.
+    pub(super) const fn has_monitoring(&self) -> bool {
+        !matches!(self.operators, OperatorEndpoints::None)
+    }
+
+    /// Returns whether the list of connections is served.
+    pub(super) const fn lists_connections(&self) -> bool {
+        matches!(self.operators, OperatorEndpoints::All | OperatorEndpoints::Only)
     }
 
     /// Iterates over the supported revisions, newest first.

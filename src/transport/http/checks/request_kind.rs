@@ -1,6 +1,8 @@
 //! Routes of the server, and the kinds of requests.
 
 use super::profile::CheckProfile;
+#[cfg(any(feature = "cli", feature = "internals"))]
+use super::profile::OperatorEndpoints;
 
 /// The kind of an admitted request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -12,6 +14,11 @@ pub enum RequestKind<'b> {
     },
     /// GET of the event stream of 2024-11-05.
     LegacySse,
+    /// GET of the list of open connections.
+    Connections {
+        /// The query.
+        query: &'b [u8],
+    },
     /// GET of the liveness probe.
     Health,
     /// POST of a 2024-11-05 client.
@@ -19,6 +26,8 @@ pub enum RequestKind<'b> {
         /// The session id from the query.
         session_id: &'b [u8],
     },
+    /// GET of all counters.
+    Metrics,
     /// OPTIONS that is not a CORS preflight.
     Options {
         /// The `Allow` field of the 204 response.
@@ -55,6 +64,14 @@ pub enum RequestKind<'b> {
     Upgrade,
 }
 
+impl RequestKind<'_> {
+    /// Returns whether operators send it: it does not count against the limits of clients.
+    #[inline]
+    pub const fn is_operators(&self) -> bool {
+        matches!(self, Self::Connections { .. } | Self::Health | Self::Metrics | Self::Ready)
+    }
+}
+
 /// The query parameter that holds the session id of a 2024-11-05 client, as written in the
 /// `endpoint` event. The TypeScript SDK uses the same name.
 pub const SESSION_PARAMETER: &str = "sessionId";
@@ -62,7 +79,11 @@ pub const SESSION_PARAMETER: &str = "sessionId";
 /// Returns whether a path is reserved by the server in some profile.
 #[cfg(any(feature = "cli", feature = "internals"))]
 pub fn is_reserved_path(path: &[u8]) -> bool {
-    let all = CheckProfile { legacy_sse: true, ..CheckProfile::default() };
+    let all = CheckProfile {
+        legacy_sse: true,
+        operators: OperatorEndpoints::All,
+        ..CheckProfile::default()
+    };
     Route::find(path, &all).is_some()
 }
 
@@ -70,9 +91,11 @@ pub fn is_reserved_path(path: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Route {
     LegacySse,
+    Connections,
     Health,
     Mcp,
     LegacyMessages,
+    Metrics,
     Page,
     Ready,
     Status,
@@ -90,10 +113,13 @@ impl Route {
             path => path,
         };
         Some(match path {
-            b"/mcp" => Self::Mcp,
+            b"/mcp" if profile.serves_clients() => Self::Mcp,
+            b"/healthz" if profile.has_monitoring() => Self::Health,
+            b"/readyz" if profile.has_monitoring() => Self::Ready,
+            b"/metrics" if profile.has_monitoring() => Self::Metrics,
+            b"/connections" if profile.lists_connections() => Self::Connections,
+            _ if !profile.serves_clients() => return None,
             b"/" => Self::Page,
-            b"/healthz" => Self::Health,
-            b"/readyz" => Self::Ready,
             b"/status" => Self::Status,
             b"/sse" if profile.has_legacy_sse() => Self::LegacySse,
             b"/messages" if profile.has_legacy_sse() => Self::LegacyMessages,
@@ -111,7 +137,7 @@ impl Route {
             Self::Mcp | Self::Asterisk if profile.has_streams() => "POST, GET, DELETE, OPTIONS",
             Self::Mcp | Self::Asterisk if profile.has_sessions() => "POST, DELETE, OPTIONS",
             Self::Mcp | Self::Asterisk | Self::LegacyMessages => "POST, OPTIONS",
-            Self::LegacySse | Self::WebSocket => "GET, OPTIONS",
+            Self::Connections | Self::LegacySse | Self::Metrics | Self::WebSocket => "GET, OPTIONS",
             Self::Health | Self::Page | Self::Ready | Self::Status => "GET, HEAD, OPTIONS",
         }
     }

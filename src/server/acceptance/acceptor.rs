@@ -1,44 +1,62 @@
 //! Acceptance: listeners, connection limits, refusals.
 //!
 //! Invariants: a served connection is counted once against the limits of its transport and of its
-//! address, over all shards; a rejected one is never counted there, and takes no place of a served
-//! one.
+//! address, over all shards; one that is rejected or sends requests of operators only is never
+//! counted there, and takes no place of a served one.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::connection_count::{ConnectionCount, ConnectionLimit};
 use crate::base::time::Instant;
 use crate::connection::CloseReason;
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
 use crate::protocol::error::Error;
 use crate::server::client_address::ClientAddress;
-use crate::server::connection_count::{ConnectionCount, ConnectionLimit};
-use crate::server::connection_state::ConnectionState;
+use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::ShardLimits;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::telemetry::throttle::EventThrottle;
 
-/// A listener and the transport of its connections.
+/// The connections that a listener accepts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) enum ListenerKind {
+    /// Clients over this transport.
+    Clients(Transport),
+    /// Operators, over HTTP.
+    Operators,
+}
+
+/// A listener and the connections that it accepts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct ListenerEntry {
     pub(in crate::server) listener: Listener,
-    pub(in crate::server) transport: Transport,
+    pub(in crate::server) kind: ListenerKind,
 }
 
-/// Why a connection is not served, and how it ends.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct Refusal {
-    pub(in crate::server) reason: RefusalReason,
-    /// It receives an error response first, and is counted until it has closed.
-    pub(in crate::server) has_response: bool,
+/// The numbers of connections of all shards.
+#[derive(Clone, Debug, Default)]
+pub(in crate::server) struct ConnectionCounts {
+    pub(in crate::server) tcp: Arc<ConnectionCount>,
+    /// WebSocket included.
+    pub(in crate::server) http: Arc<ConnectionCount>,
 }
 
-/// Connections of a shard that may be open for their error response. Others are closed without one.
-pub(in crate::server) const REJECTED_CONNECTIONS_MAX: u32 = 64;
+/// Connections of a shard that may be open beyond the limits, for requests of operators or an error
+/// response. Others are closed without one.
+const UNCOUNTED_CONNECTIONS_MAX: u32 = 64;
+
+/// Connections of a shard that its listener of operators may have open.
+const OPERATOR_CONNECTIONS_MAX: u32 = 64;
+
+/// Connections of a shard that may be open beyond the limits, those included that are about to be
+/// closed without a response.
+pub(in crate::server) const SPARE_CONNECTIONS_MAX: u32 =
+    2 * UNCOUNTED_CONNECTIONS_MAX + OPERATOR_CONNECTIONS_MAX;
 
 /// The listeners of one shard, and the connection counts of all shards.
 #[derive(Debug)]
@@ -48,8 +66,10 @@ pub(in crate::server) struct Acceptor {
     tcp: TransportConnections,
     /// HTTP connections, WebSocket included.
     http: TransportConnections,
-    /// Number of open connections of this shard that were rejected.
-    rejected: u32,
+    /// Number of open connections of this shard that no limit of a transport counts.
+    uncounted: u32,
+    /// Number of open connections of the listener of operators.
+    operators: u32,
     /// The listeners are closed: connections that were accepted before are rejected.
     is_closed: bool,
     events: EventThrottle,
@@ -62,20 +82,30 @@ struct TransportConnections {
     limit: ConnectionLimit,
 }
 
+impl ListenerKind {
+    /// Returns the transport of the connections.
+    pub(in crate::server) const fn transport(self) -> Transport {
+        match self {
+            Self::Clients(transport) => transport,
+            Self::Operators => Transport::Http,
+        }
+    }
+}
+
 impl Acceptor {
     pub(in crate::server) fn new(
         shard: ShardId,
-        tcp_connections: Arc<ConnectionCount>,
-        http_connections: Arc<ConnectionCount>,
+        counts: ConnectionCounts,
         limits: &ShardLimits,
     ) -> Self {
         let [tcp, http] = connection_limits(limits);
         Self {
             shard,
             listeners: Vec::new(),
-            tcp: TransportConnections { count: tcp_connections, limit: tcp },
-            http: TransportConnections { count: http_connections, limit: http },
-            rejected: 0,
+            tcp: TransportConnections { count: counts.tcp, limit: tcp },
+            http: TransportConnections { count: counts.http, limit: http },
+            uncounted: 0,
+            operators: 0,
             is_closed: false,
             events: EventThrottle::default(),
         }
@@ -105,46 +135,103 @@ impl Acceptor {
         self.shard
     }
 
-    /// Returns the transport of the connections of `listener`.
-    pub(in crate::server) fn transport_of(&self, listener: Listener) -> Transport {
+    /// Returns the connections that `listener` accepts.
+    pub(in crate::server) fn kind_of(&self, listener: Listener) -> ListenerKind {
         let entry = self.listeners.iter().find(|entry| entry.listener == listener);
-        entry.map_or(Transport::Tcp, |entry| entry.transport)
+        entry.map_or(ListenerKind::Clients(Transport::Tcp), |entry| entry.kind)
     }
 
-    /// Counts a new connection of `client` against the limits of its transport, or as a rejected
-    /// one.
+    /// Counts a new connection of `client` against the limits of its listener. Returns its
+    /// standing, and why it is not served if it is rejected.
     ///
     /// # Errors
     ///
-    /// The reason not to serve it.
+    /// The reason to close it without a response.
     pub(in crate::server) fn admit(
         &mut self,
-        transport: Transport,
+        kind: ListenerKind,
         client: Option<ClientAddress>,
-    ) -> Result<(), Refusal> {
-        let TransportConnections { count, limit } = self.connections_of(transport);
-        let admission = if self.is_closed {
-            Err(RefusalReason::Draining)
-        } else {
-            count.acquire(client, *limit)
+    ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
+        let reason = match kind {
+            _ if self.is_closed => RefusalReason::Draining,
+            ListenerKind::Operators if self.operators < OPERATOR_CONNECTIONS_MAX => {
+                self.operators += 1;
+                return Ok((Standing::Operator, None));
+            }
+            ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
+            ListenerKind::Clients(transport) => {
+                let TransportConnections { count, limit } = self.connections_of(transport);
+                match count.acquire(client, *limit) {
+                    Ok(()) => return Ok((Standing::Served, None)),
+                    Err(reason) => reason,
+                }
+            }
         };
-        admission.map_err(|reason| {
-            let has_response = self.rejected < REJECTED_CONNECTIONS_MAX;
-            self.rejected += u32::from(has_response);
-            Refusal { reason, has_response }
+        if self.uncounted >= UNCOUNTED_CONNECTIONS_MAX {
+            return Err(reason);
+        }
+        self.uncounted += 1;
+        // Its first request decides: operators are served beyond the limit.
+        let is_undecided = !self.is_closed && kind == ListenerKind::Clients(Transport::Http);
+        Ok(if is_undecided {
+            (Standing::Undecided, None)
+        } else {
+            (Standing::Rejected, Some(reason))
         })
+    }
+
+    /// Counts a connection against the limits of its transport, before its first request of a
+    /// client.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached.
+    pub(in crate::server) fn serve(
+        &mut self,
+        state: &mut ConnectionState,
+    ) -> Result<(), RefusalReason> {
+        if matches!(state.standing, Standing::Undecided | Standing::Exempt) {
+            let TransportConnections { count, limit } = self.connections_of(state.transport);
+            count.acquire(state.client, *limit)?;
+            self.uncounted -= 1;
+            state.standing = Standing::Served;
+        }
+        Ok(())
+    }
+
+    /// Releases the count of a connection that sends a request of an operator, if there is space
+    /// for one that is not counted.
+    pub(in crate::server) fn exempt(&mut self, state: &mut ConnectionState) {
+        match state.standing {
+            Standing::Undecided => state.standing = Standing::Exempt,
+            Standing::Served if self.uncounted < UNCOUNTED_CONNECTIONS_MAX => {
+                self.connections_of(state.transport).count.release(state.client);
+                self.uncounted += 1;
+                state.standing = Standing::Exempt;
+            }
+            Standing::Served | Standing::Exempt | Standing::Operator | Standing::Rejected => {}
+        }
     }
 
     /// Releases the count of a connection that has closed or was not opened.
     pub(in crate::server) fn release(&mut self, state: &ConnectionState) {
-        match state.transport {
+        match (state.transport, state.standing) {
             // Never admitted.
-            Transport::Stdio => {}
-            transport if state.is_counted => {
+            (Transport::Stdio, _) => {}
+            (transport, Standing::Served) => {
                 self.connections_of(transport).count.release(state.client);
             }
-            _ => self.rejected -= 1,
+            (_, Standing::Operator) => self.operators -= 1,
+            (_, Standing::Undecided | Standing::Exempt | Standing::Rejected) => {
+                self.uncounted -= 1;
+            }
         }
+    }
+
+    /// Returns the numbers of connections of all shards that count against the limits.
+    pub(in crate::server) fn open_connections(&self) -> [(Transport, usize); 2] {
+        let of = |connections: &TransportConnections| connections.count.total();
+        [(Transport::Tcp, of(&self.tcp)), (Transport::Http, of(&self.http))]
     }
 
     const fn connections_of(&self, transport: Transport) -> &TransportConnections {
@@ -163,7 +250,7 @@ impl Acceptor {
         outbox: &mut Outbox,
     ) {
         outbox.counters.connections.accept_failed += 1;
-        let transport = self.transport_of(listener);
+        let transport = self.kind_of(listener).transport();
         self.log(&Event::AcceptFailed { shard: self.shard.0, transport, error: error.kind() }, now);
     }
 

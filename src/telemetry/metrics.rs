@@ -1,0 +1,342 @@
+//! Counters and gauges in the text format of Prometheus.
+//!
+//! Written from the plain counters of the shards: a registry of atomic counters, such as that of
+//! `prometheus-client`, would be a second place for every number.
+//!
+//! Source: "Exposition formats" and "Metric and label naming" of the Prometheus documentation.
+
+use std::fmt::{self, Display, Write};
+
+use super::counters::{CounterValue, Counters};
+use super::label::Transport;
+
+/// The value of `Content-Type` of the text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Numbers of a server that are no counters.
+#[derive(Clone, Copy, Debug)]
+pub struct Gauges {
+    /// Open connections by transport, WebSocket with HTTP; those beyond the limits are not counted.
+    pub connections: [(Transport, usize); 2],
+    /// Legacy HTTP sessions.
+    pub sessions: usize,
+    /// Notification streams, those of legacy sessions included.
+    pub streams: usize,
+    /// Shards.
+    pub shards: u16,
+}
+
+/// A metric of several counters that differ in one label.
+struct Family {
+    group: &'static str,
+    name: &'static str,
+    label: &'static str,
+    description: &'static str,
+    /// Each counter with the value of its label, in the order of the counters.
+    counters: &'static [(&'static str, &'static str)],
+}
+
+/// Counters that are the sum of others.
+const SUMS: [(&str, &str); 4] = [
+    ("connections", "closed"),
+    ("connections", "open"),
+    ("errors", "sent"),
+    ("sessions", "evicted"),
+];
+
+/// Counters whose name in a metric is not that of their group and field.
+const NAMES: [(&str, &str, &str); 17] = [
+    ("connections", "accept_failed", "accepts_failed"),
+    ("connections", "refused_half_closed", "half_closed_refused"),
+    ("traffic", "messages_in", "received_messages"),
+    ("traffic", "messages_out", "sent_messages"),
+    ("traffic", "bytes_in", "received_bytes"),
+    ("traffic", "bytes_out", "sent_bytes"),
+    ("traffic", "sends", "sends"),
+    ("traffic", "read_pauses", "read_pauses"),
+    ("requests", "notifications", "received_notifications"),
+    ("requests", "responses", "received_responses"),
+    ("requests", "batches", "received_batches"),
+    ("requests", "progress_notifications", "sent_progress_notifications"),
+    ("requests", "log_notifications", "sent_log_notifications"),
+    ("websockets", "messages_in", "websocket_received_messages"),
+    ("websockets", "messages_out", "websocket_sent_messages"),
+    ("websockets", "bytes_in", "websocket_received_bytes"),
+    ("websockets", "bytes_out", "websocket_sent_bytes"),
+];
+
+/// Counters with a label.
+const FAMILIES: [Family; 8] = [
+    Family {
+        group: "connections",
+        name: "connections_refused",
+        label: "reason",
+        description: "Connections refused with error 1001.",
+        counters: &[
+            ("refused_limit", "connection_limit"),
+            ("refused_address_share", "address_share"),
+            ("refused_draining", "draining"),
+        ],
+    },
+    Family {
+        group: "connections",
+        name: "connections_closed",
+        label: "reason",
+        description: "Connections closed.",
+        counters: &[
+            ("closed_by_peer", "peer"),
+            ("closed_socket_error", "socket_error"),
+            ("closed_idle_timeout", "idle_timeout"),
+            ("closed_message_timeout", "message_timeout"),
+            ("closed_protocol_violation", "protocol_violation"),
+            ("closed_memory_limit", "memory_limit"),
+            ("closed_draining", "draining"),
+        ],
+    },
+    Family {
+        group: "requests",
+        name: "requests",
+        label: "method",
+        description: "Requests received.",
+        counters: &[
+            ("initialize", "initialize"),
+            ("discover", "server/discover"),
+            ("ping", "ping"),
+            ("tools_list", "tools/list"),
+            ("tools_call", "tools/call"),
+            ("other", "other"),
+        ],
+    },
+    Family {
+        group: "requests",
+        name: "requests_refused",
+        label: "reason",
+        description: "Requests refused at a limit.",
+        counters: &[
+            ("refused_in_flight", "requests_in_flight_max"),
+            ("refused_memory", "memory_bytes_max"),
+        ],
+    },
+    Family {
+        group: "requests",
+        name: "tasks_refused",
+        label: "reason",
+        description: "Tasks refused at a limit.",
+        counters: &[
+            ("tasks_refused_limit", "tasks_max"),
+            ("tasks_refused_per_connection", "tasks_per_connection_max"),
+            ("tasks_refused_address_share", "address_share_percent"),
+        ],
+    },
+    Family {
+        group: "sessions",
+        name: "sessions_evicted",
+        label: "reason",
+        description: "Legacy HTTP sessions evicted for new ones.",
+        counters: &[
+            ("evicted_address_share", "address_share"),
+            ("evicted_unused", "unused"),
+            ("evicted_idle", "idle"),
+        ],
+    },
+    Family {
+        group: "websockets",
+        name: "websocket_closed",
+        label: "reason",
+        description: "WebSocket connections closed, by the meaning of the close code.",
+        counters: &[
+            ("closed_by_peer", "peer"),
+            ("closed_normal", "normal"),
+            ("closed_going_away", "going_away"),
+            ("closed_protocol_error", "protocol_error"),
+            ("closed_unsupported", "unsupported"),
+            ("closed_invalid_data", "invalid_data"),
+            ("closed_policy", "policy"),
+            ("closed_too_big", "too_big"),
+            ("closed_internal", "internal"),
+            ("closed_abnormally", "abnormal"),
+        ],
+    },
+    Family {
+        group: "input_errors",
+        name: "input_errors",
+        label: "reason",
+        description: "Input rejected before it became a message.",
+        counters: &[
+            ("framing", "framing"),
+            ("http", "http"),
+            ("utf8", "utf8"),
+            ("oversize", "message_bytes_max"),
+            ("memory", "memory_bytes_max"),
+        ],
+    },
+];
+
+/// Metrics of all counters and gauges.
+#[derive(Clone, Copy, Debug)]
+pub struct Metrics<'a> {
+    /// Sum over all shards.
+    pub counters: &'a Counters,
+    /// The numbers that are no counters.
+    pub gauges: Gauges,
+}
+
+impl Display for Metrics<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut result = Ok(());
+        self.counters.for_each(|counter| {
+            if result.is_ok() {
+                result = write_counter(formatter, counter);
+            }
+        });
+        result?;
+        self.write_errors(formatter)?;
+        self.write_gauges(formatter)
+    }
+}
+
+impl Metrics<'_> {
+    fn write_errors(&self, out: &mut impl Write) -> fmt::Result {
+        let errors = &self.counters.errors;
+        write_head(out, "errors_total", "counter", "Errors sent, by JSON-RPC code.")?;
+        for (code, count) in errors.iter() {
+            writeln!(out, "corelane_errors_total{{code=\"{code}\"}} {count}")?;
+        }
+        writeln!(out, "corelane_errors_total{{code=\"other\"}} {}", errors.other_codes())
+    }
+
+    fn write_gauges(&self, out: &mut impl Write) -> fmt::Result {
+        let Gauges { connections, sessions, streams, shards } = self.gauges;
+        let description = "Open connections that count against the limits; WebSocket with HTTP.";
+        write_head(out, "connections_open", "gauge", description)?;
+        for (transport, count) in connections {
+            let labels = format_args!("{{transport=\"{transport}\"}}");
+            writeln!(out, "corelane_connections_open{labels} {count}")?;
+        }
+        write_head(out, "sessions_open", "gauge", "Legacy HTTP sessions.")?;
+        writeln!(out, "corelane_sessions_open {sessions}")?;
+        write_head(out, "streams_open", "gauge", "Notification streams.")?;
+        writeln!(out, "corelane_streams_open {streams}")?;
+        write_head(out, "shards", "gauge", "Shards of the server.")?;
+        writeln!(out, "corelane_shards {shards}")?;
+        write_head(out, "build_info", "gauge", "Version of the server.")?;
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(out, "corelane_build_info{{version=\"{version}\"}} 1")
+    }
+}
+
+fn write_head(out: &mut impl Write, name: &str, kind: &str, description: &str) -> fmt::Result {
+    writeln!(out, "# HELP corelane_{name} {}", description.trim_start())?;
+    writeln!(out, "# TYPE corelane_{name} {kind}")
+}
+
+fn write_counter(out: &mut impl Write, counter: CounterValue) -> fmt::Result {
+    let CounterValue { group, name, description, value } = counter;
+    if SUMS.contains(&(group, name)) {
+        return Ok(());
+    }
+    let families = FAMILIES.iter().filter(|family| family.group == group);
+    for Family { name: metric, label, description, counters, .. } in families {
+        let Some(index) = counters.iter().position(|(counter, _)| *counter == name) else {
+            continue;
+        };
+        if index == 0 {
+            write_head(out, &format!("{metric}_total"), "counter", description)?;
+        }
+        let reason = counters[index].1;
+        return writeln!(out, "corelane_{metric}_total{{{label}=\"{reason}\"}} {value}");
+    }
+    let renamed = NAMES.iter().find(|(of, counter, _)| (*of, *counter) == (group, name));
+    let metric = match renamed {
+        Some((_, _, metric)) => format!("{metric}_total"),
+        None => format!("{}{name}_total", default_prefix(group, name)),
+    };
+    write_head(out, &metric, "counter", description)?;
+    writeln!(out, "corelane_{metric} {value}")
+}
+
+/// Returns what precedes the name of a counter in its metric.
+fn default_prefix(group: &str, name: &str) -> String {
+    match group {
+        "websockets" => "websocket_".to_owned(),
+        // Counters of tasks, tools and handlers name their subject.
+        "requests" if !matches!(name, "cancelled" | "timed_out") => String::new(),
+        group => format!("{group}_"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn text(counters: &Counters) -> String {
+        let gauges = Gauges {
+            connections: [(Transport::Tcp, 3), (Transport::Http, 2)],
+            sessions: 4,
+            streams: 5,
+            shards: 2,
+        };
+        Metrics { counters, gauges }.to_string()
+    }
+
+    #[test]
+    fn every_counter_is_a_sample() {
+        let mut counters = Counters::default();
+        counters.errors.count(-32601);
+        let text = text(&counters);
+        let samples = text.lines().filter(|line| !line.starts_with('#')).count();
+        let mut values = 0;
+        counters.for_each(|_| values += 1);
+        // Two errors, two transports, sessions, streams, shards, version.
+        assert_eq!(samples, values - SUMS.len() + 8);
+        let named =
+            FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
+        let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
+        let mut known = BTreeSet::new();
+        counters.for_each(|it| _ = known.insert((it.group, it.name)));
+        assert!(named.clone().all(|it| known.contains(&it)), "{:?}", named.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn samples_of_a_metric_follow_its_head() {
+        let text = text(&Counters::default());
+        let mut heads = BTreeSet::new();
+        let mut metric = "";
+        for line in text.lines() {
+            let mut words = line.split(['{', ' ']);
+            match line.strip_prefix("# TYPE ") {
+                Some(head) => {
+                    metric = head.split(' ').next().unwrap();
+                    assert!(heads.insert(metric), "{metric} has two heads");
+                    assert_eq!(head.ends_with(" counter"), metric.ends_with("_total"), "{head}");
+                }
+                None if line.starts_with("# HELP ") => assert!(line.ends_with('.'), "{line}"),
+                None => assert_eq!(words.next(), Some(metric), "{line}"),
+            }
+        }
+    }
+
+    #[test]
+    fn counters_have_documented_names_and_labels() {
+        let mut counters = Counters::default();
+        counters.connections.refused_limit = 1;
+        counters.traffic.bytes_in = 2;
+        counters.requests.tools_call = 3;
+        counters.websockets.pings_out = 4;
+        counters.errors.count(-32602);
+        let text = text(&counters);
+        for line in [
+            "corelane_connections_refused_total{reason=\"connection_limit\"} 1",
+            "corelane_received_bytes_total 2",
+            "corelane_requests_total{method=\"tools/call\"} 3",
+            "corelane_websocket_pings_out_total 4",
+            "corelane_errors_total{code=\"-32602\"} 1",
+            "corelane_connections_open{transport=\"tcp\"} 3",
+            "# HELP corelane_connections_accepted_total Connections accepted.",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+    }
+}

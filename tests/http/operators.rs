@@ -1,0 +1,159 @@
+//! The endpoints of operators: they are served beyond the connection limit, take no place of a
+//! client, and may have an address of their own.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use corelane::server::Options;
+use corelane_test_support::{
+    HttpClient, Request, Response, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
+
+/// Options of a server that serves one connection.
+fn one_connection(mut options: Options) -> Options {
+    options.http.connections_max = 1;
+    options
+}
+
+fn get(client: &mut HttpClient, path: &'static str) -> Response {
+    client.exchange(&Request::new("GET", path))
+}
+
+/// Returns the value of a sample of `/metrics`.
+#[track_caller]
+fn sample(client: &mut HttpClient, name: &str) -> u64 {
+    let response = get(client, "/metrics");
+    assert_eq!(response.status(), 200);
+    let text = std::str::from_utf8(&response.body).expect("UTF-8");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{name} in {text}")).parse().expect("a number")
+}
+
+#[test]
+fn operators_are_served_beyond_connection_limit() {
+    over_each_ring(one_connection(http_options()), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
+        client.expect_alive();
+        let mut operators: Vec<HttpClient> = (0..3).map(|_| server.connect_http()).collect();
+        for operator in &mut operators {
+            assert_eq!(get(operator, "/healthz").body, b"ok\n");
+            assert_eq!(get(operator, "/readyz").body, b"ok\n");
+            assert_eq!(sample(operator, "corelane_connections_open{transport=\"http\"}"), 1);
+        }
+        // A request of a client is refused there as long as the limit is reached.
+        let response = get(&mut operators[0], "/status");
+        response.expect_error(503, 1001, None);
+        operators.remove(0).expect_eof_or_reset();
+        client.expect_alive();
+        drop(client);
+        while get(&mut operators[0], "/status").status() == 503 {
+            operators.insert(0, server.connect_http());
+        }
+        operators[0].expect_alive();
+        drop(operators);
+        server.close();
+    });
+}
+
+#[test]
+fn connection_of_operator_frees_place_of_client() {
+    over_each_ring(one_connection(http_options()), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut operator = server.connect_http();
+        assert_eq!(get(&mut operator, "/healthz").status(), 200);
+        let mut client = server.connect_http();
+        client.expect_alive();
+        assert_eq!(get(&mut operator, "/healthz").status(), 200);
+        drop((operator, client));
+        let counters = server.close();
+        assert_eq!(counters.connections.accepted, 2);
+        assert_eq!(counters.connections.refused_limit, 0);
+    });
+}
+
+#[test]
+fn metrics_sum_counters_of_all_shards() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(options);
+        let mut clients: Vec<HttpClient> = (0..16).map(|_| server.connect_http()).collect();
+        clients.iter_mut().for_each(HttpClient::expect_alive);
+        for client in &mut clients {
+            assert_eq!(sample(client, "corelane_connections_accepted_total"), 16);
+            assert!(sample(client, "corelane_received_bytes_total") > 16);
+        }
+        let response = get(&mut clients[0], "/metrics");
+        let kind = response.head.field("Content-Type");
+        assert_eq!(kind, Some("text/plain; version=0.0.4; charset=utf-8"));
+        let head = Request::new("HEAD", "/metrics");
+        assert_eq!(clients[0].exchange(&head).head.field("Allow"), Some("GET, OPTIONS"));
+        drop(clients);
+        server.close();
+    });
+}
+
+#[test]
+fn admin_address_serves_operators_only() {
+    on_one_shard_and_two(|mut options| {
+        options.admin.address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let server = TestServer::with_test_tools(one_connection(options));
+        let admin = server.admin_address();
+        let mut operators = [(); 2].map(|()| HttpClient::connect(admin));
+        for operator in &mut operators {
+            for path in ["/healthz", "/readyz", "/metrics"] {
+                assert_eq!(get(operator, path).status(), 200, "{path}");
+            }
+            for path in ["/mcp", "/", "/status", "/mcp/ws"] {
+                get(operator, path).expect_error(404, -32600, None);
+            }
+        }
+        let mut client = server.connect_http();
+        for path in ["/healthz", "/readyz", "/metrics", "/connections"] {
+            get(&mut client, path).expect_error(404, -32600, None);
+        }
+        client.expect_alive();
+        drop((operators, client));
+        let counters = server.close();
+        assert_eq!(counters.connections.accepted, 3);
+    });
+}
+
+#[test]
+fn admin_address_checks_host() {
+    let mut options = http_options();
+    options.admin.address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    options.http.hosts = vec!["mcp.example.com".to_owned()];
+    let server = TestServer::with_test_tools(options);
+    let mut operator = HttpClient::connect(server.admin_address());
+    assert_eq!(get(&mut operator, "/metrics").status(), 200);
+    let rebound = Request::new("GET", "/metrics").field("Host", "mcp.example.com");
+    operator.exchange(&rebound).expect_error(403, -32600, None);
+    drop(operator);
+    server.close();
+}
+
+#[test]
+#[ignore = "needs promtool: ./test.sh installs it and runs the test"]
+fn metrics_pass_promtool() {
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
+    get(&mut client, "/none").expect_error(404, -32600, None);
+    let metrics = get(&mut client, "/metrics").body;
+    let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("promtool/usr/bin/promtool");
+    let promtool = if installed.exists() { installed.into() } else { OsString::from("promtool") };
+    let mut check = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool starts");
+    check.stdin.take().expect("piped").write_all(&metrics).expect("promtool reads");
+    let ended = check.wait_with_output().expect("promtool ends");
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    drop(client);
+    server.close();
+}
