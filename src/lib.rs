@@ -19,7 +19,7 @@
 //!
 //! let greet = Tool::new("greet")
 //!     .description("Greets someone.")
-//!     .inline_writer(|Greet { name }, _, _| format!("Hello, {name}!"));
+//!     .inline(|Greet { name }, _| format!("Hello, {name}!"));
 //! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
 //! Server::new(catalog).serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -170,7 +170,7 @@ pub use crate::service::{
     RequestContext, RequestInfo, RequestView, Resource, ResourceBuilder, ResourceTemplate,
     Structured, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
 };
-pub use crate::telemetry::{Counters, Transport};
+pub use crate::telemetry::{ConnectionInfo, ConnectionTraffic, Counters, PingCounts, Transport};
 
 /// MCP types by the names of the specification.
 pub mod model {

@@ -128,6 +128,19 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Returns the value in a slot, or `None` if it holds none.
+    pub fn in_slot(&self, slot: u32) -> Option<&T> {
+        match &self.slots.get(slot as usize)?.state {
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Vacant { .. } => None,
+        }
+    }
+
+    /// Returns the number of slots that were ever used.
+    pub const fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Removes and returns the value of `key`, which is invalid from then on.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;

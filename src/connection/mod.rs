@@ -43,7 +43,7 @@ use std::io;
 pub use self::input::messages::MessageEvent;
 pub use self::memory::MemoryAccount;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
-pub use self::state::{CloseReason, Codec, Connection, PendingWork, SocketPair};
+pub use self::state::{CloseReason, Codec, Connection, PeerAddress, PendingWork, SocketPair};
 pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
 pub use self::table::ConnectionTable;
 use crate::base::pool::BufferPool;
@@ -230,14 +230,13 @@ impl<S> Connections<S> {
         Entry::find(self, key).is_some_and(|mut entry| input::lines::skip(&mut entry))
     }
 
-    /// Stores bytes that arrived while reading is stopped.
-    pub fn append_pending_input(&mut self, key: Key, rest: &[u8]) {
-        if rest.is_empty() {
-            return;
-        }
-        if let Some(connection) = self.table.get_mut(key) {
+    /// Stores bytes that arrived while reading is stopped. Returns whether input is pending.
+    pub fn append_pending_input(&mut self, key: Key, rest: &[u8]) -> bool {
+        let Some(connection) = self.table.get_mut(key) else { return false };
+        if !rest.is_empty() {
             input::append_pending(connection, rest, &mut self.pool);
         }
+        connection.input.has_pending()
     }
 
     /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place

@@ -41,6 +41,7 @@ pub(super) fn handle<S, R: Ring>(
         Ok(bytes) if bytes < pending && !is_closing => {
             // Partial send: submit the rest before anything else.
             entry.statistics.bytes_out += bytes as u64;
+            connection.record.traffic.bytes_out += bytes as u64;
             connection.sending_bytes = pending - bytes;
             connection.last_activity = now;
             entry.account_memory();
@@ -49,7 +50,10 @@ pub(super) fn handle<S, R: Ring>(
             ring.submit(Operation::Send { socket, buffer, offset: from });
             return ConnectionEvent::None;
         }
-        Ok(bytes) => entry.statistics.bytes_out += bytes as u64,
+        Ok(bytes) => {
+            entry.statistics.bytes_out += bytes as u64;
+            connection.record.traffic.bytes_out += bytes as u64;
+        }
         Err(_) if is_closing => {}
         Err(_) => return fail(entry, ring, buffer),
     }

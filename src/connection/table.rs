@@ -88,10 +88,25 @@ impl<S> ConnectionTable<S> {
         self.get(key).map_or(Codec::Ndjson, |connection| connection.input.codec())
     }
 
-    /// Returns whether new input must be queued behind pending input.
+    /// Counts received bytes. Returns whether they must be queued behind pending input.
     #[inline]
-    pub fn has_pending_input(&self, key: Key) -> bool {
-        self.get(key).is_some_and(|connection| connection.input.has_pending())
+    pub fn record_received(&mut self, key: Key, bytes: usize) -> bool {
+        self.get_mut(key).is_some_and(|connection| {
+            connection.record.traffic.bytes_in += bytes as u64;
+            connection.input.has_pending()
+        })
+    }
+
+    /// Iterates over the connections in at most `slots_max` slots from `slot` on. Returns the next
+    /// slot, too, or `None` behind the last one.
+    pub fn part(
+        &self,
+        slot: u32,
+        slots_max: u32,
+    ) -> (impl Iterator<Item = &Connection<S>>, Option<u32>) {
+        let end = slot.saturating_add(slots_max);
+        let values = (slot..end).filter_map(|slot| self.connections.in_slot(slot));
+        (values, ((end as usize) < self.connections.slots()).then_some(end))
     }
 
     /// Takes the pending input and the offset of its first unparsed byte. Return the buffer with
@@ -133,17 +148,11 @@ impl<S> ConnectionTable<S> {
         self.get_mut(key).is_some_and(|connection| connection.input.is_binary())
     }
 
-    /// Suspends reading until [`Self::end_suspension`] is called.
-    pub fn suspend_reading(&mut self, key: Key) {
+    /// Suspends reading, or ends a suspension. Call [`super::Connections::try_resume`] after its
+    /// end.
+    pub fn set_suspended(&mut self, key: Key, is_suspended: bool) {
         if let Some(connection) = self.get_mut(key) {
-            connection.reading.set_suspended(true);
-        }
-    }
-
-    /// Ends a suspension. Call [`super::Connections::try_resume`] afterwards.
-    pub fn end_suspension(&mut self, key: Key) {
-        if let Some(connection) = self.get_mut(key) {
-            connection.reading.set_suspended(false);
+            connection.reading.set_suspended(is_suspended);
         }
     }
 

@@ -122,5 +122,8 @@ fn send_ping<S>(entry: &mut Entry<'_, S>) {
     if entry.reserve_output() {
         writer::write_ping(&mut entry.connection.outgoing, &[]);
         entry.statistics.websocket.pings_out += 1;
+        if let Some(frames) = entry.connection.input.websocket() {
+            frames.pings.pings_out = frames.pings.pings_out.wrapping_add(1);
+        }
     }
 }

@@ -12,11 +12,14 @@ pub mod label;
 pub mod open_work;
 pub mod throttle;
 
+pub mod connection_info;
+
 pub mod counters;
 pub mod metrics;
 
 pub mod event;
 
+pub use connection_info::{ConnectionInfo, ConnectionTraffic, PingCounts};
 pub use counters::Counters;
 #[cfg(feature = "cli")]
 pub use event::Event;

@@ -22,9 +22,7 @@ impl Calls {
 
 fn catalog() -> Catalog {
     let tools = [
-        Tool::new("inline")
-            .state::<Calls>()
-            .inline_writer(|_: NoArguments, ctx, _| ctx.state().count()),
+        Tool::new("inline").state::<Calls>().inline(|_: NoArguments, ctx| ctx.state().count()),
         Tool::new("local")
             .state::<Calls>()
             .local(|_: NoArguments, ctx| async move { ctx.state().count() }),

@@ -127,7 +127,7 @@ impl EchoDriver {
     ) {
         let Some(key) = self.connections.table.key_of(socket) else { return ring.release(buffer) };
         let arrival = &mut ring.bytes(&buffer)[..buffer.len as usize];
-        let read = if self.connections.table.has_pending_input(key) {
+        let read = if self.connections.table.record_received(key, arrival.len()) {
             0
         } else {
             self.read(key, arrival, now)

@@ -47,11 +47,11 @@ fn upgrade_is_independent_of_split_position() {
 fn input_held_before_upgrade_is_read_as_frames() {
     let mut harness = Harness::new(Reaction::Echo);
     let key = harness.open_http(A);
-    harness.connections.table.suspend_reading(key);
+    harness.connections.table.set_suspended(key, true);
     harness.receive(A, &[UPGRADE_REQUEST, &text("one")[..3]].concat());
     harness.receive(A, &[&text("one")[3..], &text("two")].concat());
     assert_eq!(harness.connections.table.codec(key), Codec::Http);
-    harness.connections.table.end_suspension(key);
+    harness.connections.table.set_suspended(key, false);
     let next = harness.connections.try_resume(key);
     harness.handle_event(next);
     assert_eq!(harness.received, ["one", "two"]);

@@ -14,6 +14,7 @@
 mod abuse;
 mod batches;
 mod checks;
+mod connection_list;
 mod cross_shard_requests;
 mod drains;
 mod event_streams;

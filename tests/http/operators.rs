@@ -103,7 +103,7 @@ fn admin_address_serves_operators_only() {
         let admin = server.admin_address();
         let mut operators = [(); 2].map(|()| HttpClient::connect(admin));
         for operator in &mut operators {
-            for path in ["/healthz", "/readyz", "/metrics"] {
+            for path in ["/healthz", "/readyz", "/metrics", "/connections"] {
                 assert_eq!(get(operator, path).status(), 200, "{path}");
             }
             for path in ["/mcp", "/", "/status", "/mcp/ws"] {

@@ -10,7 +10,7 @@ use crate::http_session::HttpSession;
 
 /// One tool of each kind that returns the same facts of its request.
 fn catalog() -> Catalog {
-    let inline = Tool::new("inline").inline_writer(|_: NoArguments, ctx, _| {
+    let inline = Tool::new("inline").inline(|_: NoArguments, ctx| {
         let request = ctx.request();
         let id = request.id().to_string();
         let meta = request.meta("com.example/tag").and_then(|tag| tag.as_str().map(str::to_owned));
@@ -29,7 +29,7 @@ fn catalog() -> Catalog {
         Ok(facts(ctx.request()))
     });
     let blocking = Tool::new("blocking").blocking(move |_: NoArguments, ctx| facts(ctx.request()));
-    let peer = Tool::new("peer").inline_writer(|_: NoArguments, ctx, _| {
+    let peer = Tool::new("peer").inline(|_: NoArguments, ctx| {
         let addr = ctx.request().peer_addr().map(|addr| addr.to_string());
         format!("{} {}", ctx.request().transport(), addr.unwrap_or_default())
     });

@@ -108,7 +108,7 @@ fn result_holds_content_of_every_kind() {
 /// Calls a tool of each kind that returns the value of `make`.
 fn returned<R: IntoCallToolResult + 'static>(make: fn() -> R) -> [Value; 3] {
     [
-        Tool::new("t").inline_writer(move |_: NoArguments, _, _| make()),
+        Tool::new("t").inline(move |_: NoArguments, _| make()),
         Tool::new("t").local(move |_: NoArguments, _| async move { make() }),
         Tool::new("t").blocking(move |_: NoArguments, _| make()),
     ]
@@ -148,7 +148,7 @@ fn structured_result_declares_its_output_schema() {
     struct Sum {
         sum: u64,
     }
-    let tool = Tool::new("add").inline_writer(|_: NoArguments, _, _| Structured(Sum { sum: 3 }));
+    let tool = Tool::new("add").inline(|_: NoArguments, _| Structured(Sum { sum: 3 }));
     let catalog = catalog_of(tool);
     let page = catalog.tools_page(Revision::LATEST, None);
     let page = parse_page(Revision::LATEST, "tools/list", page);

@@ -25,6 +25,7 @@ pub(in crate::connection) fn next<S>(
     };
     let line = reader.next(arrival, from, entry.options.message_bytes_max, || entry.pool.take());
     if line != LineEvent::NeedMore {
+        entry.connection.record.traffic.messages_in += u64::from(line != LineEvent::TooLarge);
         entry.record_message(now);
     }
     line

@@ -101,7 +101,10 @@ pub(in crate::connection) fn next<S>(
                 return MessageEvent::Assembled { is_compressed };
             }
             FrameEvent::Ping => send_pong(entry),
-            FrameEvent::Pong => entry.statistics.websocket.pongs_in += 1,
+            FrameEvent::Pong => {
+                frames.pings.pongs_in = frames.pings.pongs_in.wrapping_add(1);
+                entry.statistics.websocket.pongs_in += 1;
+            }
             FrameEvent::Close(code) => return handle_close_frame(entry, code, now),
             FrameEvent::Invalid(error) => return MessageEvent::Invalid(error),
             FrameEvent::NeedMore => {
@@ -117,6 +120,7 @@ pub(in crate::connection) fn next<S>(
 #[inline]
 fn record_message<S>(entry: &mut Entry<'_, S>, now: Instant) {
     entry.statistics.websocket.messages_in += 1;
+    entry.connection.record.traffic.messages_in += 1;
     entry.record_message(now);
 }
 
@@ -127,6 +131,7 @@ fn send_pong<S>(entry: &mut Entry<'_, S>) {
     }
     let connection = &mut *entry.connection;
     if let Some(frames) = connection.input.websocket() {
+        frames.pings.pings_in = frames.pings.pings_in.wrapping_add(1);
         writer::write_pong(&mut connection.outgoing, frames.control_payload());
     }
 }

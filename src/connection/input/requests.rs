@@ -32,6 +32,8 @@ pub(in crate::connection) fn next<S>(
     let was_inside = requests.is_inside_request();
     let next = requests.next(arrival, from, limits, || entry.pool.take());
     if !matches!(next, RequestEvent::NeedMore) {
+        let is_complete = matches!(next, RequestEvent::InPlace { .. } | RequestEvent::Assembled);
+        entry.connection.record.traffic.messages_in += u64::from(is_complete);
         entry.record_message(now);
     } else if !was_inside && requests.is_inside_request() {
         // The timeout of an incomplete request starts here.

@@ -7,6 +7,7 @@ use super::websocket_state::WebSocketState;
 use crate::base::pool::BufferPool;
 use crate::base::time::Instant;
 use crate::protocol::json::PaddedBuffer;
+use crate::telemetry::connection_info::PingCounts;
 use crate::transport::http::head::Head;
 use crate::transport::http::reader::{Assembled, RequestReader};
 use crate::transport::ndjson::LineReader;
@@ -14,14 +15,20 @@ use crate::transport::websocket::reader::FrameReader;
 
 /// Received bytes that are not parsed yet, and the parser with its incomplete message.
 ///
-/// The pending bytes come first: each receive reads them.
+/// The pending bytes come first: each receive reads them. They are boxed, because few connections
+/// have any.
 #[derive(Debug)]
 #[repr(C)]
 pub(in crate::connection) struct Input {
-    /// Received bytes not yet parsed, from `pending_start` on.
-    pending: Vec<u8>,
+    pending: Option<Box<PendingInput>>,
     reader: CodecState,
-    pending_start: usize,
+}
+
+/// Received bytes, not yet parsed from `start` on.
+#[derive(Debug)]
+struct PendingInput {
+    bytes: Vec<u8>,
+    start: usize,
 }
 
 /// Unread input that was discarded.
@@ -34,44 +41,47 @@ pub(in crate::connection) struct DiscardedInput {
 
 impl Input {
     pub(super) fn new(codec: Codec, now: Instant) -> Self {
-        Self { pending: Vec::new(), reader: CodecState::new(codec, now), pending_start: 0 }
+        Self { pending: None, reader: CodecState::new(codec, now) }
     }
 
     /// Returns the bytes held: incomplete message and pending bytes.
     pub(super) const fn held_bytes(&self) -> usize {
-        self.reader.held_bytes() + self.pending.len()
+        self.reader.held_bytes() + self.pending_bytes()
     }
 
     /// Returns whether new input must be queued behind pending input.
     #[inline]
     pub(in crate::connection) const fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+        self.pending.is_some()
     }
 
     /// Returns the length of the pending input, with parsed bytes at its start.
     pub(in crate::connection) const fn pending_bytes(&self) -> usize {
-        self.pending.len()
+        match &self.pending {
+            Some(pending) => pending.bytes.len(),
+            None => 0,
+        }
     }
 
     /// Appends to the pending input.
     pub(in crate::connection) fn append_pending(&mut self, rest: &[u8], pool: &mut BufferPool) {
-        if self.pending.capacity() == 0 {
-            self.pending = pool.take();
+        let PendingInput { bytes, start } = &mut **self
+            .pending
+            .get_or_insert_with(|| Box::new(PendingInput { bytes: pool.take(), start: 0 }));
+        if *start > bytes.len() / 2 {
+            bytes.drain(..take(start));
         }
-        if self.pending_start > self.pending.len() / 2 {
-            self.pending.drain(..take(&mut self.pending_start));
-        }
-        self.pending.extend_from_slice(rest);
+        bytes.extend_from_slice(rest);
     }
 
     /// Takes the pending input and the offset of its first unparsed byte.
     pub(in crate::connection) fn take_pending(&mut self) -> (Vec<u8>, usize) {
-        (take(&mut self.pending), take(&mut self.pending_start))
+        self.pending.take().map(|pending| (pending.bytes, pending.start)).unwrap_or_default()
     }
 
     /// Restores pending input of which the bytes before `from` are parsed.
     pub(in crate::connection) fn restore_pending(&mut self, bytes: Vec<u8>, from: usize) {
-        (self.pending, self.pending_start) = (bytes, from);
+        self.pending = Some(Box::new(PendingInput { bytes, start: from }));
     }
 
     /// Discards the pending input and the incomplete message.
@@ -170,6 +180,15 @@ impl Input {
         matches!(&self.reader, CodecState::WebSocket(frames) if frames.is_close_answered())
     }
 
+    /// Returns the control frames of a WebSocket.
+    pub(super) const fn pings(&self) -> PingCounts {
+        match &self.reader {
+            CodecState::WebSocket(frames) => frames.pings,
+            CodecState::Ndjson(_) | CodecState::Http(_) => {
+                PingCounts { pings_in: 0, pings_out: 0, pongs_in: 0 }
+            }
+        }
+    }
     /// Returns whether the last WebSocket message is binary.
     #[cfg(feature = "internals")]
     pub(in crate::connection) fn is_binary(&mut self) -> bool {

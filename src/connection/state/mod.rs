@@ -3,6 +3,7 @@
 mod flush_marks;
 mod lifecycle;
 mod read_state;
+mod record;
 mod websocket_state;
 
 mod codec;
@@ -17,11 +18,14 @@ pub(super) use self::input::{DiscardedInput, Input};
 pub use self::lifecycle::CloseReason;
 pub(super) use self::lifecycle::{Lifecycle, Phase};
 pub(super) use self::read_state::ReadState;
+use self::record::ConnectionRecord;
+pub use self::record::PeerAddress;
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
 use super::options::ConnectionOptions;
 use crate::base::pool::BufferPool;
 use crate::base::time::Instant;
 use crate::engine::ring::{Operation, Ring, Socket};
+use crate::telemetry::connection_info::PingCounts;
 
 /// The sockets of a new connection.
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +73,10 @@ pub struct Connection<S> {
     pub(super) input: Input,
     /// Responses the peer is waiting for.
     pub pending_work: PendingWork,
+    /// What is recorded of it.
+    pub record: ConnectionRecord,
     /// State of the connection's owner.
     pub state: S,
-    /// Address of the peer, if known.
-    pub peer: Option<SocketAddr>,
 }
 
 /// The sockets of a connection: one for both directions, or two pipes.
@@ -120,9 +124,14 @@ impl<S> Connection<S> {
             last_activity: now,
             input: Input::new(codec, now),
             pending_work: PendingWork { pending_responses: 0, has_open_stream: false },
+            record: ConnectionRecord::new(peer, now),
             state,
-            peer,
         }
+    }
+
+    /// Returns the control frames of a WebSocket.
+    pub const fn pings(&self) -> PingCounts {
+        self.input.pings()
     }
 
     /// Counts one request as answered and restarts the idle timeout.

@@ -3,6 +3,7 @@
 use crate::base::time::Instant;
 use crate::connection::options::WebSocketFrameOptions;
 use crate::protocol::json::PaddedBuffer;
+use crate::telemetry::connection_info::PingCounts;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::FrameLimits;
 use crate::transport::websocket::reader::{FrameEvent, FrameReader};
@@ -25,6 +26,8 @@ pub(in crate::connection) struct WebSocketState {
     close_queued_at: Instant,
     /// The peer has answered the close frame with its own.
     is_close_answered: bool,
+    /// Control frames so far.
+    pub(in crate::connection) pings: PingCounts,
 }
 
 /// A close frame of the peer, with its code if any.
@@ -76,6 +79,7 @@ impl WebSocketState {
             next_timer: Self::NEVER,
             close_queued_at: now,
             is_close_answered: false,
+            pings: PingCounts { pings_in: 0, pings_out: 0, pongs_in: 0 },
         }
     }
 

@@ -278,6 +278,15 @@ impl<M: Send> Sender<M> {
         }
     }
 
+    /// Returns whether a shard has ended and reads no more messages.
+    ///
+    /// # Panics
+    ///
+    /// If `target` does not exist.
+    pub fn has_ended(&self, target: ShardId) -> bool {
+        self.entries[target.index()].has_ended()
+    }
+
     /// Iterates over all shards, in order.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<M> {
         (0..u16::MAX).map(ShardId).take(self.entries.len())

@@ -2,8 +2,6 @@
 
 mod http_exchange;
 
-use std::net::SocketAddr;
-
 pub(super) use self::http_exchange::{
     HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
@@ -13,7 +11,7 @@ use super::owner_id::SessionId;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
-use crate::connection::PendingWork;
+use crate::connection::{PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
 use crate::protocol::in_flight::RequestsInFlight;
 use crate::telemetry::label::Transport;
@@ -36,8 +34,6 @@ pub(super) struct ConnectionState {
     pub(super) violated_limit: bool,
     /// The HTTP request whose response is incomplete.
     pub(super) exchange: Option<Box<HttpExchange>>,
-    /// Number of HTTP requests on this connection so far (wraps).
-    pub(super) exchange_count: u32,
     /// The connection closes after the response in progress. WebSocket: the peer has sent a close
     /// frame.
     pub(super) is_closing: bool,
@@ -86,7 +82,6 @@ impl ConnectionState {
             subscriptions: ConnectionSubscriptions::default(),
             violated_limit: false,
             exchange: None,
-            exchange_count: 0,
             is_closing: false,
             compression: CompressionParams::default(),
             standing,
@@ -138,7 +133,7 @@ impl HttpSession {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MessageOrigin<'a> {
     /// Address of the peer, if known.
-    pub(super) peer_addr: Option<&'a SocketAddr>,
+    pub(super) peer_addr: Option<PeerAddress>,
     /// Head of the HTTP request: the request line and the fields. Empty for other transports.
     pub(super) http_head: &'a [u8],
     /// The legacy HTTP session.

@@ -315,6 +315,9 @@ impl NotificationWriter<'_> {
             self.notification.write_frame(change, id, out);
             ndjson::end_line(out);
         }
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
+            connection.record.traffic.messages_out += 1;
+        }
         self.outbox.counters.traffic.messages_out += 1;
         self.outbox.counters.subscriptions.notifications_sent += 1;
         self.mark_notified(key);

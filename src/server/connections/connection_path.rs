@@ -117,7 +117,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         connections.statistics.bytes_in += length as u64;
         if let Some(key) = connections.table.key_of(socket) {
             // Pending input comes first.
-            let is_held = connections.table.has_pending_input(key)
+            let is_held = connections.table.record_received(key, length)
                 || self.transports.defers_input(key, self.now);
             let Self { ring, transports, parser, dispatcher, outbox, now } = self;
             let bytes = ring.bytes(&buffer);
@@ -125,8 +125,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
             let input = PaddedText::new(bytes, length);
             let read = if is_held { 0 } else { requests.read(key, input) };
             let connections = &mut transports.connections;
-            connections.append_pending_input(key, &bytes[read..length]);
-            if connections.table.has_pending_input(key) {
+            if connections.append_pending_input(key, &bytes[read..length]) {
                 connections.table.pause(*ring, key);
                 connections.limit_pending_input(*ring, key);
             }
@@ -282,7 +281,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     fn end_calls(&mut self, key: Key) {
         let Transports { connections, half_closed, acceptor, .. } = &mut *self.transports;
         let Some(connection) = connections.table.get(key) else { return };
-        let peer = connection.peer;
+        let peer = connection.record.peer();
         if connection.pending_work.pending_responses == 0 {
             return;
         }
@@ -345,7 +344,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
             }
             None => {
                 self.check_memory(key);
-                self.transports.connections.table.end_suspension(key);
+                self.transports.connections.table.set_suspended(key, false);
                 self.schedule_reading(key);
                 // A closing connection may have waited for that.
                 self.transports.connections.advance_closing(self.ring, key, self.now);

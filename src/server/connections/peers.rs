@@ -72,6 +72,9 @@ impl Peers<'_> {
             out.extend_from_slice(text);
             ndjson::end_line(out);
         }
+        if let Some(connection) = connections.table.get_mut(key) {
+            connection.record.traffic.messages_out += 1;
+        }
         outbox.count_outcome(outcome);
     }
 

@@ -95,6 +95,7 @@ impl RequestPath<'_> {
                 let mut peer = peer_state(connection, self.outbox);
                 if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
                     ndjson::end_line(peer.outgoing);
+                    connection.record.traffic.messages_out += 1;
                 }
             }
             Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {
@@ -134,8 +135,9 @@ pub(in crate::server) const fn peer_state<'a>(
     connection: &'a mut Connection<ConnectionState>,
     outbox: &'a mut Outbox,
 ) -> PeerState<'a> {
-    let Connection { state, pending_work, outgoing, peer, .. } = connection;
-    let origin = MessageOrigin { peer_addr: peer.as_ref(), http_head: &[], session_id: None };
+    let Connection { state, pending_work, outgoing, record, .. } = connection;
+    let origin =
+        MessageOrigin { peer_addr: record.peer_address(), http_head: &[], session_id: None };
     PeerState { origin, state, pending_work, outgoing, outbox }
 }
 
@@ -147,4 +149,5 @@ pub(in crate::server) fn write_error(
 ) {
     reject_text(&mut peer_state(connection, outbox), None, error);
     ndjson::end_line(&mut connection.outgoing);
+    connection.record.traffic.messages_out += 1;
 }

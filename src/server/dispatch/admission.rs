@@ -73,7 +73,7 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
-        self.origin.peer_addr.copied()
+        self.origin.peer_addr.map(SocketAddr::from)
     }
 
     fn session_id(&self) -> Option<Box<str>> {

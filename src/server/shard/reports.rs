@@ -1,10 +1,18 @@
 //! Reports of all shards: what this one adds, and the response after the last one.
 
+use std::time::{Duration, SystemTime};
+
 use super::Shard;
+use crate::connection::Connection;
 use crate::engine::mesh::ShardId;
+use crate::server::connection_state::ConnectionState;
+use crate::server::diagnostics::{
+    ConnectionPage, ListPosition, PageBuilder, Rows, SLOTS_PER_TURN, write_page,
+};
 use crate::server::shard_message::{
     ExchangeAddress, HttpMessage, HttpOutput, ReportMessage, ShardMessage,
 };
+use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics};
 use crate::transport::http::response::BodyKind;
 
@@ -16,19 +24,82 @@ pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage) {
             counters.add(&shard.counters());
             if remaining > 1 {
                 let remaining = remaining - 1;
-                let report = ReportMessage::Metrics { exchange, counters, remaining };
                 let next = ShardId((shard.id.0 + 1) % shard.dispatcher.shard_count);
-                shard.outbox.forward(next, ShardMessage::Report(Box::new(report)));
-                return;
+                return forward(
+                    shard,
+                    next,
+                    ReportMessage::Metrics { exchange, counters, remaining },
+                );
             }
             let gauges = shard.transports.gauges(shard.dispatcher.shard_count);
-            let text = Metrics { counters: &counters, gauges }.to_string();
+            let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
             respond(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
         }
+        ReportMessage::Connections { exchange, page } => continue_list(shard, exchange, page),
     }
 }
 
-fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: String) {
+/// Adds connections of this shard to a page, at most [`SLOTS_PER_TURN`] of them.
+fn continue_list(shard: &mut Shard, exchange: Option<ExchangeAddress>, mut page: PageBuilder) {
+    let (connections, next_slot) =
+        shard.transports.connections.table.part(page.position.slot, SLOTS_PER_TURN);
+    for connection in connections.filter(|connection| !connection.is_closed()) {
+        page.push(describe(shard, connection));
+    }
+    page.position = match next_slot {
+        Some(slot) => ListPosition { slot, ..page.position },
+        None => ListPosition { shard: page.position.shard + 1, slot: 0 },
+    };
+    let is_last = page.position.shard >= shard.dispatcher.shard_count;
+    // A thread asks each shard by itself, since it notices those that have ended.
+    let ends_with_shard = next_slot.is_none() && exchange.is_none();
+    if is_last || ends_with_shard || page.is_full() {
+        let next = (!is_last).then_some(page.position);
+        finish_list(shard, exchange, page.rows, next);
+    } else if next_slot.is_some() {
+        // Goes on in a later turn.
+        let report = ReportMessage::Connections { exchange, page };
+        shard.transports.large_work.push_result(ShardMessage::Report(Box::new(report)));
+    } else {
+        forward(shard, page.shard(), ReportMessage::Connections { exchange, page });
+    }
+}
+
+fn finish_list(
+    shard: &mut Shard,
+    exchange: Option<ExchangeAddress>,
+    rows: Rows,
+    next: Option<ListPosition>,
+) {
+    match (rows, exchange) {
+        (Rows::Json(rows), Some(exchange)) => {
+            respond(shard, exchange, BodyKind::Json, write_page(&rows, next));
+        }
+        // The thread has stopped waiting if this fails.
+        (Rows::Values(rows, reply), _) => _ = reply.try_send(ConnectionPage { rows, next }),
+        (Rows::Json(_), None) => {}
+    }
+}
+
+fn describe(shard: &Shard, connection: &Connection<ConnectionState>) -> ConnectionInfo {
+    let started_ms = shard.dispatcher.deferred.wall_clock.unix_ms(connection.record.opened_at());
+    ConnectionInfo {
+        shard: shard.id.0,
+        transport: connection.state.transport,
+        peer: connection.record.peer(),
+        started: SystemTime::UNIX_EPOCH + Duration::from_millis(started_ms),
+        traffic: connection.record.traffic,
+        requests_pending: connection.pending_work.pending_responses,
+        bytes_buffered: connection.held_bytes(),
+        pings: connection.pings(),
+    }
+}
+
+fn forward(shard: &mut Shard, to: ShardId, report: ReportMessage) {
+    shard.outbox.forward(to, ShardMessage::Report(Box::new(report)));
+}
+
+fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: Vec<u8>) {
     let output = HttpOutput::Document { body, text };
     let message = HttpMessage::Output { exchange, output };
     shard.outbox.forward(exchange.shard, ShardMessage::Http(Box::new(message)));

@@ -8,11 +8,10 @@
 //!
 //! Invariants: a message names its exchange, so that a late one is ignored.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 
 use crate::base::slab::Key;
+use crate::connection::PeerAddress;
 use crate::engine::mesh::ShardId;
 use crate::protocol::json::PaddedBuffer;
 use crate::server::owner_id::SessionId;
@@ -74,7 +73,7 @@ pub(in crate::server) enum HttpMessage {
 #[derive(Debug)]
 pub(in crate::server) struct MessageSender {
     /// Address of the peer, if known.
-    pub(in crate::server) peer_addr: Option<SocketAddr>,
+    pub(in crate::server) peer_addr: Option<PeerAddress>,
     /// Head of the HTTP request.
     pub(in crate::server) http_head: Box<[u8]>,
 }
@@ -112,7 +111,7 @@ pub(in crate::server) enum HttpOutput {
         /// Kind of the document.
         body: BodyKind,
         /// The document.
-        text: String,
+        text: Vec<u8>,
     },
     /// A response without a body.
     Status(Status),

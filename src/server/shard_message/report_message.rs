@@ -1,6 +1,7 @@
-//! Reports of all shards for an HTTP exchange: a message that visits one shard after the other.
+//! Reports of all shards: a message that visits one shard after the other.
 
 use super::http_message::ExchangeAddress;
+use crate::server::diagnostics::PageBuilder;
 use crate::telemetry::counters::Counters;
 
 /// A report in progress.
@@ -14,5 +15,12 @@ pub(in crate::server) enum ReportMessage {
         counters: Box<Counters>,
         /// Number of shards that are not visited yet.
         remaining: u16,
+    },
+    /// The open connections.
+    Connections {
+        /// The exchange that gets the report, unless a thread does.
+        exchange: Option<ExchangeAddress>,
+        /// The page so far.
+        page: PageBuilder,
     },
 }

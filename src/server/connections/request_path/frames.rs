@@ -129,6 +129,7 @@ impl RequestPath<'_> {
             writer::cancel_message(peer.outgoing, mark);
         } else {
             websockets.end_frame(peer.outgoing, mark, compression);
+            connection.record.traffic.messages_out += 1;
         }
         true
     }
@@ -202,6 +203,7 @@ impl RequestPath<'_> {
             let mark = writer::begin_message(peer.outgoing);
             reject_text(&mut peer, None, error);
             websockets.end_frame(peer.outgoing, mark, compression);
+            connection.record.traffic.messages_out += 1;
         }
     }
 

@@ -98,13 +98,14 @@ impl ExchangePath<'_> {
     ) -> ExchangeAddress {
         let Self { exchanges, connections, now, .. } = self;
         let shard = exchanges.shard;
-        connections.table.suspend_reading(key);
+        connections.table.set_suspended(key, true);
         let Some(connection) = connections.table.get_mut(key) else {
             return ExchangeAddress { shard, connection: key, serial: 0 };
         };
         let state = &mut connection.state;
-        state.exchange_count = state.exchange_count.wrapping_add(1);
-        let serial = state.exchange_count;
+        // Each request has at most one exchange.
+        #[expect(clippy::cast_possible_truncation, reason = "it wraps")]
+        let serial = connection.record.traffic.messages_in as u32;
         let exchange = HttpExchange {
             serial,
             owner: response_owner,
@@ -167,6 +168,9 @@ impl ExchangePath<'_> {
             exchange.is_complete = exchange.write_message(out, (outcome, event), date, write);
             exchange.last_output = now;
         });
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.record.traffic.messages_out += 1;
+        }
         self.outbox.count_outcome(outcome);
     }
 

@@ -45,7 +45,7 @@ impl ExchangePath<'_> {
             }
             HttpOutput::Document { body, text } => {
                 self.with_exchange(key, |exchange, out, date| {
-                    let write = |out: &mut Vec<u8>| out.extend_from_slice(text.as_bytes());
+                    let write = |out: &mut Vec<u8>| out.extend_from_slice(&text);
                     exchange.write_response(out, (Status::OK, body), date, write);
                     exchange.is_complete = true;
                 });

@@ -59,8 +59,9 @@ pub(in crate::server::http) fn handle_post(
 ) {
     let incoming = &incoming.for_session();
     let Some((id, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
-    let peer_addr = path.connections.table.get_mut(incoming.key).and_then(|it| it.peer);
-    let (peer_addr, http_head) = (peer_addr.as_ref(), incoming.bytes);
+    let peer_addr =
+        path.connections.table.get_mut(incoming.key).and_then(|it| it.record.peer_address());
+    let (peer_addr, http_head) = (peer_addr, incoming.bytes);
     let origin = MessageOrigin { peer_addr, http_head, session_id: Some(id) };
     path.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();

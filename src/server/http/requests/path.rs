@@ -128,11 +128,10 @@ impl HttpPath<'_> {
     #[cold]
     fn refuse(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
         let Some(connection) = self.connections.table.get_mut(incoming.key) else { return };
-        let state = &mut connection.state;
-        if state.standing == Standing::Undecided {
-            state.standing = Standing::Rejected;
+        if connection.state.standing == Standing::Undecided {
+            connection.state.standing = Standing::Rejected;
         }
-        let peer = (state.transport, connection.peer);
+        let peer = (connection.state.transport, connection.record.peer());
         self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
         let format = ResponseFormat { closes: true, ..incoming.format };
         let incoming = IncomingRequest { format, ..*incoming };
@@ -201,6 +200,9 @@ impl HttpPath<'_> {
             } else {
                 response::end_response(out, mark);
             }
+            if let Some(connection) = self.connections.table.get_mut(key) {
+                connection.record.traffic.messages_out += 1;
+            }
         }
         self.close_if_requested(incoming);
     }
@@ -246,7 +248,7 @@ impl HttpPath<'_> {
         if !incoming.format.closes {
             return;
         }
-        self.connections.table.suspend_reading(incoming.key);
+        self.connections.table.set_suspended(incoming.key, true);
         if let Some(connection) = self.connections.table.get_mut(incoming.key) {
             connection.state.is_closing = true;
         }

@@ -1,12 +1,16 @@
 //! Requests that are not MCP: the HTML page, health checks, status, CORS preflight.
 
+use std::str;
+
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
+use crate::engine::mesh::ShardId;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
+use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
 use crate::server::http::gauges::GaugeTotals;
 use crate::server::http::page::{CONTENT_SECURITY_POLICY, PAGE};
-use crate::server::shard_message::{ReportMessage, ShardMessage};
-use crate::transport::http::checks::RequestKind;
+use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
+use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Preflight, ResponseFields};
 use crate::transport::http::head::Field;
 use crate::transport::http::response::BodyKind;
@@ -44,13 +48,12 @@ pub(in crate::server::http) fn handle(
         }
         RequestKind::Metrics => {
             let remaining = path.dispatcher.shard_count;
-            let format = ResponseFormat { accepts_event_stream: false, ..incoming.format };
-            let from = (incoming.key, incoming.origin());
-            let exchange = path.exchanges().open(from, format, ResponseOwner::Connection);
+            let exchange = open_exchange(path, incoming);
             let counters = Box::default();
             let report = ReportMessage::Metrics { exchange, counters, remaining };
             path.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
         }
+        RequestKind::Connections { query } => list_connections(path, incoming, query),
         RequestKind::Page => {
             let policy = Some(CONTENT_SECURITY_POLICY);
             let fields = ResponseFields { content_security_policy: policy, ..fields };
@@ -62,6 +65,31 @@ pub(in crate::server::http) fn handle(
             path.respond(incoming, response, b"not found\n");
         }
     }
+}
+
+/// Responds with a page of the open connections of all shards.
+fn list_connections(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, query: &[u8]) {
+    let position = match checks::query_parameter(query, "after") {
+        Some(after) => str::from_utf8(after).ok().and_then(|after| after.parse().ok()),
+        None => Some(ListPosition::default()),
+    };
+    let shards = path.dispatcher.shard_count;
+    let Some(position) = position.filter(|position| position.shard < shards) else {
+        let response =
+            (Status::BAD_REQUEST, BodyKind::Text("text/plain"), incoming.response_fields());
+        return path.respond(incoming, response, b"after must be the value of next of a page\n");
+    };
+    let page = PageBuilder::new(position, Rows::Json(Vec::new()));
+    let exchange = Some(open_exchange(path, incoming));
+    let report = ReportMessage::Connections { exchange, page };
+    path.outbox.forward(ShardId(position.shard), ShardMessage::Report(Box::new(report)));
+}
+
+/// Opens the exchange of a response that comes later, from any shard.
+fn open_exchange(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> ExchangeAddress {
+    let format = ResponseFormat { accepts_event_stream: false, ..incoming.format };
+    let from = (incoming.key, incoming.origin());
+    path.exchanges().open(from, format, ResponseOwner::Connection)
 }
 
 /// Returns the status JSON of the page: totals over all shards.

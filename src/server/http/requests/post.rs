@@ -168,8 +168,8 @@ impl StatelessRequest<'_> {
         let (reply_to, date) =
             (ReplyTo::standalone(PeerId::Connection(key)), *self.http.date(self.now));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: true };
-        let Connection { state, pending_work, outgoing, peer, .. } = self.connection;
-        let peer_addr = peer.as_ref();
+        let Connection { state, pending_work, outgoing, record, .. } = self.connection;
+        let peer_addr = record.peer_address();
         let sent_by = MessageOrigin { peer_addr, http_head: self.incoming.bytes, session_id: None };
         let origin = self.incoming.origin();
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
@@ -179,6 +179,7 @@ impl StatelessRequest<'_> {
             raw,
         );
         self.outbox.count_outcome(outcome);
+        record.traffic.messages_out += u64::from(outcome.is_response());
         finish_response(outgoing, mark, outcome, (format, origin), &date)
     }
 
@@ -232,6 +233,7 @@ impl StatelessRequest<'_> {
             return PostOutcome::Responded;
         };
         let HttpSession { state, pending_work, .. } = http_session;
+        self.connection.record.traffic.messages_out += 1;
         let outgoing = &mut self.connection.outgoing;
         let format = ResponseFormat { is_modern: false, session_id: Some(created.id), ..format };
         let origin = self.incoming.origin();
@@ -276,6 +278,7 @@ impl StatelessRequest<'_> {
     #[cold]
     fn respond_error(self, id: Option<Id<'_>>, (status, error): (Status, &Error)) -> PostOutcome {
         let format = self.incoming.format;
+        self.connection.record.traffic.messages_out += 1;
         let out = &mut self.connection.outgoing;
         self.outbox.count_error(error);
         let date = *self.http.date(self.now);

@@ -50,7 +50,8 @@ pub(super) fn find_or_forward(
     let id = SessionId::parse(session);
     if let Some(id) = id.filter(|id| !path.http.owns(*id)) {
         let text = PaddedBuffer::copy_of(text.as_bytes());
-        let peer_addr = path.connections.table.get_mut(incoming.key).and_then(|it| it.peer);
+        let peer_addr =
+            path.connections.table.get_mut(incoming.key).and_then(|it| it.record.peer_address());
         let sender = Box::new(MessageSender { peer_addr, http_head: incoming.bytes.into() });
         let op = SessionOp::HandleMessage { text, sender, is_legacy_sse };
         send_session_op(path, incoming, id, op);
@@ -75,8 +76,8 @@ fn dispatch_local(
     let (origin, date) = (incoming.origin(), *path.http.date(path.now));
     let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
-    let Connection { outgoing, peer, .. } = connection;
-    let (peer_addr, http_head) = (peer.as_ref(), incoming.bytes);
+    let Connection { outgoing, record, .. } = connection;
+    let (peer_addr, http_head) = (record.peer_address(), incoming.bytes);
     let sent_by = MessageOrigin { peer_addr, http_head, session_id: Some(id) };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
     let sessions = &mut http.sessions;

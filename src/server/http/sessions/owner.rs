@@ -300,7 +300,7 @@ impl SessionOwner<'_> {
 /// Returns the origin of a message for session `id` that another shard has forwarded.
 const fn origin_of(sender: &MessageSender, id: SessionId) -> MessageOrigin<'_> {
     let MessageSender { peer_addr, http_head } = sender;
-    MessageOrigin { peer_addr: peer_addr.as_ref(), http_head, session_id: Some(id) }
+    MessageOrigin { peer_addr: *peer_addr, http_head, session_id: Some(id) }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its

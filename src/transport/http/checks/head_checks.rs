@@ -118,7 +118,7 @@ fn query<'b>(head: &Head, bytes: &'b [u8]) -> &'b [u8] {
 }
 
 /// Returns the value of a parameter of `query`, as written.
-fn query_parameter<'b>(query: &'b [u8], name: &str) -> Option<&'b [u8]> {
+pub fn query_parameter<'b>(query: &'b [u8], name: &str) -> Option<&'b [u8]> {
     let mut parameters = query.split(|byte| *byte == b'&');
     parameters.find_map(|parameter| parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }

@@ -20,7 +20,7 @@ mod head_checks;
 mod era;
 
 pub use era::{Era, era};
-pub use head_checks::check_head;
+pub use head_checks::{check_head, query_parameter};
 pub use profile::{CheckProfile, OperatorEndpoints};
 #[cfg(any(feature = "cli", feature = "internals"))]
 pub use request_kind::is_reserved_path;
