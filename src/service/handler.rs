@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 #[cfg(feature = "tokio")]
@@ -28,8 +28,11 @@ where
 {
     Box::new(move |ctx| {
         Box::pin(async move {
-            // `start` may panic, too.
-            let result = catch_panics(async move { start(ctx).await }).await;
+            let result = {
+                // `start` may panic, too.
+                let mut work = pin!(async move { start(ctx).await });
+                poll_fn(|context| poll_caught(work.as_mut(), context)).await
+            };
             finish(result)
         })
     })
@@ -47,24 +50,22 @@ where
     F: FnOnce(Result<Y, HandlerError>) -> Result<HandlerOutput, HandlerError> + Send + 'static,
 {
     Box::new(move |ctx| {
-        Box::pin(async move { finish(catch_panics(async move { start(ctx).await }).await) })
+        Box::pin(async move {
+            let result = {
+                let mut work = pin!(async move { start(ctx).await });
+                poll_fn(|context| poll_caught(work.as_mut(), context)).await
+            };
+            finish(result)
+        })
     })
 }
 
-/// Awaits `work`; a panic becomes an internal error.
-fn catch_panics<T, F>(work: F) -> impl Future<Output = Result<T, HandlerError>> + use<T, F>
-where
-    F: Future<Output = Result<T, HandlerError>>,
-{
-    async move {
-        let mut work = pin!(work);
-        // A future must not be polled after a panic: the error makes this one ready.
-        let step = |context: &mut Context<'_>| {
-            catch_panic(|| Ok(work.as_mut().poll(context)))
-                .unwrap_or_else(|error| Poll::Ready(Err(error)))
-        };
-        poll_fn(step).await
-    }
+/// Polls `work`; a panic becomes an internal error, after which it must not be polled again.
+fn poll_caught<T>(
+    work: Pin<&mut impl Future<Output = Result<T, HandlerError>>>,
+    context: &mut Context<'_>,
+) -> Poll<Result<T, HandlerError>> {
+    catch_panic(|| Ok(work.poll(context))).unwrap_or_else(|error| Poll::Ready(Err(error)))
 }
 
 /// Wraps a blocking handler: `work` runs on the pool, `finish` converts the result.
