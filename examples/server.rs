@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use corelane::model::Implementation;
-use corelane::{CallToolResult, Catalog, RequestContext, Server, Tool};
+use corelane::{Catalog, Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,20 +23,16 @@ struct Tea {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let greet = Tool::new("greet").description("Greets a person.").inline_writer(
-        |Greet { name }, result, _| {
-            result.format(format_args!("Hello, {name}!"));
-            Ok(())
-        },
-    );
-    let tea =
-        Tool::new("tea").description("Makes tea.").local(async |tea: Tea, ctx: RequestContext| {
-            for minute in 1..=tea.minutes {
-                ctx.sleep(Duration::from_mins(1)).await?;
-                ctx.progress(minute.into(), Some(tea.minutes.into()), Some("steeping"));
-            }
-            Ok(CallToolResult::text("Your tea is ready."))
-        });
+    let greet = Tool::new("greet")
+        .description("Greets a person.")
+        .inline(|Greet { name }, _| format!("Hello, {name}!"));
+    let tea = Tool::new("tea").description("Makes tea.").local(async |tea: Tea, ctx| {
+        for minute in 1..=tea.minutes {
+            ctx.sleep(Duration::from_mins(1)).await?;
+            ctx.progress(minute.into(), Some(tea.minutes.into()), Some("steeping"));
+        }
+        Ok("Your tea is ready.")
+    });
     let info = Implementation::new("example", env!("CARGO_PKG_VERSION"));
     Server::new(Catalog::builder(info).tool(greet).tool(tea).build()?).serve()?;
     Ok(())
