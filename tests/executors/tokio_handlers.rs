@@ -125,6 +125,31 @@ fn tokio_timer_in_local_handler_names_the_kind() {
 }
 
 #[test]
+fn progress_flood_of_tokio_handler_is_bounded() {
+    const STEPS: u32 = 100_000;
+    let tool = Tool::new("flood").tokio(|_: NoArguments, ctx| async move {
+        // Never awaits: the shard may read in between or not.
+        for step in 1..=STEPS {
+            ctx.progress(step.into(), None, None);
+        }
+        "done"
+    });
+    let runtime = runtime();
+    let (running, mut client) = start(tool, &runtime);
+    client.send(with_progress(modern(call(1, "flood", json!({})))));
+    let mut last = 0.0;
+    let response = loop {
+        let message = client.receive();
+        let Some(progress) = message["params"]["progress"].as_f64() else { break message };
+        assert!(progress > last, "{message}");
+        last = progress;
+    };
+    assert_eq!(result_text(&response), "done");
+    drop(client);
+    stop(running);
+}
+
+#[test]
 fn tokio_panic_is_an_internal_error() {
     let tool = Tool::new("panic").tokio(|_: NoArguments, _| async {
         assert!(tokio::runtime::Handle::try_current().is_err(), "on purpose");

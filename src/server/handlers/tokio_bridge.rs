@@ -9,7 +9,8 @@
 //! result, so that cancellation, tasks and input requests are those of local handlers.
 //!
 //! Invariants: the future on the runtime is aborted when its counterpart is dropped or cancelled;
-//! an operation is executed before the result that follows it.
+//! an operation is executed before the result that follows it. Progress and log messages are best
+//! effort: while [`NOTIFICATIONS_MAX`] of them wait for the shard, later ones are dropped.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -17,8 +18,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle as RuntimeHandle;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::protocol::eras::LoggingLevel;
@@ -36,18 +37,27 @@ pub(in crate::server) fn local_work(work: TokioWork, runtime: Option<RuntimeHand
             return Box::pin(std::future::ready(Err(std::io::Error::other(error).into())));
         };
         let host = Rc::clone(ctx.host());
-        let (sender, receiver) = unbounded_channel();
-        let handle = TokioHandle { sender, request: Arc::clone(host.request()) };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (notifier, notifications) = mpsc::channel(NOTIFICATIONS_MAX);
+        let handle = TokioHandle { sender, notifier, request: Arc::clone(host.request()) };
         let running = runtime.spawn(work(TokioContext::new(Arc::new(handle))));
         let cancelled = host.cancelled();
-        Box::pin(Bridge { host, receiver, replies: Vec::new(), running, cancelled })
+        let replies = Vec::new();
+        Box::pin(Bridge { host, receiver, notifications, replies, running, cancelled })
     })
 }
 
-/// What a handler asks its shard to do.
-enum Operation {
+/// Progress and log messages of a handler that may wait for its shard.
+const NOTIFICATIONS_MAX: usize = 64;
+
+/// A notification to the client of the call.
+enum Notification {
     Progress { progress: f64, total: Option<f64>, message: Option<String> },
     Log { level: LoggingLevel, logger: Option<String>, data: serde_json::Value },
+}
+
+/// Any other request of a handler to its shard.
+enum Operation {
     NotifyResourceUpdated(String),
     RequestInput { key: String, request: InputRequest, reply: oneshot::Sender<InputResult> },
     BeginTask(oneshot::Sender<Result<(), HandlerError>>),
@@ -59,6 +69,7 @@ type InputResult = Result<InputResponse, ClientRequestError>;
 /// The connection from a tokio handler to the shard of its call.
 struct TokioHandle {
     sender: UnboundedSender<Operation>,
+    notifier: Sender<Notification>,
     request: Arc<RequestInfo>,
 }
 
@@ -82,7 +93,8 @@ impl TokioHandle {
 
 impl TokioHost for TokioHandle {
     fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        self.send(Operation::Progress { progress, total, message: message.map(str::to_owned) });
+        let message = message.map(str::to_owned);
+        drop(self.notifier.try_send(Notification::Progress { progress, total, message }));
     }
 
     fn is_cancelled(&self) -> bool {
@@ -104,7 +116,8 @@ impl TokioHost for TokioHandle {
     }
 
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
-        self.send(Operation::Log { level, logger: logger.map(str::to_owned), data });
+        let logger = logger.map(str::to_owned);
+        drop(self.notifier.try_send(Notification::Log { level, logger, data }));
     }
 
     fn notify_resource_updated(&self, uri: &str) {
@@ -120,6 +133,7 @@ impl TokioHost for TokioHandle {
 struct Bridge {
     host: Rc<dyn RequestHost>,
     receiver: UnboundedReceiver<Operation>,
+    notifications: Receiver<Notification>,
     /// Operations in progress; each sends its result to the handler.
     replies: Vec<HostFuture<()>>,
     running: JoinHandle<Result<HandlerOutput, HandlerError>>,
@@ -127,13 +141,20 @@ struct Bridge {
 }
 
 impl Bridge {
+    fn notify(&self, notification: Notification) {
+        match notification {
+            Notification::Progress { progress, total, message } => {
+                self.host.progress(progress, total, message.as_deref());
+            }
+            Notification::Log { level, logger, data } => {
+                self.host.log(level, logger.as_deref(), data);
+            }
+        }
+    }
+
     fn execute(&mut self, operation: Operation) {
         let host = &self.host;
         match operation {
-            Operation::Progress { progress, total, message } => {
-                host.progress(progress, total, message.as_deref());
-            }
-            Operation::Log { level, logger, data } => host.log(level, logger.as_deref(), data),
             Operation::NotifyResourceUpdated(uri) => host.notify_resource_updated(&uri),
             Operation::RequestInput { key, request, reply } => {
                 let response = host.request_input(&key, request);
@@ -166,6 +187,9 @@ impl Future for Bridge {
         }
         // Polled first: what the handler has sent before its end is received below.
         let ended = Pin::new(&mut bridge.running).poll(context);
+        while let Poll::Ready(Some(notification)) = bridge.notifications.poll_recv(context) {
+            bridge.notify(notification);
+        }
         while let Poll::Ready(Some(operation)) = bridge.receiver.poll_recv(context) {
             bridge.execute(operation);
         }

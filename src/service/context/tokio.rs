@@ -77,7 +77,8 @@ impl TokioContext {
     }
 
     /// Sends `notifications/progress` if the request has a progress token; otherwise does nothing.
-    /// `progress` must increase with every call. Cost: a message to the shard.
+    /// `progress` must increase with every call. Cost: a message to the shard. A message beyond 64
+    /// that the shard has not read yet is dropped.
     ///
     /// Source: MCP 2026-07-28, basic/patterns/progress.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
