@@ -138,7 +138,7 @@ fn schema_attributes_of_type_are_enforced() {
     assert_eq!(validation_error(&catalog, &json!({ "count": 3 })), None);
     assert_eq!(
         validation_error(&catalog, &json!({ "count": 4 })).unwrap(),
-        "`count` must be at most 3"
+        "tool `t`: argument `count` must be at most 3, received 4"
     );
 }
 
@@ -241,6 +241,41 @@ fn task_support_is_listed_in_2025_11_25() {
             let support = page["tools"][0].get("execution").map(|entry| &entry["taskSupport"]);
             let word = word.filter(|_| revision == Revision::V2025_11_25).map(Value::from);
             assert_eq!(support, word.as_ref());
+        }
+    }
+}
+
+#[test]
+fn argument_error_names_tool_field_and_values() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Typed {
+        a: i64,
+        b: Option<i64>,
+    }
+    let schema = json!({
+        "type": "object",
+        "properties": { "a": { "type": "integer" }, "b": { "type": ["integer", "null"] } },
+        "required": ["a"],
+        "additionalProperties": false,
+    });
+    let mut full = schema.clone();
+    full["properties"]["a"]["not"] = json!({ "const": 7 });
+    let typed = Tool::new("add").inline(|Typed { a, b }, _| (a + b.unwrap_or(0)).to_string());
+    let checked = |schema| Tool::new("add").input_schema(schema).inline(|_: Value, _| "ok");
+    let cases = [
+        (json!({ "a": "x" }), "argument `a` must be an integer, received string \"x\""),
+        (json!({ "b": 1 }), "argument `a` is missing"),
+        (json!({ "a": 1, "c": 2 }), "argument `c` is unknown; allowed are `a`, `b`"),
+    ];
+    for tool in [typed, checked(schema), checked(full)] {
+        let catalog = Catalog::builder(Implementation::new("arguments", "1")).tool(tool);
+        let catalog = catalog.build().unwrap();
+        for (arguments, problem) in &cases {
+            let params = json!({ "name": "add", "arguments": arguments }).to_string();
+            let result = call_tool(&catalog, Revision::LATEST, &params).unwrap();
+            let text = result["content"][0]["text"].as_str().unwrap();
+            assert_eq!(text, format!("tool `add`: {problem}"));
         }
     }
 }

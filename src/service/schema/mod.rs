@@ -7,6 +7,8 @@
 
 mod violation;
 
+mod argument_error;
+
 mod simple_schema;
 
 mod tape;
@@ -20,6 +22,7 @@ use serde_json::Value as Owned;
 
 pub(super) use self::parameter_header::ParameterHeader;
 
+use self::argument_error::describe_argument_error;
 use self::simple_schema::SimpleSchema;
 use self::tape::{Tape, TapeNode};
 use crate::protocol::json::Value;
@@ -34,12 +37,12 @@ pub(in crate::service) struct CompiledInputSchema(InputValidation);
 /// How arguments are validated.
 #[derive(Debug)]
 enum InputValidation {
-    /// Not at all: deserialization checks everything that the schema requires.
+    /// Not at all, before the tool is in a catalog.
     AcceptAll,
     /// With the simple validator.
     Simple(SimpleSchema),
     /// With the `jsonschema` crate.
-    Full(Box<Validator<Tape>>),
+    Full(Box<FullSchema>),
 }
 
 impl CompiledInputSchema {
@@ -57,7 +60,9 @@ impl CompiledInputSchema {
             .with_pattern_options(pattern_options())
             .build(schema)
             .map_err(|error| format!("invalid input schema: {error}"))?;
-        Ok(Self(InputValidation::Full(Box::new(validator))))
+        let names = schema["properties"].as_object().into_iter().flat_map(|known| known.keys());
+        let names = names.cloned().collect();
+        Ok(Self(InputValidation::Full(Box::new(FullSchema { validator, names }))))
     }
 
     /// Validates `arguments`, an object; `None` means an empty object. `Err` describes the first
@@ -72,19 +77,29 @@ impl CompiledInputSchema {
                     Err(violation) => Err(violation.to_string()),
                 }
             }
-            InputValidation::Full(validator) => validate_fully(validator, arguments),
+            InputValidation::Full(schema) => schema.validate(arguments),
         }
     }
 }
 
-fn validate_fully(validator: &Validator<Tape>, arguments: Option<Value<'_>>) -> Result<(), String> {
-    let arguments = arguments.map_or(TapeNode::Absent, TapeNode::Value);
-    if validator.is_valid(arguments) {
-        return Ok(());
-    }
-    match validator.validate(arguments) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(describe_error(&error)),
+/// An input schema that is validated with the `jsonschema` crate.
+#[derive(Debug)]
+struct FullSchema {
+    validator: Validator<Tape>,
+    /// The arguments that the schema names.
+    names: Vec<String>,
+}
+
+impl FullSchema {
+    fn validate(&self, arguments: Option<Value<'_>>) -> Result<(), String> {
+        let arguments = arguments.map_or(TapeNode::Absent, TapeNode::Value);
+        if self.validator.is_valid(arguments) {
+            return Ok(());
+        }
+        match self.validator.validate(arguments) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(describe_argument_error(&error, &self.names)),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use self::bounds::{LengthRange, NumberRange};
 use self::types::{AllowedValues, TypeSet};
 use crate::protocol::json::{Object, Value, ValueKind};
-use crate::service::schema::violation::{Violation, within};
+use crate::service::schema::violation::{Violation, describe_value, within};
 
 /// The schema uses a keyword or value that [`SimpleSchema`] does not support.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl SimpleSchema {
         if let Some(types) = self.types
             && !types.contains_type_of(value)
         {
-            return Err(Violation::wrong_type(types.descriptions()));
+            return Err(Violation::wrong_type(types.descriptions(), describe_value(value)));
         }
         if self.is_type_only { Ok(()) } else { self.validate_constraints(value) }
     }
@@ -117,7 +117,7 @@ impl SimpleSchema {
         }
         match &self.allowed_values {
             Some(allowed) if !allowed.contains(value) => {
-                Err(Violation::not_allowed_value(allowed.to_json()))
+                Err(Violation::not_allowed_value(allowed.to_json(), value))
             }
             _ => Ok(()),
         }
@@ -228,7 +228,7 @@ impl ObjectConstraints {
                         }
                     }
                     None if self.allows_additional => {}
-                    None => return Err(within(name, Violation::unknown_property())),
+                    None => return Err(self.unknown_property(name)),
                 }
             }
         }
@@ -237,6 +237,12 @@ impl ObjectConstraints {
         }
         let first = missing.trailing_zeros() as usize;
         Err(within(&self.properties[first].0, Violation::missing()))
+    }
+
+    #[cold]
+    fn unknown_property(&self, name: &str) -> Violation {
+        let allowed = self.properties.iter().map(|(known, _)| &**known);
+        within(name, Violation::unknown_property(allowed))
     }
 }
 
@@ -426,7 +432,10 @@ mod tests {
         let schema = schema.unwrap();
         let mut members: Map<_, _> =
             (0..COUNT).rev().map(|index| (format!("p{index}"), json!(1))).collect();
-        assert_eq!(validate(&schema, &members.clone().into()).unwrap_err(), "`a` is missing");
+        assert_eq!(
+            validate(&schema, &members.clone().into()).unwrap_err(),
+            "argument `a` is missing"
+        );
         members.insert("a".to_owned(), json!(1));
         assert_eq!(validate(&schema, &members.into()), Ok(()));
         let texts: Vec<_> = (0..COUNT).map(|index| json!(format!("text{index}"))).collect();
@@ -469,16 +478,22 @@ mod tests {
         let schema = schema.unwrap();
         for (value, message) in [
             (json!({}), "`steps` is missing"),
-            (json!({ "steps": 0 }), "`steps` must be at least 1"),
-            (json!({ "steps": 1.5 }), "`steps` must be an integer"),
+            (json!({ "steps": 0 }), "`steps` must be at least 1, received 0"),
+            (json!({ "steps": 1.5 }), "`steps` must be an integer, received number 1.5"),
             (
                 json!({ "steps": 1, "names": ["a", "long"] }),
-                "`names.1` must have at most 3 characters",
+                "`names.1` must have at most 3 characters, received 4",
             ),
-            (json!({ "steps": 1, "mode": "slow" }), "`mode` must be \"fast\" or \"safe\""),
-            (json!({ "steps": 1, "extra": 1 }), "`extra` is not allowed: unknown property"),
+            (
+                json!({ "steps": 1, "mode": "slow" }),
+                "`mode` must be \"fast\" or \"safe\", received string \"slow\"",
+            ),
+            (
+                json!({ "steps": 1, "extra": 1 }),
+                "`extra` is unknown; allowed are `steps`, `names`, `mode`",
+            ),
         ] {
-            assert_eq!(validate(&schema, &value).unwrap_err(), message);
+            assert_eq!(validate(&schema, &value).unwrap_err(), format!("argument {message}"));
         }
     }
 }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::protocol::json::{Value, ValueKind};
+
 /// A violation of a schema. Boxed, so that `Result<(), Violation>` is one word.
 #[derive(Clone, Debug)]
 pub(super) struct Violation(Box<ViolationDetails>);
@@ -32,25 +34,47 @@ impl Violation {
         Self(Box::new(ViolationDetails { path: String::new(), problem }))
     }
 
-    /// A number or length is out of bounds: "must be at least 3".
+    /// A number or length is out of bounds: "must be at least 3, received 1".
     #[cold]
-    pub(super) fn out_of_bounds(relation: &str, bound: BoundValue) -> Self {
+    pub(super) fn out_of_bounds(
+        relation: &str,
+        bound: BoundValue,
+        received: impl fmt::Display,
+    ) -> Self {
         Self::new(match bound {
-            BoundValue::Count(count, unit) => format!("must have {relation} {count} {unit}"),
-            BoundValue::Number(number) => format!("must be {relation} {number}"),
+            BoundValue::Count(count, unit) => {
+                format!("must have {relation} {count} {unit}, received {received}")
+            }
+            BoundValue::Number(number) => {
+                format!("must be {relation} {number}, received {received}")
+            }
         })
     }
 
     /// The value is not one of `enum` or `const`.
     #[cold]
-    pub(super) fn not_allowed_value(choices: impl Iterator<Item = String>) -> Self {
-        Self::new(format!("must be {}", join_alternatives(choices)))
+    pub(super) fn not_allowed_value(
+        choices: impl Iterator<Item = String>,
+        value: Value<'_>,
+    ) -> Self {
+        let choices = join_alternatives(choices);
+        Self::new(format!("must be {choices}, received {}", describe_value(value)))
     }
 
-    /// The value has the wrong type.
+    /// The value has the wrong type; `received` describes it.
     #[cold]
-    pub(super) fn wrong_type(kinds: impl Iterator<Item = &'static str>) -> Self {
-        Self::new(format!("must be {}", join_alternatives(kinds.map(String::from))))
+    pub(super) fn wrong_type(
+        kinds: impl Iterator<Item = &'static str>,
+        received: impl fmt::Display,
+    ) -> Self {
+        let kinds = join_alternatives(kinds.map(String::from));
+        Self::new(format!("must be {kinds}, received {received}"))
+    }
+
+    /// Any other violation, described by `problem`.
+    #[cold]
+    pub(super) fn other(problem: impl fmt::Display) -> Self {
+        Self::new(format!("is invalid: {problem}"))
     }
 
     /// A required member is missing.
@@ -59,10 +83,18 @@ impl Violation {
         Self::new(String::from("is missing"))
     }
 
-    /// An additional member that is not allowed.
+    /// An additional member, where only those with the names `allowed` may be.
     #[cold]
-    pub(super) fn unknown_property() -> Self {
-        Self::new(String::from("is not allowed: unknown property"))
+    pub(super) fn unknown_property<'n>(allowed: impl Iterator<Item = &'n str>) -> Self {
+        let names: Vec<_> = allowed.take(NAMES_MAX + 1).map(|name| format!("`{name}`")).collect();
+        Self::new(match &names[..] {
+            [] => String::from("is unknown"),
+            [name] => format!("is unknown; allowed is {name}"),
+            names if names.len() > NAMES_MAX => {
+                format!("is unknown; allowed are {}, …", names[..NAMES_MAX].join(", "))
+            }
+            names => format!("is unknown; allowed are {}", names.join(", ")),
+        })
     }
 }
 
@@ -72,7 +104,7 @@ impl fmt::Display for Violation {
         if path.is_empty() {
             return write!(formatter, "arguments: {problem}");
         }
-        write!(formatter, "`{path}` {problem}")
+        write!(formatter, "argument `{path}` {problem}")
     }
 }
 
@@ -85,6 +117,31 @@ pub(super) fn within(name: &str, mut inner: Violation) -> Violation {
     path.insert_str(0, name);
     inner
 }
+
+/// Describes a value that was received, cut to a few words.
+pub(super) fn describe_value(value: Value<'_>) -> String {
+    match value.kind() {
+        ValueKind::Array => String::from("an array"),
+        ValueKind::Object => String::from("an object"),
+        ValueKind::Null => String::from("null"),
+        ValueKind::Boolean => format!("boolean {}", value.to_json()),
+        ValueKind::Number => format!("number {}", value.to_json()),
+        ValueKind::String => describe_text(value.as_str().unwrap_or_default()),
+    }
+}
+
+/// Describes a string that was received.
+pub(super) fn describe_text(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    let more = if end < text.len() { "…" } else { "" };
+    format!("string {:?}{more}", &text[..end])
+}
+
+/// Bytes of a received string that an error repeats.
+const TEXT_BYTES_MAX: usize = 40;
+
+/// Names of allowed members that an error lists.
+const NAMES_MAX: usize = 20;
 
 fn join_alternatives(choices: impl Iterator<Item = String>) -> String {
     choices.collect::<Vec<_>>().join(" or ")

@@ -365,6 +365,7 @@ impl<S: 'static> ToolBuilder<S> {
             definition: self.definition,
             handler,
             input_schema: CompiledInputSchema::ACCEPT_ALL,
+            is_schema_implied: false,
             output_validator: OutputValidator::new(self.skips_output_validation),
             parameter_headers: Box::default(),
         }

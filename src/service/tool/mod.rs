@@ -49,8 +49,11 @@ use crate::service::schema::{self as schemas, CompiledInputSchema, ParameterHead
 pub struct Tool {
     definition: ToolDefinition,
     handler: ToolHandler,
-    /// Validates arguments before the handler runs.
+    /// Validates arguments: before the handler runs, or after their deserialization has failed, to
+    /// describe the problem.
     input_schema: CompiledInputSchema,
+    /// Deserialization checks everything that the schema requires.
+    is_schema_implied: bool,
     output_validator: OutputValidator,
     parameter_headers: Box<[ParameterHeader]>,
 }
@@ -123,13 +126,32 @@ impl Tool {
     ) -> Dispatch {
         match self.start(call, writer) {
             Ok(reply) => reply,
-            Err(error) => self.report_error(error, writer),
+            Err(error) => self.report_error(call, error, writer),
         }
+    }
+
+    /// Validates the arguments; the error names the tool, for the model to repair its call.
+    fn check_arguments(&self, call: &CallToolRequest<'_>) -> Result<(), HandlerError> {
+        let valid = self.input_schema.validate(call.arguments());
+        valid.map_err(|problem| {
+            HandlerError::invalid_params(format_args!("tool `{}`: {problem}", self.name()))
+        })
     }
 
     /// Writes the error of a handler, or returns it for the server to report.
     #[cold]
-    fn report_error(&self, error: HandlerError, writer: &mut CallToolResultWriter<'_>) -> Dispatch {
+    fn report_error(
+        &self,
+        call: &CallToolRequest<'_>,
+        mut error: HandlerError,
+        writer: &mut CallToolResultWriter<'_>,
+    ) -> Dispatch {
+        if let HandlerError::InvalidParams(_) = error
+            && self.is_schema_implied
+            && let Err(described) = self.check_arguments(call)
+        {
+            error = described;
+        }
         match error.in_handler(Self::KIND, &self.name().into()) {
             HandlerError::Internal(error) => Dispatch::Internal(error),
             error => match error.write_to(writer) {
@@ -151,7 +173,9 @@ impl Tool {
                 return Err(HandlerError::MissingCapability(missing));
             }
         }
-        self.input_schema.validate(call.arguments()).map_err(HandlerError::invalid_params)?;
+        if !self.is_schema_implied {
+            self.check_arguments(call)?;
+        }
         self.handler.start(call, writer, &self.output_validator)
     }
 }
@@ -168,11 +192,8 @@ impl Entry for Tool {
         self.definition.prepare()?;
         let schema = &self.definition.input_schema;
         self.parameter_headers = schemas::parameter_headers(schema)?;
-        // Compiled even if it is not used: a schema that does not compile must not be listed.
-        let check = CompiledInputSchema::compile(schema)?;
-        if !(self.definition.is_schema_derived && schemas::is_implied(schema)) {
-            self.input_schema = check;
-        }
+        self.input_schema = CompiledInputSchema::compile(schema)?;
+        self.is_schema_implied = self.definition.is_schema_derived && schemas::is_implied(schema);
         self.output_validator.compile(self.name().into(), self.definition.output_schema.as_ref())
     }
 

@@ -40,21 +40,31 @@ impl NumberRange {
     #[inline]
     pub(super) fn check(self, number: f64) -> Result<(), Violation> {
         if number < self.minimum {
-            return Err(Violation::out_of_bounds("at least", BoundValue::Number(self.minimum)));
+            return Err(Violation::out_of_bounds(
+                "at least",
+                BoundValue::Number(self.minimum),
+                number,
+            ));
         }
         if number > self.maximum {
-            return Err(Violation::out_of_bounds("at most", BoundValue::Number(self.maximum)));
+            return Err(Violation::out_of_bounds(
+                "at most",
+                BoundValue::Number(self.maximum),
+                number,
+            ));
         }
         if number <= self.exclusive_minimum {
             return Err(Violation::out_of_bounds(
                 "more than",
                 BoundValue::Number(self.exclusive_minimum),
+                number,
             ));
         }
         if number >= self.exclusive_maximum {
             return Err(Violation::out_of_bounds(
                 "less than",
                 BoundValue::Number(self.exclusive_maximum),
+                number,
             ));
         }
         Ok(())
@@ -87,10 +97,18 @@ impl LengthRange {
     #[inline]
     pub(super) fn check(self, length: usize, unit: &'static str) -> Result<(), Violation> {
         if length < self.min {
-            return Err(Violation::out_of_bounds("at least", BoundValue::Count(self.min, unit)));
+            return Err(Violation::out_of_bounds(
+                "at least",
+                BoundValue::Count(self.min, unit),
+                length,
+            ));
         }
         if length > self.max {
-            return Err(Violation::out_of_bounds("at most", BoundValue::Count(self.max, unit)));
+            return Err(Violation::out_of_bounds(
+                "at most",
+                BoundValue::Count(self.max, unit),
+                length,
+            ));
         }
         Ok(())
     }
