@@ -37,7 +37,7 @@ async fn size(Size { path }: Size, _: RequestContext) -> Result<CallToolResult, 
 async fn serve() -> Result<(), Box<dyn Error>> {
     let tool = Tool::new("size").description("Returns the size of a file in bytes.").local(size);
     let info = Implementation::new("example", env!("CARGO_PKG_VERSION"));
-    let server = Server::new(Catalog::builder(info).tool(tool).build()?);
+    let server = Server::builder(Catalog::builder(info).tool(tool).build()?);
     let (builders, _handle) = server.shard_builders(1)?;
     let socket = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     eprintln!("listening tcp {}", listener::local_address(&socket)?);

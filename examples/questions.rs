@@ -34,6 +34,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         },
     );
     let catalog = Catalog::builder(Implementation::new("kitchen", "1.0.0")).tool(order).build()?;
-    Server::new(catalog).serve()?;
+    Server::builder(catalog).serve()?;
     Ok(())
 }

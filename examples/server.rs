@@ -34,6 +34,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok("Your tea is ready.")
     });
     let info = Implementation::new("example", env!("CARGO_PKG_VERSION"));
-    Server::new(Catalog::builder(info).tool(greet).tool(tea).build()?).serve()?;
+    Server::builder(Catalog::builder(info).tool(greet).tool(tea).build()?).serve()?;
     Ok(())
 }

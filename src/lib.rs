@@ -21,7 +21,7 @@
 //!     .description("Greets someone.")
 //!     .inline(|Greet { name }, _| format!("Hello, {name}!"));
 //! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
-//! Server::new(catalog).serve()?;
+//! Server::builder(catalog).serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -111,9 +111,9 @@ pub mod base;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod base;
 
-#[cfg(all(feature = "cli", feature = "internals"))]
+#[cfg(feature = "internals")]
 pub mod config;
-#[cfg(all(feature = "cli", not(feature = "internals")))]
+#[cfg(not(feature = "internals"))]
 pub(crate) mod config;
 
 #[cfg(feature = "internals")]

@@ -223,7 +223,7 @@ fn build_shard<R: Ring>(
     let Registered::Listener(listener) = ring.register(Source::Listener(listening))? else {
         return Err("a listener was registered as a socket".into());
     };
-    let server = Server::new(demo::catalog(Implementation::new("alloc", "1"))?);
+    let server = Server::builder(demo::catalog(Implementation::new("alloc", "1"))?);
     let (seeds, _handle) = server.options(Options::default()).shard_builders(1)?;
     let seed = seeds.into_iter().next().ok_or("a server of one shard has one builder")?;
     let host = Rc::new(NativeExecutor::new(ring.waker()));

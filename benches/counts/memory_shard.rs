@@ -24,7 +24,7 @@ impl MemoryShard {
         let catalog = request_kind::catalog()?;
         let mut options = Options::default();
         options.engine.blocking_threads = 1;
-        let (builders, handle) = Server::new(catalog).options(options).shard_builders(1)?;
+        let (builders, handle) = Server::builder(catalog).options(options).shard_builders(1)?;
         let builder = builders.into_iter().next().ok_or("no shard builder")?;
         let ring = MemoryRing::new(connections);
         let executor = Rc::new(NativeExecutor::new(ring.waker()));

@@ -258,7 +258,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     options.engine.shards = Some(1);
     let catalog = Catalog::builder(Implementation::new("agreement", "1"));
     let catalog = catalog.tools(demo::tools()).tool(burn()).build()?;
-    let running = Server::new(catalog).options(options).start()?;
+    let running = Server::builder(catalog).options(options).start()?;
     let mut out = io::stdout();
     writeln!(out, "{}", running.addresses()[0].1)?;
     io::stdin().read_to_end(&mut Vec::new())?;

@@ -59,7 +59,7 @@ fn server_started_by_environment_variable() {
     let mut options = Options::default();
     options.engine.shards = Some(1);
     let catalog = demo::catalog(Implementation::new("load", "1")).unwrap();
-    Server::new(catalog).options(options).stdio().unwrap();
+    Server::builder(catalog).options(options).stdio().unwrap();
     // Output of the test harness would not be an MCP message.
     std::process::exit(0);
 }

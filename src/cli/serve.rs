@@ -86,7 +86,7 @@ fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     };
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;
-    Ok(Server::new(catalog).options(options).files(files)?)
+    Ok(Server::builder(catalog).options(options).files(files)?)
 }
 
 /// Returns what clients see of the server. Title and description of Corelane go with its name.

@@ -13,6 +13,11 @@
 //! module starts nothing and writes nothing.
 
 #![forbid(unsafe_code)]
+// Without the command line, only the deserialization of options reads the table.
+#![cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the command line reads the rest of the table")
+)]
 
 pub mod issue;
 pub mod suggest;
@@ -23,23 +28,31 @@ pub mod value;
 
 pub mod table;
 
-pub mod file;
 pub mod rules;
 
+#[cfg(feature = "cli")]
 pub mod warnings;
 
+#[cfg(feature = "cli")]
 pub mod directories;
-pub mod environment;
 
+#[cfg(feature = "cli")]
 pub mod machine;
 
-pub mod load;
+pub mod read;
 
-pub use crate::server::options::{self, Options};
+mod deserialize;
+
+pub use crate::server::options;
+#[cfg(feature = "cli")]
+pub use crate::server::options::Options;
+#[cfg(feature = "cli")]
 pub use issue::ConfigIssue;
 #[cfg(feature = "internals")]
 pub use issue::{ConfigErrors, Source};
-pub use load::{CommandLine, EffectiveConfig, load};
-#[cfg(feature = "internals")]
-pub use load::{ConfigInputs, assemble};
+#[cfg(feature = "cli")]
 pub use machine::MachineLimits;
+#[cfg(feature = "cli")]
+pub use read::load::{CommandLine, EffectiveConfig, load};
+#[cfg(all(feature = "cli", feature = "internals"))]
+pub use read::load::{ConfigInputs, assemble};

@@ -11,7 +11,7 @@
 //!
 //! let files = Files::new().resources(Directory::new("docs")?).prompts(Prompts::new("prompts")?);
 //! let catalog = Catalog::builder(Implementation::new("library", "1.0.0")).build()?;
-//! Server::new(catalog).files(files)?.serve()?;
+//! Server::builder(catalog).files(files)?.serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -47,8 +47,6 @@ use std::collections::BTreeSet;
 use std::io;
 
 pub use self::directory::Directory;
-#[cfg(feature = "cli")]
-pub(crate) use self::directory::check_uri_prefix;
 pub use self::prompts::Prompts;
 #[cfg(feature = "internals")]
 pub use self::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};

@@ -64,7 +64,7 @@ impl Simulation {
         let world = World::seeded(1);
         let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
         let ring_sizes = options.engine.ring_sizes;
-        let server = Server::new(catalog).options(options).entropy(origin);
+        let server = Server::builder(catalog).options(options).entropy(origin);
         let (mut builders, handle) = server.shard_builders(1).expect("one shard");
         let mut ring = world.ring(ring_sizes);
         let listener = ring.listen(address()).expect("an address that is free");

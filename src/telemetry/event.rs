@@ -152,6 +152,10 @@ pub enum Event<'a> {
         warning: &'a str,
     },
     /// The configuration was reloaded and its limits applied.
+    #[cfg_attr(
+        not(feature = "signals"),
+        expect(dead_code, reason = "only the signal loop reloads")
+    )]
     Reloaded,
     /// The reloaded configuration is invalid; the previous one stays in effect.
     #[cfg(feature = "cli")]

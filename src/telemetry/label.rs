@@ -34,8 +34,16 @@ labels! {
         /// A shard failed; the others drain.
         ShardFailed = "shard_failed",
         /// The signal SIGINT.
+        #[cfg_attr(
+            not(feature = "signals"),
+            expect(dead_code, reason = "only the signal loop drains because of a signal")
+        )]
         Sigint = "SIGINT",
         /// The signal SIGTERM.
+        #[cfg_attr(
+            not(feature = "signals"),
+            expect(dead_code, reason = "only the signal loop drains because of a signal")
+        )]
         Sigterm = "SIGTERM",
     }
 }

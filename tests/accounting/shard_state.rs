@@ -47,7 +47,7 @@ fn handlers_of_a_shard_share_its_state() {
 
 #[test]
 fn missing_shard_state_fails_the_start() {
-    let error = Server::new(catalog()).options(tcp_options()).start().unwrap_err();
+    let error = Server::builder(catalog()).options(tcp_options()).start().unwrap_err();
     assert!(matches!(error, StartError::Catalog(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("`inline`") && text.contains("Calls"), "{text}");

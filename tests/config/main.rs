@@ -1,5 +1,6 @@
 //! Tests of the configuration: file, environment and flags, and the commands that read them.
 
+mod deserialize;
 mod errors;
 mod precedence;
 mod process;

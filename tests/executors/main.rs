@@ -1,5 +1,6 @@
 //! The same shard on every executor: wake-ups, futures, deadlines and shutdown.
 
+mod running;
 mod test_shard;
 mod tokio_handlers;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
-use corelane::engine::executor::thread_group::{self, ThreadGroup};
+use corelane::engine::executor::thread_group::{self, ThreadGroup, ThreadHandle};
 use corelane::engine::executor::{Executor, LocalFuture, NativeExecutor, Task, native};
 use corelane::engine::mesh::{Endpoint, Inbox, MeshOptions, Sender, ShardId, build_mesh};
 use corelane::engine::placement::Placement;
@@ -229,11 +229,11 @@ impl TestShard {
         let endpoint = endpoints.into_iter().next().expect("mesh of one shard has one endpoint");
         let shards = vec![ShardParts { endpoint, stream, reports: report_tx }];
         let placement = Placement::choose(None, Some(1)).expect("one shard fits on a CPU");
-        let threads =
-            thread_group::spawn_threads("test-shard", &placement, shards, move |shard, thread| {
-                assert!(thread.report_ready(String::new()));
-                kind.run_shard(shard)
-            });
+        let run = move |shard, thread: &ThreadHandle<()>| {
+            assert!(thread.report_ready(String::new()));
+            kind.run_shard(shard)
+        };
+        let threads = thread_group::spawn_threads("test-shard", &placement, shards, run, |_| {});
         Self { threads: threads.expect("shard starts"), sender, peer, reports }
     }
 
@@ -261,9 +261,9 @@ impl TestShard {
     }
 
     /// Ends the shard and waits for its thread.
-    pub(crate) fn stop(self) {
+    pub(crate) fn stop(mut self) {
         self.send_command(ShardCommand::End);
-        self.threads.join(|_| {}).expect("shard does not panic");
+        self.threads.join().expect("shard does not panic");
     }
 }
 

@@ -26,7 +26,7 @@ fn catalog(tool: Tool) -> Catalog {
 }
 
 fn start(tool: Tool, runtime: &Runtime) -> (Running, LineClient) {
-    let server = Server::new(catalog(tool)).tokio(runtime.handle().clone());
+    let server = Server::builder(catalog(tool)).tokio(runtime.handle().clone());
     let running = server.options(tcp_options()).start().expect("the server starts");
     let client = LineClient::connect(running.addresses()[0].1);
     (running, client)
@@ -166,10 +166,10 @@ fn tokio_panic_is_an_internal_error() {
 #[test]
 fn tokio_tool_without_runtime_fails_the_start() {
     let tool = || Tool::new("nap").tokio(|_: NoArguments, _| async {});
-    let error = Server::new(catalog(tool())).options(tcp_options()).start().unwrap_err();
+    let error = Server::builder(catalog(tool())).options(tcp_options()).start().unwrap_err();
     assert!(matches!(error, StartError::Catalog(_)), "{error}");
     assert!(error.to_string().contains("`nap`"), "{error}");
     let runtime = runtime();
     let _entered = runtime.enter();
-    stop(Server::new(catalog(tool())).options(tcp_options()).start().unwrap());
+    stop(Server::builder(catalog(tool())).options(tcp_options()).start().unwrap());
 }

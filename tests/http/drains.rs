@@ -184,7 +184,7 @@ fn start_callback_guard_is_dropped_after_drain() {
         let guard = Arc::new(());
         let observer = Arc::downgrade(&guard);
         let catalog = Catalog::builder(Implementation::new("guarded", "1")).build().unwrap();
-        let server = Server::new(catalog).options(options).on_start(move |handle| {
+        let server = Server::builder(catalog).options(options).on_start(move |handle| {
             handle.drain();
             guard
         });

@@ -6,7 +6,9 @@
 use crate::config::issue::Diagnostic;
 use crate::config::options::Options;
 use crate::config::unit::Unit;
-use crate::config::value::{self, Value};
+#[cfg(feature = "cli")]
+use crate::config::value;
+use crate::config::value::Value;
 
 mod engine;
 mod http;
@@ -92,6 +94,7 @@ impl Row {
     pub fn set_value(&self, options: &mut Options, text: &str) -> Result<(), Diagnostic> {
         (self.field)(options).parse_from(text, &self.unit)
     }
+
     /// Returns the value of the field as text that [`Row::set_value`] accepts.
     pub fn format_value(&self, options: &Options) -> String {
         (self.field)(&mut options.clone()).format(&self.unit)
@@ -99,6 +102,7 @@ impl Row {
 
     /// Returns the value of the field as TOML: numbers and booleans bare, lists of names as arrays,
     /// the rest quoted.
+    #[cfg(feature = "cli")]
     pub fn format_toml(&self, options: &Options) -> String {
         let text = self.format_value(options);
         if self.unit.is_name_list() && text != value::DEFAULT {

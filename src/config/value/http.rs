@@ -6,9 +6,9 @@
 use super::{Choice, Value};
 use crate::config::issue::Diagnostic;
 use crate::config::unit::Unit;
-use crate::files;
 use crate::guard::origin::{OriginGuard, OriginOptions};
 use crate::protocol::revision::Revision;
+use crate::server::options::check_uri_prefix;
 
 /// Comma-separated names, or `default` for an empty list.
 impl Value for Vec<String> {
@@ -43,7 +43,7 @@ impl Value for Option<String> {
         }
         let checked = match unit {
             Unit::Text => check_text(text),
-            Unit::UriPrefix => files::check_uri_prefix(text),
+            Unit::UriPrefix => check_uri_prefix(text),
             _ => check_path(text),
         };
         checked.map_err(|what| Diagnostic::new(format!("{text:?} {what}"), unit.notation()))?;

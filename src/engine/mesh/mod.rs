@@ -44,6 +44,7 @@ mod shared_counter;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crossbeam::queue::ArrayQueue;
 
@@ -56,6 +57,9 @@ pub use self::send_queue::SendQueue;
 pub use self::shared_counter::SharedCounter;
 use self::sync::{Arc, AtomicU64, Ordering};
 use crate::engine::ring::Waker;
+
+/// Time between two attempts of a thread to send to a full inbox.
+const RETRY_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Identifies a shard of the process, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -274,7 +278,7 @@ impl<M: Send> Sender<M> {
                     return Err(message);
                 }
             }
-            std::thread::yield_now();
+            std::thread::park_timeout(RETRY_INTERVAL);
         }
     }
 

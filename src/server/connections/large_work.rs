@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn result() -> ShardMessage {
-        ShardMessage::Broadcast(BroadcastMessage::Drain)
+        ShardMessage::Broadcast(BroadcastMessage::Drain(None))
     }
 
     /// Does large work in a turn that begins at `ms`.

@@ -7,12 +7,15 @@ mod services;
 
 mod tiny;
 
+mod uri_prefix;
+
 mod websocket;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
+pub(crate) use self::uri_prefix::check_uri_prefix;
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;

@@ -54,13 +54,26 @@ impl Lifecycle {
         self.timeouts.timeout
     }
 
-    /// Requests the drain, which begins after the delay; returns `false` if it was requested
-    /// before. Over stdio there is no delay. After the end of the input it ends at once: the peer
-    /// has stopped waiting.
-    pub(in crate::server) fn request_drain(&mut self, now: Instant) -> bool {
+    /// Requests the drain, which begins after the delay; with a `timeout` it begins at once and
+    /// lasts no longer. Returns `false` if it was requested before; a `timeout` may shorten it
+    /// then. Over stdio there is no delay. After the end of the input it ends at once: the peer has
+    /// stopped waiting.
+    pub(in crate::server) fn request_drain(
+        &mut self,
+        now: Instant,
+        timeout: Option<Duration>,
+    ) -> bool {
+        if let Some(timeout) = timeout {
+            self.timeouts = DrainTimeouts { delay: Duration::ZERO, timeout };
+        }
         match self.phase {
             Phase::Serving => {}
             Phase::InputEnded(_) => self.timeouts.timeout = Duration::ZERO,
+            Phase::Draining(deadline) => {
+                let earlier = timeout.map_or(deadline, |timeout| now.after(timeout).min(deadline));
+                self.phase = Phase::Draining(earlier);
+                return false;
+            }
             _ => return false,
         }
         self.phase = Phase::DrainRequested(now);
@@ -172,8 +185,8 @@ mod tests {
     #[test]
     fn shard_serves_until_drain_delay_has_passed() {
         let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(10)));
-        assert!(!lifecycle.request_drain(at(20)), "requested before");
+        assert!(lifecycle.request_drain(at(10), None));
+        assert!(!lifecycle.request_drain(at(20), None), "requested before");
         assert!(!lifecycle.begin_drain(at(39)));
         assert!(lifecycle.is_serving() && !lifecycle.ends());
         assert_eq!(lifecycle.next_deadline(), Some(at(40)));
@@ -183,9 +196,28 @@ mod tests {
     }
 
     #[test]
+    fn drain_timeout_shortens_drain_in_progress() {
+        let mut lifecycle = lifecycle();
+        assert!(lifecycle.request_drain(at(0), None) && lifecycle.begin_drain(at(30)));
+        assert!(!lifecycle.request_drain(at(40), Some(Duration::from_millis(500))));
+        assert_eq!(lifecycle.next_deadline(), Some(at(130)), "never longer");
+        assert!(!lifecycle.request_drain(at(50), Some(Duration::from_millis(10))));
+        assert_eq!(lifecycle.next_deadline(), Some(at(60)));
+    }
+
+    #[test]
+    fn drain_timeout_ends_delay() {
+        let mut lifecycle = lifecycle();
+        assert!(lifecycle.request_drain(at(0), None));
+        assert!(!lifecycle.request_drain(at(5), Some(Duration::from_millis(20))));
+        assert!(lifecycle.begin_drain(at(5)));
+        assert_eq!(lifecycle.next_deadline(), Some(at(25)));
+    }
+
+    #[test]
     fn shorter_drain_delay_applies_at_once() {
         let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(0)));
+        assert!(lifecycle.request_drain(at(0), None));
         let (delay, timeout) = (Duration::from_millis(10), Duration::from_millis(50));
         lifecycle.set_timeouts(DrainTimeouts { delay, timeout });
         assert!(!lifecycle.begin_drain(at(9)));
@@ -196,7 +228,7 @@ mod tests {
     #[test]
     fn cut_calls_have_time_for_their_errors() {
         let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(0)) && lifecycle.begin_drain(at(30)));
+        assert!(lifecycle.request_drain(at(0), None) && lifecycle.begin_drain(at(30)));
         assert!(!lifecycle.expire_drain(at(129)));
         assert!(lifecycle.expire_drain(at(130)) && lifecycle.is_cutting());
         assert!(!lifecycle.abort(at(1_129)));
@@ -210,7 +242,7 @@ mod tests {
         lifecycle.end_with_input();
         lifecycle.end_input(at(10));
         assert_eq!(lifecycle.next_deadline(), Some(at(110)));
-        assert!(lifecycle.request_drain(at(50)) && lifecycle.begin_drain(at(50)));
+        assert!(lifecycle.request_drain(at(50), None) && lifecycle.begin_drain(at(50)));
         assert!(lifecycle.expire_drain(at(50)));
         assert!(lifecycle.is_cutting());
     }
@@ -219,7 +251,7 @@ mod tests {
     fn end_of_input_does_not_extend_drain() {
         let mut lifecycle = lifecycle();
         lifecycle.end_with_input();
-        assert!(lifecycle.request_drain(at(10)) && lifecycle.begin_drain(at(10)));
+        assert!(lifecycle.request_drain(at(10), None) && lifecycle.begin_drain(at(10)));
         lifecycle.end_input(at(50));
         assert_eq!(lifecycle.next_deadline(), Some(at(110)));
     }

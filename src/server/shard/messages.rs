@@ -66,7 +66,7 @@ impl Shard {
 
     fn handle_broadcast<R: Ring>(&mut self, ring: &mut R, message: BroadcastMessage, now: Instant) {
         match message {
-            BroadcastMessage::Drain => self.request_drain(ring, now),
+            BroadcastMessage::Drain(timeout) => self.request_drain(ring, timeout, now),
             BroadcastMessage::Catalog { catalog, changes, installed } => {
                 let installed = (changes, &*installed);
                 self.dispatcher.install_catalog(catalog, installed, &mut self.outbox);

@@ -23,6 +23,8 @@ use super::handlers::HandlerEvent;
 use super::outbox::{Effect, Outbox};
 use super::reply_to::PeerId;
 use super::shard_message::{ShardLimits, ShardMessage};
+use std::time::Duration;
+
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::{CloseReason, Connection};
@@ -96,12 +98,13 @@ impl Shard {
         self.transports.set_limits(limits);
     }
 
-    /// Begins the drain after its delay; until then only readiness changes.
-    fn request_drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        if self.lifecycle.request_drain(now) {
+    /// Begins the drain after its delay, or at once with a `timeout`; until then only readiness
+    /// changes.
+    fn request_drain<R: Ring>(&mut self, ring: &mut R, timeout: Option<Duration>, now: Instant) {
+        if self.lifecycle.request_drain(now, timeout) {
             self.transports.http.set_unready();
-            self.advance_drain(ring, now);
         }
+        self.advance_drain(ring, now);
     }
 
     /// Begins the next phases of the drain whose time has come.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::TryLockError;
+use std::time::Duration;
 
 use super::{BroadcastMessage, ShardMessage};
 use crate::engine::mesh::{SendQueue, Sender};
@@ -22,6 +23,9 @@ impl fmt::Display for Busy {
 }
 
 impl std::error::Error for Busy {}
+
+/// Time between two attempts to send to a full inbox: a few turns of a busy shard.
+const RETRY_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Locked for one pass over the shards, and never waited for.
 #[expect(clippy::disallowed_types, reason = "steering threads share it, and no shard's turn does")]
@@ -94,10 +98,10 @@ impl Broadcast {
     /// wait: a shard's own thread would wait for itself.
     pub(in crate::server) fn send(&self, message: &BroadcastMessage) {
         while self.try_send(message).is_err() {
-            std::thread::yield_now();
+            std::thread::park_timeout(RETRY_INTERVAL);
         }
         while self.try_flush().is_err() {
-            std::thread::yield_now();
+            std::thread::park_timeout(RETRY_INTERVAL);
         }
     }
 

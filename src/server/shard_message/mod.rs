@@ -9,6 +9,7 @@ mod task_message;
 mod broadcast;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
@@ -75,8 +76,9 @@ impl ShardMessage {
 /// A message to every shard; each receives a copy.
 #[derive(Clone, Debug)]
 pub(super) enum BroadcastMessage {
-    /// Complete what is in flight, accept nothing more, end.
-    Drain,
+    /// Complete what is in flight, accept nothing more, end. With a timeout: without delay, and
+    /// within this time.
+    Drain(Option<Duration>),
     /// Offer this catalog; calls in flight complete with the one they started with. The last shard
     /// to install it has all shards notify their clients, who then find it on every shard.
     Catalog {

@@ -56,7 +56,13 @@ impl Handle {
     /// [`Handle::drain`], with its cause for the log.
     pub(super) fn drain_because(&self, cause: DrainCause) {
         self.log_drain_started(cause);
-        self.broadcast.send(&BroadcastMessage::Drain);
+        self.broadcast.send(&BroadcastMessage::Drain(None));
+    }
+
+    /// Drains at once, and cuts what takes longer than `timeout`.
+    pub(super) fn drain_within(&self, timeout: Duration) {
+        self.log_drain_started(DrainCause::Handle);
+        self.broadcast.send(&BroadcastMessage::Drain(Some(timeout)));
     }
 
     fn log_drain_started(&self, cause: DrainCause) {
@@ -185,7 +191,7 @@ impl Handle {
     ///
     /// [`Busy`]: an earlier message is in delivery, or another thread is sending. Nothing was sent.
     pub fn try_drain(&self) -> Result<(), Busy> {
-        self.broadcast.try_send(&BroadcastMessage::Drain)?;
+        self.broadcast.try_send(&BroadcastMessage::Drain(None))?;
         self.log_drain_started(DrainCause::Handle);
         Ok(())
     }

@@ -5,15 +5,18 @@
 //! listening after every shard has its ring.
 
 mod limits;
+mod listen;
 
 mod handle;
 
 mod shard_builder;
 
-mod signals;
 mod threads;
 
 mod running;
+
+#[cfg(feature = "signals")]
+mod signals;
 
 #[cfg(feature = "cli")]
 mod ring_probe;
@@ -21,7 +24,7 @@ mod ring_probe;
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -30,6 +33,7 @@ pub use self::handle::Handle;
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
+use self::listen::Listen;
 #[cfg(feature = "cli")]
 pub use self::ring_probe::probe_ring;
 pub use self::running::Running;
@@ -37,6 +41,8 @@ use self::shard_builder::Services;
 pub use self::shard_builder::ShardBuilder;
 #[cfg(feature = "internals")]
 pub use self::shard_builder::ShardInput;
+#[cfg(feature = "signals")]
+use self::signals::SignalLoop;
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use super::acceptance::{ConnectionCounts, ListenerKind};
@@ -54,9 +60,10 @@ use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use crate::engine::placement::Placement;
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::service::{Catalog, CatalogError};
+#[cfg(feature = "signals")]
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
-use crate::telemetry::label::Transport;
+use crate::telemetry::label::{DrainCause, Transport};
 
 /// A server that has not started: a catalog and options.
 ///
@@ -65,19 +72,22 @@ use crate::telemetry::label::Transport;
 /// use corelane::{Catalog, Options, Server};
 ///
 /// let catalog = Catalog::builder(Implementation::new("demo", "1.0.0")).build()?;
-/// Server::new(catalog).options(Options::default()).serve()?;
+/// Server::builder(catalog).options(Options::default()).serve()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
     services: Services,
     options: Options,
+    listen: Listen,
     entropy: Option<Entropy>,
     updates: Option<Sender<UpdateJob>>,
+    #[cfg(feature = "signals")]
     on_reload_callback: ReloadCallback,
     on_start_callbacks: Vec<StartCallback>,
 }
 
 /// The callback for SIGHUP.
+#[cfg(feature = "signals")]
 type ReloadCallback = Box<dyn Fn(&Handle) + Send>;
 
 /// A callback of [`Server::on_start`].
@@ -93,8 +103,9 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Returns a server that offers `catalog` with the default options.
-    pub fn new(catalog: Catalog) -> Self {
+    /// Returns a server that offers `catalog`. Without further calls it has the default options and
+    /// listens on their addresses.
+    pub fn builder(catalog: Catalog) -> Self {
         Self::with_state(catalog, |_| ())
     }
 
@@ -106,7 +117,6 @@ impl Server {
         catalog: Catalog,
         create: impl Fn(u16) -> S + Send + Sync + 'static,
     ) -> Self {
-        let on_reload_callback = Box::new(|_: &Handle| Event::Reloaded.emit());
         Self {
             services: Services {
                 catalog: Arc::new(catalog),
@@ -115,11 +125,34 @@ impl Server {
                 tokio: None,
             },
             options: Options::default(),
+            listen: Listen::default(),
             entropy: None,
             updates: None,
-            on_reload_callback,
+            #[cfg(feature = "signals")]
+            on_reload_callback: Box::new(|_| Event::Reloaded.emit()),
             on_start_callbacks: Vec::new(),
         }
+    }
+
+    /// Listens on `address` for JSON lines over TCP, such as `"127.0.0.1:0"`; the kernel chooses a
+    /// free port for 0. A name that resolves to several addresses stands for the first. After a
+    /// call of `tcp` or [`Server::http`], the server listens only on the addresses of these calls,
+    /// whatever the options say.
+    ///
+    /// # Errors
+    ///
+    /// [`Server::start`] returns that an address cannot be resolved.
+    #[must_use]
+    pub fn tcp(mut self, address: impl ToSocketAddrs) -> Self {
+        self.listen.tcp = Some(Listen::resolve(address));
+        self
+    }
+
+    /// Listens on `address` for HTTP and WebSocket, as [`Server::tcp`].
+    #[must_use]
+    pub fn http(mut self, address: impl ToSocketAddrs) -> Self {
+        self.listen.http = Some(Listen::resolve(address));
+        self
     }
 
     /// Sets the options. Default: [`Options::default`].
@@ -187,6 +220,7 @@ impl Server {
     /// catalog. Signals that arrive while it runs call it once more. The end of the server does not
     /// wait for it. Default: only an event is logged.
     #[must_use]
+    #[cfg(feature = "signals")]
     pub fn on_reload(mut self, reload: impl Fn(&Handle) + Send + 'static) -> Self {
         self.on_reload_callback = Box::new(reload);
         self
@@ -198,6 +232,7 @@ impl Server {
     ///
     /// If an address cannot be bound or a ring cannot be created.
     pub fn start(mut self) -> Result<Running, StartError> {
+        self.listen.apply_to(&mut self.options)?;
         let placement = self.placement()?;
         let shards = placement.shard_count();
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
@@ -237,7 +272,7 @@ impl Server {
             }
         }
         let guards = self.run_start_callbacks(&handle);
-        Ok(Running { addresses, admin_address, handle, threads, guards })
+        Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 
     /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. A second SIGTERM or
@@ -247,11 +282,12 @@ impl Server {
     /// # Errors
     ///
     /// As [`Server::start`], and if a shard failed.
+    #[cfg(feature = "signals")]
     pub fn serve(mut self) -> Result<Counters, StartError> {
         let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
         // Before the server listens: an early signal must find its handler.
-        let (signals, _second) = signals::register()?;
-        self.start()?.join_until_signal(signals, reload)
+        let signals = SignalLoop::register()?;
+        signals.join(self.start()?, reload)
     }
 
     /// Serves one client over standard input and output, until the input ends or a signal arrives.
@@ -265,8 +301,20 @@ impl Server {
     /// # Errors
     ///
     /// If the ring cannot be created.
+    #[cfg(feature = "signals")]
     pub fn stdio(mut self) -> Result<Counters, StartError> {
-        let (signals, _second) = signals::register()?;
+        let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
+        let signals = SignalLoop::register()?;
+        signals.join(self.start_stdio()?, reload)
+    }
+
+    /// Starts the server of one client over standard input and output, as [`Server::stdio`] without
+    /// its signals. Ends with the input.
+    ///
+    /// # Errors
+    ///
+    /// If the ring cannot be created.
+    pub fn start_stdio(mut self) -> Result<Running, StartError> {
         let placement = match &self.options.engine.cpus {
             Some(cpus) => Placement::choose(Some(cpus), Some(1))?,
             None => Placement::unpinned(1),
@@ -276,9 +324,7 @@ impl Server {
         let (threads, handle) =
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let guards = self.run_start_callbacks(&handle);
-        let running =
-            Running { addresses: Vec::new(), admin_address: None, handle, threads, guards };
-        running.join_until_signal(signals, self.on_reload_callback)
+        Ok(Running::new(Vec::new(), None, handle, threads, guards))
     }
 
     fn run_start_callbacks(&mut self, handle: &Handle) -> Vec<Guard> {
@@ -390,76 +436,13 @@ impl Server {
         let (builders, handle) = self.build_shards(sources.len())?;
         let is_piped = sources.iter().any(|it| matches!(it, InputFds::Pipes { .. }));
         let loads = builders.into_iter().zip(sources).collect();
-        let threads = threads::start(placement, loads, &handle.snapshots)?;
+        let of_failure = handle.clone();
+        let on_failure = move || of_failure.drain_because(DrainCause::ShardFailed);
+        let threads = threads::start(placement, loads, &handle.snapshots, on_failure)?;
         threads.log_started(&self.options, placement, is_piped);
         Ok((threads, handle))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use rustix::process::{Signal, getpid, kill_process};
-
-    use super::*;
-    use crate::protocol::model::Implementation;
-    use crate::server::options::RingBackend;
-
-    /// Returns a server without tools that listens on a free port for TCP.
-    fn server(change: impl FnOnce(&mut Options)) -> Server {
-        let catalog = Catalog::builder(Implementation::new("test", "1.0.0")).build().unwrap();
-        let mut options = Options::tiny();
-        options.http.address = None;
-        change(&mut options);
-        Server::new(catalog).options(options)
-    }
-
-    #[test]
-    fn second_server_on_address_is_rejected() {
-        for ring in [RingBackend::Auto, RingBackend::Poll] {
-            let on = |options: &mut Options| {
-                options.engine.ring = ring;
-                (options.engine.cpus, options.engine.shards) = (None, None);
-            };
-            let first = server(on).start().unwrap();
-            let (_, address) = first.addresses()[0];
-            let at = |transport, reuse_port| {
-                server(|options| {
-                    on(options);
-                    options.tcp.reuse_port = reuse_port;
-                    options.tcp.address = (transport == Transport::Tcp).then_some(address);
-                    options.http.address = (transport == Transport::Http).then_some(address);
-                })
-            };
-            for transport in [Transport::Tcp, Transport::Http] {
-                let error = at(transport, false).start().unwrap_err().to_string();
-                assert!(error.contains(&address.to_string()), "{error}");
-            }
-            first.handle().drain();
-            first.join().unwrap();
-            let shared = [at(Transport::Tcp, true), at(Transport::Http, true)];
-            for running in shared.map(|server| server.start().unwrap()) {
-                assert_eq!(running.addresses()[0].1, address);
-                running.handle().drain();
-                running.join().unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn sigterm_ends_server_while_reload_callback_runs() {
-        let raise = |signal| kill_process(getpid(), signal).unwrap();
-        let (release, released) = mpsc::channel();
-        server(|options| options.engine.ring = RingBackend::Poll)
-            .on_start(move |_| raise(Signal::HUP))
-            .on_reload(move |_| {
-                raise(Signal::TERM);
-                released.recv_timeout(Duration::from_mins(1)).unwrap();
-            })
-            .serve()
-            .unwrap();
-        release.send(()).expect("the callback still runs");
-    }
-}
+#[cfg(all(test, feature = "signals"))]
+mod tests;

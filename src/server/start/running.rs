@@ -1,32 +1,73 @@
 //! A running server, as a host program holds it.
 
 use std::net::SocketAddr;
-use std::sync::mpsc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use signal_hook::consts::signal::{SIGHUP, SIGINT};
-use signal_hook::iterator::Signals;
-
+use super::Guard;
 use super::handle::Handle;
 use super::threads::{ShardThreads, StartError};
-use super::{Guard, ReloadCallback};
 use crate::telemetry::counters::Counters;
-use crate::telemetry::label::{DrainCause, Transport};
+use crate::telemetry::label::Transport;
 
-/// A running server.
+/// A running server. Dropping it stops the server: requests in flight are cancelled and get an
+/// error whose `data.retryable` is true, and connections are closed. The drop does not wait for
+/// that; [`Running::shutdown`] and [`Running::join`] do.
+///
+/// ```no_run
+/// # use corelane::{Catalog, Server, model::Implementation};
+/// # use std::time::Duration;
+/// # async fn example(signal: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
+/// # let catalog = Catalog::builder(Implementation::new("demo", "1.0.0")).build()?;
+/// let running = Server::builder(catalog).http("127.0.0.1:0").start()?;
+/// println!("listening on {:?}", running.http_address());
+/// signal.await;
+/// let counters = running.shutdown(Duration::from_secs(10)).await?;
+/// println!("{} requests served", counters.requests.served());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Running {
-    pub(super) addresses: Vec<(Transport, SocketAddr)>,
-    pub(super) admin_address: Option<SocketAddr>,
-    pub(super) handle: Handle,
-    pub(super) threads: ShardThreads,
-    /// Values of the callbacks of [`Server::on_start`].
-    pub(super) guards: Vec<Guard>,
+    addresses: Vec<(Transport, SocketAddr)>,
+    admin_address: Option<SocketAddr>,
+    handle: Handle,
+    threads: ShardThreads,
+    /// Values of the callbacks of [`Server::on_start`](super::Server::on_start).
+    guards: Vec<Guard>,
+    /// The result of the server, once it has ended; a failure as text.
+    ended: Option<Result<Counters, String>>,
 }
 
 impl Running {
+    pub(super) const fn new(
+        addresses: Vec<(Transport, SocketAddr)>,
+        admin_address: Option<SocketAddr>,
+        handle: Handle,
+        threads: ShardThreads,
+        guards: Vec<Guard>,
+    ) -> Self {
+        Self { addresses, admin_address, handle, threads, guards, ended: None }
+    }
+
     /// The addresses that it listens on, with the port that the kernel chose for port 0.
     pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
         &self.addresses
+    }
+
+    /// The address of HTTP and WebSocket, if the server listens on one.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.address_of(Transport::Http)
+    }
+
+    /// The address of JSON lines over TCP, if the server listens on one.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.address_of(Transport::Tcp)
+    }
+
+    fn address_of(&self, transport: Transport) -> Option<SocketAddr> {
+        let listener = self.addresses.iter().find(|(known, _)| *known == transport);
+        listener.map(|(_, address)| *address)
     }
 
     /// The address of the endpoints of operators, if it is not that of clients
@@ -40,52 +81,67 @@ impl Running {
         self.handle.clone()
     }
 
-    /// Waits until the server has ended, after [`Handle::drain`] or the end of its input. Returns
-    /// the counters of all shards.
+    /// Waits until the server has ended, after [`Handle::drain`], a failure, or the end of its
+    /// input. Returns the counters of all shards. A future that is dropped has no effect: it can
+    /// stand in a `select!`, and be created again. Blocks no thread and needs no runtime.
+    ///
+    /// # Errors
+    ///
+    /// If a shard failed. The second call returns the text of the first error.
+    pub async fn wait(&mut self) -> Result<Counters, StartError> {
+        std::future::poll_fn(|context| self.poll_end(context)).await
+    }
+
+    /// [`Running::wait`], polled.
+    pub(super) fn poll_end(&mut self, context: &Context<'_>) -> Poll<Result<Counters, StartError>> {
+        if let Some(ended) = self.earlier_end() {
+            return Poll::Ready(ended);
+        }
+        self.threads.poll_join(context).map(|ended| self.finish(ended))
+    }
+
+    /// Stops the server: accepts nothing more, completes the requests in flight within `grace`,
+    /// cancels those that take longer (their clients get an error whose `data.retryable` is true,
+    /// for which there is a second more), and waits for the end. Returns the counters of all
+    /// shards. A drain in progress is shortened to `grace`, and never extended.
     ///
     /// # Errors
     ///
     /// If a shard failed.
-    pub fn join(self) -> Result<Counters, StartError> {
-        let Self { handle, threads, guards, .. } = self;
-        let ended = threads.join(|| handle.drain_because(DrainCause::ShardFailed));
-        drop(guards);
-        ended.inspect(|counters| handle.log_drain_finished(counters))
+    pub async fn shutdown(mut self, grace: Duration) -> Result<Counters, StartError> {
+        self.handle.drain_within(grace);
+        self.wait().await
     }
 
-    /// Waits for SIGTERM, SIGINT or the end of the server.
-    pub(super) fn join_until_signal(
-        self,
-        mut signals: Signals,
-        reload: ReloadCallback,
-    ) -> Result<Counters, StartError> {
-        let watch = signals.handle();
-        let (reload_requests, reloads) = mpsc::sync_channel(1);
-        let handle = self.handle();
-        // Not joined: a callback that waits must not keep the server from ending.
-        std::thread::Builder::new().name("corelane-reload".into()).spawn(move || {
-            for () in reloads {
-                reload(&handle);
-            }
-        })?;
-        let handle = self.handle();
-        let listener = std::thread::Builder::new().name("corelane-signal".into());
-        let listener = listener.spawn(move || {
-            for signal in &mut signals {
-                match signal {
-                    SIGHUP => {
-                        // Refused while a call waits to begin, which reads what this one would.
-                        reload_requests.try_send(()).ok();
-                    }
-                    SIGINT => handle.drain_because(DrainCause::Sigint),
-                    _ => handle.drain_because(DrainCause::Sigterm),
-                }
-            }
-        })?;
-        let ended = self.join();
-        watch.close();
-        // The listener only loops over signals; a panic in it no longer matters.
-        drop(listener.join());
-        ended
+    /// [`Running::wait`], blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// If a shard failed.
+    pub fn join(mut self) -> Result<Counters, StartError> {
+        if let Some(ended) = self.earlier_end() {
+            return ended;
+        }
+        let ended = self.threads.join();
+        self.finish(ended)
+    }
+
+    fn earlier_end(&self) -> Option<Result<Counters, StartError>> {
+        self.ended.clone().map(|ended| ended.map_err(StartError::Shard))
+    }
+
+    /// Records the result of the server.
+    fn finish(&mut self, ended: Result<Counters, StartError>) -> Result<Counters, StartError> {
+        self.guards.clear();
+        self.ended = Some(ended.as_ref().map_err(ToString::to_string).cloned());
+        ended.inspect(|counters| self.handle.log_drain_finished(counters))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.handle.drain_within(Duration::ZERO);
+        }
     }
 }

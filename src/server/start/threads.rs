@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use super::limits::connections_max;
 use super::shard_builder::{ShardBuilder, ShardInput};
@@ -44,20 +45,25 @@ pub(in crate::server) struct ShardThreads {
 }
 
 /// Starts a thread per builder and returns when every one has its ring and inputs. Each publishes
-/// its counters when it ends.
+/// its counters when it ends. A shard that fails later calls `on_failure` on its thread.
 pub(in crate::server) fn start(
     placement: &Placement,
     loads: Vec<(ShardBuilder, InputFds)>,
     snapshots: &Arc<CounterSnapshots>,
+    on_failure: impl Fn() + Send + Sync + 'static,
 ) -> Result<ShardThreads, StartError> {
     let snapshots = Arc::clone(snapshots);
+    let on_failure = move |failure: &ShardFailure| {
+        Event::ShardFailed { shard: failure.shard.0, cause: &failure.to_string() }.emit();
+        on_failure();
+    };
     let run = move |(builder, sources): (ShardBuilder, InputFds), thread: &ThreadHandle<_>| {
         let shard = builder.shard_id();
         let counters = run_shard_thread(builder, sources, thread)?;
         snapshots.publish_last(shard, counters.clone());
         Ok(counters)
     };
-    let threads = thread_group::spawn_threads("corelane", placement, loads, run);
+    let threads = thread_group::spawn_threads("corelane", placement, loads, run, on_failure);
     Ok(ShardThreads { threads: threads? })
 }
 
@@ -246,19 +252,26 @@ impl ShardThreads {
         }
     }
 
-    /// Waits for every shard and returns the sum of their counters. If one fails, calls `alarm`
-    /// to drain the others.
-    pub(in crate::server) fn join(self, alarm: impl Fn()) -> Result<Counters, StartError> {
-        let counted = self.threads.join(|failure| {
-            Event::ShardFailed { shard: failure.shard.0, cause: &failure.to_string() }.emit();
-            alarm();
-        })?;
-        let mut total = Counters::default();
-        for counters in &counted {
-            total.add(counters);
-        }
-        Ok(total)
+    /// Waits for every shard and returns the sum of their counters; once.
+    pub(in crate::server) fn join(&mut self) -> Result<Counters, StartError> {
+        Ok(sum(&self.threads.join()?))
     }
+
+    /// [`ShardThreads::join`] as a task.
+    pub(in crate::server) fn poll_join(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Counters, StartError>> {
+        self.threads.poll_join(context).map(|ended| Ok(sum(&ended?)))
+    }
+}
+
+fn sum(shards: &[Counters]) -> Counters {
+    let mut total = Counters::default();
+    for counters in shards {
+        total.add(counters);
+    }
+    total
 }
 
 /// Returns the maximum number of open connections over all listeners and what limits it, given the

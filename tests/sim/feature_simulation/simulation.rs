@@ -197,7 +197,8 @@ impl<'a> FeatureSimulation<'a> {
         let world = World::with_faults(random.next_u64(), plan.faults);
         let (made, (edits, asked)) = (Arc::<AtomicU64>::default(), mpsc::channel());
         let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::new(catalog_versions::catalog(&made)?).options(plan.options.clone());
+        let server =
+            Server::builder(catalog_versions::catalog(&made)?).options(plan.options.clone());
         let (seeds, handle) =
             server.entropy(origin).send_updates_to(edits).shard_builders(plan.shards)?;
         let places = ShardByClient::default();

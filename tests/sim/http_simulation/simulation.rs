@@ -94,7 +94,7 @@ impl<'a> HttpSimulation<'a> {
         let world = World::with_faults(random.next_u64(), plan.faults);
         let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
         let (made, (edits, asked)) = (Arc::<AtomicU64>::default(), mpsc::channel());
-        let server = Server::new(catalog::build_catalog(&made)?).options(plan.options.clone());
+        let server = Server::builder(catalog::build_catalog(&made)?).options(plan.options.clone());
         let (seeds, handle) =
             server.entropy(origin).send_updates_to(edits).shard_builders(plan.shards)?;
         let places = ShardByClient::default();

@@ -261,7 +261,7 @@ fn mesh_message_lost_doubled_or_reordered_is_rejected() {
 #[test]
 fn command_read_twice_or_never_is_rejected() {
     let catalog = demo::catalog(Implementation::new("sim", "1.0.0")).unwrap();
-    let (_seeds, handle) = Server::new(catalog).shard_builders(1).unwrap();
+    let (_seeds, handle) = Server::builder(catalog).shard_builders(1).unwrap();
     let mut notices = CommandQueue::new(handle);
     for notice in
         [ServerCommand::ReloadLimits(Box::default()), ServerCommand::Drain, ServerCommand::Drain]

@@ -98,7 +98,7 @@ impl<'a> LineSimulation<'a> {
         let world = World::with_faults(random.next_u64(), scenario.faults);
         let catalog = build_catalog(0)?;
         let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::new(catalog).options(scenario.options.clone()).entropy(origin);
+        let server = Server::builder(catalog).options(scenario.options.clone()).entropy(origin);
         let (seeds, handle) = server.shard_builders(scenario.shards)?;
         let places = ShardByClient::default();
         let (mut shards, mut pipes) = (Vec::new(), None);

@@ -53,7 +53,7 @@ impl TestServer {
         }
         let (signal_tx, signals) = mpsc::channel();
         let gate = Gate { is_open: Arc::default(), signal_tx };
-        let server = Server::new(catalog(&gate)).options(options);
+        let server = Server::builder(catalog(&gate)).options(options);
         Self { running: Some(server.start().expect("server starts")), gate, signals }
     }
 

@@ -22,7 +22,6 @@ mod era;
 pub use era::{Era, era};
 pub use head_checks::{check_head, query_parameter};
 pub use profile::{CheckProfile, OperatorEndpoints};
-#[cfg(any(feature = "cli", feature = "internals"))]
 pub use request_kind::is_reserved_path;
 pub use request_kind::{RequestKind, SESSION_PARAMETER};
 pub use table::{CheckId, Rejection};

@@ -1,7 +1,6 @@
 //! Routes of the server, and the kinds of requests.
 
 use super::profile::CheckProfile;
-#[cfg(any(feature = "cli", feature = "internals"))]
 use super::profile::OperatorEndpoints;
 
 /// The kind of an admitted request.
@@ -77,7 +76,6 @@ impl RequestKind<'_> {
 pub const SESSION_PARAMETER: &str = "sessionId";
 
 /// Returns whether a path is reserved by the server in some profile.
-#[cfg(any(feature = "cli", feature = "internals"))]
 pub fn is_reserved_path(path: &[u8]) -> bool {
     let all = CheckProfile {
         legacy_sse: true,

@@ -45,7 +45,7 @@ impl CrowdSimulation {
     fn new(shards: usize) -> Self {
         let world = World::with_faults(1, Faults::NONE);
         let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::new(catalog::build_catalog(&Arc::default()).expect("a catalog"))
+        let server = Server::builder(catalog::build_catalog(&Arc::default()).expect("a catalog"))
             .options(large_options());
         let (seeds, handle) = server.entropy(origin).shard_builders(shards).expect("seeds");
         let places = ShardByClient::default();

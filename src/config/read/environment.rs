@@ -6,8 +6,8 @@
 
 use std::ffi::OsString;
 
-use crate::config::file::Assignment;
 use crate::config::issue::{ConfigIssue, Diagnostic, Source};
+use crate::config::read::raw_value::Assignment;
 use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
 

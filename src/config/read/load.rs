@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::config::environment;
-use crate::config::file::{self, Assignment};
 use crate::config::issue::{ConfigErrors, ConfigIssue, Diagnostic, Source};
 use crate::config::options::{Options, Profile};
-use crate::config::rules;
+use crate::config::read::apply;
+use crate::config::read::environment;
+use crate::config::read::file;
+use crate::config::read::raw_value::Assignment;
 use crate::config::table::{self, Row};
 use crate::config::warnings;
 
@@ -53,11 +54,7 @@ pub struct EffectiveConfig {
 impl EffectiveConfig {
     /// Returns where the option with this key was set.
     pub fn source(&self, key: &str) -> &Source {
-        self.sources
-            .iter()
-            .rev()
-            .find(|(known, _)| *known == key)
-            .map_or(&Source::Default, |(_, source)| source)
+        apply::source_of(&self.sources, key)
     }
 
     /// Adds the warnings about options that were set.
@@ -132,43 +129,10 @@ pub fn assemble(inputs: &ConfigInputs) -> Result<EffectiveConfig, ConfigErrors> 
         Some(Assignment { row, text: text.clone(), source })
     }));
 
-    let mut options = profile_defaults(&assignments);
-    let mut sources = Vec::new();
-    for Assignment { row, text, source } in assignments {
-        match row.set_value(&mut options, &text) {
-            Ok(()) => sources.push((row.key, source)),
-            Err(diagnostic) => problems.push(ConfigIssue::new(source, row.key, diagnostic)),
-        }
-    }
+    let (options, sources) = apply::apply(assignments, problems)?;
     let mut effective = EffectiveConfig { options, warnings, sources };
-    // A rule about an invalid option would report a value that was not set. If the file could not
-    // be parsed, any option may have been set in it.
-    let is_file_invalid = problems.iter().any(|problem| problem.key.is_empty());
-    for rule in rules::RULES.iter().filter(|_| !is_file_invalid) {
-        let is_valid = |key: &&str| problems.iter().all(|problem| problem.key != **key);
-        if let (true, Some(diagnostic)) =
-            (rule.keys.iter().all(is_valid), (rule.check)(&effective.options))
-        {
-            let key = rule.keys[0];
-            problems.push(ConfigIssue::new(effective.source(key).clone(), key, diagnostic));
-        }
-    }
-    problems.sort_by(|one, other| one.source.cmp(&other.source));
-    if !problems.is_empty() {
-        return Err(ConfigErrors(problems));
-    }
     effective.add_warnings();
     Ok(effective)
-}
-
-/// Returns the defaults of the `profile` with the highest precedence.
-fn profile_defaults(assignments: &[Assignment]) -> Options {
-    let mut options = Options::default();
-    for Assignment { row, text, .. } in assignments.iter().filter(|it| it.row.key == PROFILE) {
-        // An invalid text changes nothing here; `assemble` reports it.
-        row.set_value(&mut options, text).ok();
-    }
-    Options::for_profile(options.profile)
 }
 
 /// Reads a configuration file: a regular file of at most [`FILE_BYTES_MAX`] bytes. Never waits for
@@ -214,9 +178,6 @@ fn open_regular_file(path: &Path) -> io::Result<File> {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
 }
-
-/// Key of the option that selects the defaults.
-const PROFILE: &str = "profile";
 
 /// Bound of a configuration file; every option with a page of comment fits a tenth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
