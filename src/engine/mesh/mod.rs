@@ -12,8 +12,8 @@
 //!   queues it, and the queue is retried at the end of every turn. The shard does not park before
 //!   the queue is empty.
 //! - Other threads choose: [`Sender::try_send`] refuses, [`Sender::send_while`] retries.
-//! - A shard that has ended refuses all messages ([`TrySendError::Closed`]). Unread messages are
-//!   dropped with the mesh.
+//! - A shard that has ended refuses all messages ([`TrySendError::Closed`]). Those of other threads
+//!   that it has not read are dropped then, those of shards with the mesh.
 //! - A shard that parked after [`Inbox::prepare_park`] is woken by the next message; sending to a
 //!   shard that is awake costs no wake-up (see `event_count`).
 //! - Wake-ups are batched: [`Inbox::wake_targets`], called once at the end of a turn, fences and
@@ -55,7 +55,7 @@ pub use self::read_order::ReadOrder;
 pub use self::replay_filter::{ReplayFilter, UseResult};
 pub use self::send_queue::SendQueue;
 pub use self::shared_counter::SharedCounter;
-use self::sync::{Arc, AtomicU64, Ordering};
+use self::sync::{Arc, AtomicU64, Ordering, fence};
 use crate::engine::ring::Waker;
 
 /// Time between two attempts of a thread to send to a full inbox.
@@ -126,8 +126,15 @@ struct ShardEntry<M> {
 
 impl<M> ShardEntry<M> {
     fn has_ended(&self) -> bool {
-        // Relaxed: a message sent just after the end is dropped with the mesh.
         self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Drops the messages of other threads to a shard that has ended.
+    #[cold]
+    fn discard_messages(&self) {
+        while let Some(message) = self.queue.pop() {
+            drop(message);
+        }
     }
 }
 
@@ -146,7 +153,12 @@ impl<M> AliveGuard<M> {
 
 impl<M> Drop for AliveGuard<M> {
     fn drop(&mut self) {
-        self.own_entry().has_ended.store(true, Ordering::Relaxed);
+        let entry = self.own_entry();
+        entry.has_ended.store(true, Ordering::Relaxed);
+        // Sequentially consistent, as in `Sender::try_send`: a message that is sent meanwhile is
+        // dropped here, or its sender sees the end and drops it.
+        fence(Ordering::SeqCst);
+        entry.discard_messages();
     }
 }
 
@@ -225,8 +237,9 @@ impl<M> Clone for Sender<M> {
 
 impl<M: Send> Sender<M> {
     /// Sends `message` to a shard and wakes it if it has parked. Refuses the message if the inbox
-    /// is full or the shard has ended. Never blocks. Cost: a compare-and-swap and a fence, and a
-    /// system call for a wake-up.
+    /// is full or the shard has ended. A message that the shard has not read when it ends is
+    /// dropped. Never blocks. Cost: a compare-and-swap and a fence, and a system call for a
+    /// wake-up.
     ///
     /// # Errors
     ///
@@ -248,6 +261,10 @@ impl<M: Send> Sender<M> {
             && let Some(waker) = entry.waker.get()
         {
             waker.wake();
+        }
+        // After the fence of `EventCount::wake`.
+        if entry.has_ended() {
+            entry.discard_messages();
         }
         Ok(())
     }
@@ -326,6 +343,17 @@ mod tests {
         consumer.pop_into(&mut messages, 1);
         drop((producer, consumer));
         assert_eq!(Arc::strong_count(&probe), 2);
+    }
+
+    #[test]
+    fn ended_shard_drops_unread_messages() {
+        let (endpoints, sender) = build_mesh(1, &MeshOptions::default());
+        let probe = Arc::new(());
+        assert_eq!(sender.try_send(ShardId(0), Arc::clone(&probe)), Ok(()));
+        drop(endpoints);
+        assert_eq!(Arc::strong_count(&probe), 1);
+        let refused = sender.try_send(ShardId(0), Arc::clone(&probe));
+        assert!(matches!(refused, Err(TrySendError::Closed(_))), "{refused:?}");
     }
 
     #[test]

@@ -81,12 +81,20 @@ pub(super) struct SocketTable {
     open_slots: u32,
     slots: Vec<SocketState>,
     registered: Vec<RegisteredSocket>,
+    /// Indices of `registered` that are not open.
+    vacant: Vec<u32>,
 }
 
 impl SocketTable {
     /// Creates an empty table for `slots_max` direct descriptors.
     pub(super) const fn new(slots_max: u32) -> Self {
-        Self { slots_max, open_slots: 0, slots: Vec::new(), registered: Vec::new() }
+        Self {
+            slots_max,
+            open_slots: 0,
+            slots: Vec::new(),
+            registered: Vec::new(),
+            vacant: Vec::new(),
+        }
     }
 
     /// Adds the slot that the kernel chose for a new connection.
@@ -104,15 +112,15 @@ impl SocketTable {
     /// Adds a registered descriptor.
     pub(super) fn register(&mut self, descriptor: OwnedFd, pipe: bool) -> Socket {
         let state = SocketState { is_open: true, ..SocketState::default() };
-        let vacant = self.registered.iter().position(|adopted| !adopted.state.is_open);
         let adopted = RegisteredSocket { descriptor: Some(descriptor), is_pipe: pipe, state };
-        let index = vacant.unwrap_or(self.registered.len());
-        if vacant.is_some() {
-            self.registered[index] = adopted;
+        let index = if let Some(index) = self.vacant.pop() {
+            self.registered[index as usize] = adopted;
+            index
         } else {
             self.registered.push(adopted);
-        }
-        Socket(self.slots_max + u32::try_from(index).unwrap_or(0))
+            u32::try_from(self.registered.len() - 1).unwrap_or(0)
+        };
+        Socket(self.slots_max + index)
     }
 
     /// Returns the state of a socket, or `None` if it is not open.
@@ -144,10 +152,11 @@ impl SocketTable {
 
     /// Removes a socket. Closes a registered descriptor; the kernel has already closed a slot.
     pub(super) fn remove(&mut self, socket: Socket) {
-        if let Some(adopted) = socket.0.checked_sub(self.slots_max) {
-            let adopted = &mut self.registered[adopted as usize];
+        if let Some(index) = socket.0.checked_sub(self.slots_max) {
+            let adopted = &mut self.registered[index as usize];
             adopted.descriptor = None;
             adopted.state = SocketState::default();
+            self.vacant.push(index);
         } else {
             self.slots[socket.index()] = SocketState::default();
             self.open_slots -= 1;
