@@ -37,6 +37,7 @@
 //! - `files` (default, part of `cli`): resources and prompts from directories, [`files`].
 //! - `glommio` (default): shards on glommio executors (Linux).
 //! - `tokio`: handlers that run on a tokio runtime of the host program.
+//! - `tower`: the server inside an HTTP server of the host program, such as axum, [`tower`].
 //! - `internals`: makes the modules below public, with the simulator and the fuzz entry points, for
 //!   benches, fuzz targets and corelane-load. **Unstable**: they change without notice.
 //!
@@ -84,6 +85,7 @@
 //! | [`connection`] | sockets, codecs, buffers, backpressure, closing | above but guard and service |
 //! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
 //! | [`files`] | directories as resources and prompts | telemetry, protocol, service, server |
+//! | [`tower`] | the server as a service of the host's HTTP server | protocol, server |
 //! | `config` | file, environment and flags to validated options | all |
 //!
 //! base, protocol, transport, guard and service use no clock, socket or thread. `unsafe` is
@@ -153,6 +155,9 @@ pub(crate) mod service;
 pub mod telemetry;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod telemetry;
+
+#[cfg(feature = "tower")]
+pub mod tower;
 
 #[cfg(feature = "internals")]
 pub mod transport;

@@ -244,13 +244,12 @@ impl Acceptor {
     /// Counts and logs a failed accept.
     pub(in crate::server) fn record_failure(
         &mut self,
-        listener: Listener,
+        transport: Transport,
         error: &io::Error,
         now: Instant,
         outbox: &mut Outbox,
     ) {
         outbox.counters.connections.accept_failed += 1;
-        let transport = self.kind_of(listener).transport();
         self.log(&Event::AcceptFailed { shard: self.shard.0, transport, error: error.kind() }, now);
     }
 

@@ -15,10 +15,10 @@ use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
-use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
+use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
-use crate::server::acceptance::{count_close, refusal_error};
+use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
 use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::dispatch::Dispatcher;
@@ -50,15 +50,14 @@ impl<R: Ring> ConnectionPath<'_, R> {
         RequestPath { transports, parser, dispatcher, outbox, now: *now }
     }
 
-    /// Accepts a connection, or sends an error and closes it.
-    pub(in crate::server) fn accept(
+    /// Opens a connection, or sends an error and closes it.
+    pub(in crate::server) fn open(
         &mut self,
-        listener: Listener,
+        kind: ListenerKind,
         socket: Socket,
         peer: Option<SocketAddr>,
     ) {
         let Transports { acceptor, connections, .. } = &mut *self.transports;
-        let kind = acceptor.kind_of(listener);
         let transport = kind.transport();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
         let admission = acceptor.admit(kind, client);

@@ -38,6 +38,8 @@ impl Shard {
                 message => dispatcher.handle_task_message(message, now, outbox),
             },
             ShardMessage::Report(report) => reports::continue_report(self, *report),
+            #[cfg(feature = "tower")]
+            ShardMessage::AdoptStream(stream) => self.adopt_stream(ring, stream, now),
             ShardMessage::PublishCounters { request, snapshots } => {
                 snapshots.publish(self.id, request, self.counters());
             }

@@ -13,8 +13,14 @@ mod messages;
 mod memory_report;
 
 use std::fmt;
+#[cfg(feature = "tower")]
+use std::io;
+use std::net::SocketAddr;
+#[cfg(feature = "tower")]
+use std::os::fd::OwnedFd;
 
 pub(super) use self::lifecycle::Lifecycle;
+use super::acceptance::ListenerKind;
 use super::connection_state::ConnectionState;
 use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports};
 use super::deferred::DeferredWork;
@@ -29,11 +35,15 @@ use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::{CloseReason, Connection};
 use crate::engine::mesh::{Inbox, ShardId};
-use crate::engine::ring::{Completion, Ring};
+use crate::engine::ring::{Completion, Ring, Socket};
+#[cfg(feature = "tower")]
+use crate::engine::ring::{Registered, Source};
 use crate::engine::shard_loop::Driver;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::telemetry::counters::Counters;
+#[cfg(feature = "tower")]
+use crate::telemetry::label::Transport;
 use crate::telemetry::open_work::OpenWork;
 
 /// Local futures polled in one turn before the ring is serviced again.
@@ -205,18 +215,13 @@ impl Shard {
     ) {
         match completion {
             Completion::Accepted { listener, socket, peer } => {
-                self.path(ring, now).accept(listener, socket, peer);
-                if self.lifecycle.is_aborted() {
-                    // The time of the drain is over, also for the error response.
-                    let connections = &mut self.transports.connections;
-                    if let Some(key) = connections.table.key_of(socket) {
-                        connections.close(ring, key, CloseReason::Drain);
-                    }
-                }
+                let kind = self.transports.acceptor.kind_of(listener);
+                self.open_connection(ring, (kind, socket, peer), now);
             }
             Completion::AcceptFailed { listener, error } => {
-                let Self { transports, outbox, .. } = self;
-                transports.acceptor.record_failure(listener, &error, now, outbox);
+                let Self { transports: Transports { acceptor, .. }, outbox, .. } = self;
+                let transport = acceptor.kind_of(listener).transport();
+                acceptor.record_failure(transport, &error, now, outbox);
             }
             Completion::EndOfStream { socket, result } => {
                 self.path(ring, now).handle_end_of_stream(socket, &result);
@@ -227,6 +232,40 @@ impl Shard {
             | Completion::Sent { .. }
             | Completion::Connected { .. } => {}
         }
+    }
+
+    /// Serves a new connection, or sends an error and closes it.
+    fn open_connection<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (kind, socket, peer): (ListenerKind, Socket, Option<SocketAddr>),
+        now: Instant,
+    ) {
+        self.path(ring, now).open(kind, socket, peer);
+        if self.lifecycle.is_aborted() {
+            // The time of the drain is over, also for the error response.
+            let connections = &mut self.transports.connections;
+            if let Some(key) = connections.table.key_of(socket) {
+                connections.close(ring, key, CloseReason::Drain);
+            }
+        }
+    }
+
+    /// Opens an HTTP connection over the stream socket of another thread. On failure the socket is
+    /// closed.
+    #[cfg(feature = "tower")]
+    fn adopt_stream<R: Ring>(&mut self, ring: &mut R, stream: OwnedFd, now: Instant) {
+        let transport = Transport::Http;
+        let error = match ring.register(Source::Stream(stream)) {
+            Ok(Registered::Socket(socket)) => {
+                let kind = ListenerKind::Clients(transport);
+                return self.open_connection(ring, (kind, socket, None), now);
+            }
+            Ok(Registered::Listener(_)) => io::ErrorKind::InvalidInput.into(),
+            Err(error) => error,
+        };
+        let Self { transports: Transports { acceptor, .. }, outbox, .. } = self;
+        acceptor.record_failure(transport, &error, now, outbox);
     }
 
     /// Does large work that waits, some in each turn.

@@ -8,6 +8,8 @@ mod task_message;
 
 mod broadcast;
 
+#[cfg(feature = "tower")]
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,9 @@ pub(super) enum ShardMessage {
         key: Key,
         result: UpdateResult,
     },
+    /// Serve a client over this connected stream socket, with HTTP.
+    #[cfg(feature = "tower")]
+    AdoptStream(OwnedFd),
     /// Publish the counters as the reply to this request.
     PublishCounters {
         request: u64,

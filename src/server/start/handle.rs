@@ -1,5 +1,9 @@
 //! The handle of a running server.
 
+#[cfg(feature = "tower")]
+use std::io;
+#[cfg(feature = "tower")]
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -7,6 +11,8 @@ use std::time::Duration;
 
 use super::shard_limits;
 use crate::engine::mesh::ShardId;
+#[cfg(feature = "tower")]
+use crate::engine::mesh::TrySendError;
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
     ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
@@ -182,6 +188,42 @@ impl Handle {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+
+    /// Opens an HTTP connection to the server over a pair of Unix sockets and returns the end of
+    /// the client. It is served by the shard `index` (modulo their number), or the next one that
+    /// has not ended. Never waits; a server that has reached a limit answers with an error or
+    /// closes the connection. Cost: two descriptors of the process.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` if the server has ended, `WouldBlock` if inboxes are full, or an error of the
+    /// system.
+    #[cfg(feature = "tower")]
+    pub(crate) fn connect_http(&self, index: usize) -> io::Result<UnixStream> {
+        let (client, stream) = UnixStream::pair()?;
+        let sender = self.broadcast.sender();
+        let shards = self.broadcast.shard_count();
+        let mut message = ShardMessage::AdoptStream(stream.into());
+        let mut cause = io::ErrorKind::NotConnected;
+        let from_index = sender.shards().skip(index % shards.max(1));
+        for shard in from_index.chain(sender.shards()).take(shards) {
+            message = match sender.try_send(shard, message) {
+                Ok(()) => return Ok(client),
+                Err(TrySendError::Closed(message)) => message,
+                Err(TrySendError::Full(message)) => {
+                    cause = io::ErrorKind::WouldBlock;
+                    message
+                }
+            }
+        }
+        Err(cause.into())
+    }
+
+    /// Options at the start.
+    #[cfg(feature = "tower")]
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     /// [`Handle::drain`] without waiting. Messages that find an inbox full are sent with the next

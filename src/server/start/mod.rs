@@ -24,6 +24,8 @@ mod ring_probe;
 use std::any::Any;
 use std::fmt;
 use std::io;
+#[cfg(feature = "tower")]
+use std::net::Ipv4Addr;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -233,15 +235,37 @@ impl Server {
     /// If an address cannot be bound or a ring cannot be created.
     pub fn start(mut self) -> Result<Running, StartError> {
         self.listen.apply_to(&mut self.options)?;
-        let placement = self.placement()?;
-        let shards = placement.shard_count();
-        let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
         let endpoints = [
             (Transport::Tcp, self.options.tcp.address),
             (Transport::Http, self.options.http.address),
         ];
-        for (transport, address) in endpoints {
+        self.start_on(&endpoints)
+    }
+
+    /// Starts every shard without a listener for clients: connections come from
+    /// [`Handle::connect_http`]. The HTTP address of the options is not bound, but decides the
+    /// default of the `Host` and `Origin` check.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    #[cfg(feature = "tower")]
+    pub(crate) fn start_unbound(mut self) -> Result<Running, StartError> {
+        self.listen.apply_to(&mut self.options)?;
+        self.options.tcp.address = None;
+        self.options.http.address.get_or_insert_with(|| (Ipv4Addr::LOCALHOST, 0).into());
+        self.start_on(&[])
+    }
+
+    fn start_on(
+        mut self,
+        endpoints: &[(Transport, Option<SocketAddr>)],
+    ) -> Result<Running, StartError> {
+        let placement = self.placement()?;
+        let shards = placement.shard_count();
+        let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::new();
+        for &(transport, address) in endpoints {
             let Some(address) = address else { continue };
             let descriptors = self.bind_listeners(address, shards)?;
             if let Some(first) = descriptors.first() {

@@ -52,6 +52,11 @@ impl ResponseHead {
         value
     }
 
+    /// Iterates over the names and values of all fields.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Returns whether the server closes the connection after this response.
     pub fn closes_connection(&self) -> bool {
         match self.field("Connection") {

@@ -1,0 +1,109 @@
+//! One HTTP/1.1 connection to a shard, driven by the future that uses it.
+//!
+//! No task of its own reads and writes the connection, so that a call wakes only the task that
+//! waits for it, and dropping that task closes the connection.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body as _, Frame};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, Parts, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+/// Any error, as bodies of other crates return it.
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The body of a request.
+pub(super) type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+type Transport = http1::Connection<TokioIo<UnixStream>, RequestBody>;
+
+/// An open connection.
+pub(super) struct Connection {
+    sender: SendRequest<RequestBody>,
+    transport: Transport,
+    /// The transport has ended and must not be polled.
+    has_ended: bool,
+    /// A request before this one was answered.
+    pub(super) is_reused: bool,
+}
+
+impl Connection {
+    /// Opens a connection over the client's end of a socket pair. Must be called on a tokio
+    /// runtime, which alone can use the connection.
+    pub(super) async fn open(stream: StdUnixStream) -> Result<Self, BoxError> {
+        stream.set_nonblocking(true)?;
+        let stream = TokioIo::new(UnixStream::from_std(stream)?);
+        let (sender, transport) = http1::handshake(stream).await?;
+        Ok(Self { sender, transport, has_ended: false, is_reused: false })
+    }
+
+    /// Returns whether a request can be sent: the last response is complete, and the server has not
+    /// closed the connection.
+    pub(super) fn is_ready(&mut self) -> bool {
+        // An idle connection wakes no task.
+        let context = &mut Context::from_waker(Waker::noop());
+        self.poll_transport(context);
+        matches!(self.sender.poll_ready(context), Poll::Ready(Ok(()))) && !self.has_ended
+    }
+
+    /// Sends a request and receives the head of its response.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        poll_fn(|context| {
+            // First, because the response comes from it.
+            poll_transport(&mut self.transport, &mut self.has_ended, context);
+            response.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Polls the body of the last response.
+    pub(super) fn poll_body(
+        &mut self,
+        body: &mut Incoming,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        // A frame that is there, or the request for the next one, which the transport then reads.
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        self.poll_transport(context);
+        Pin::new(body).poll_frame(context)
+    }
+
+    /// Takes the socket after a response that switches protocols, and what was read behind it.
+    pub(super) async fn into_upgraded(mut self) -> (UnixStream, Bytes) {
+        poll_fn(|context| {
+            self.poll_transport(context);
+            if self.has_ended { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        let Parts { io, read_buf, .. } = self.transport.into_parts();
+        (io.into_inner(), read_buf)
+    }
+
+    fn poll_transport(&mut self, context: &mut Context<'_>) {
+        poll_transport(&mut self.transport, &mut self.has_ended, context);
+    }
+}
+
+/// Reads and writes as far as possible.
+fn poll_transport(transport: &mut Transport, has_ended: &mut bool, context: &mut Context<'_>) {
+    if !*has_ended {
+        // Errors are reported by the response or its body.
+        *has_ended = transport.poll_without_shutdown(context).is_ready();
+    }
+}
