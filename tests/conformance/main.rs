@@ -1,4 +1,5 @@
-//! The official conformance suite against `corelane serve` over Streamable HTTP.
+//! The official conformance suite against `corelane serve` over Streamable HTTP, and against
+//! `McpService` in axum.
 //!
 //! The suite acts as a client of one revision and checks every response, also against the schema of
 //! that revision. It scores only some of its scenarios (not tasks, headers, session lifecycle,
@@ -10,10 +11,12 @@
 
 #![cfg(target_os = "linux")]
 
+mod mounted;
 mod results;
 mod suite;
 
 use corelane_test_support::ServeProcess;
+use mounted::MountedServer;
 use results::Outcome;
 use suite::Selection;
 
@@ -44,10 +47,27 @@ fn conformance_2025_03_26_passes() {
     expect_passes(Selection::Applicable("2025-03-26"), 1);
 }
 
-/// Runs a selection against its own server. `count` detects missing scenarios.
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn mounted_conformance_2026_07_28_passes() {
+    expect_passes_at(&MountedServer::start().url(), Selection::Requirements("2026-07-28"), 50);
+}
+
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn mounted_conformance_2025_11_25_passes() {
+    expect_passes_at(&MountedServer::start().url(), Selection::Requirements("2025-11-25"), 33);
+}
+
+/// Runs a selection against its own server.
 fn expect_passes(selection: Selection, count: usize) {
     let server = ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &["--demo", "conformance"]);
-    let run = suite::run(selection, &server.url("/mcp"));
+    expect_passes_at(&server.url("/mcp"), selection, count);
+}
+
+/// Runs a selection against the server at `url`. `count` detects missing scenarios.
+fn expect_passes_at(url: &str, selection: Selection, count: usize) {
+    let run = suite::run(selection, url);
     for scenario in &run.scenarios {
         eprintln!("{scenario}");
     }
