@@ -5,6 +5,7 @@
 
 mod mounted;
 
+mod example;
 mod lifetime;
 mod limits;
 mod same_responses;

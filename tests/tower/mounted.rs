@@ -21,6 +21,11 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// Mounts the service that `service` returns, which is called within the runtime.
     pub(crate) fn start(service: impl FnOnce() -> McpService) -> Self {
+        Self::serve(|| Router::new().nest_service("/mcp", service()))
+    }
+
+    /// Serves the router that `router` returns, which is called within the runtime.
+    pub(crate) fn serve(router: impl FnOnce() -> Router) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -28,7 +33,7 @@ impl Mounted {
         let address = listener.local_addr().expect("it is bound");
         let (shutdown, requested) = oneshot::channel::<()>();
         let entered = runtime.enter();
-        let router = Router::new().nest_service("/mcp", service());
+        let router = router();
         drop(entered);
         let server = axum::serve(listener, router).with_graceful_shutdown(async {
             // Pending forever if the test drops the sender.
