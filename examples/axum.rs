@@ -32,7 +32,7 @@ pub(crate) fn mcp_service() -> Result<McpService, Box<dyn Error>> {
     let mut options = Options::default();
     // The names under which clients reach this program.
     options.http.hosts = vec!["localhost".into(), "127.0.0.1".into(), "mcp.example.com".into()];
-    Ok(McpService::new(Server::new(catalog).options(options))?)
+    Ok(McpService::new(Server::builder(catalog).options(options))?)
 }
 
 pub(crate) fn router(service: McpService) -> Router {

@@ -13,7 +13,7 @@
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! let catalog = Catalog::builder(Implementation::new("mounted", "1.0.0")).build()?;
-//! let router = Router::new().nest_service("/mcp", McpService::new(Server::new(catalog))?);
+//! let router = Router::new().nest_service("/mcp", McpService::new(Server::builder(catalog))?);
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
 //! axum::serve(listener, router).await?;
 //! # Ok(())

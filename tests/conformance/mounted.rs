@@ -25,7 +25,7 @@ impl MountedServer {
         let catalog = demo::add_services(builder).build().expect("valid catalog");
         let mut options = http_options();
         options.engine.shards = Some(2);
-        let service = McpService::new(Server::new(catalog).options(options));
+        let service = McpService::new(Server::builder(catalog).options(options));
         let router = Router::new().nest_service("/mcp", service.expect("the server starts"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listener = runtime.block_on(listener).expect("a free port");

@@ -30,7 +30,7 @@ fn server() -> (Server, mpsc::Receiver<()>) {
     let catalog = Catalog::builder(Implementation::new("mounted", "1")).tool(tool).build();
     let (sender, ended) = mpsc::channel();
     // Ignores the address of TCP.
-    let server = Server::new(catalog.expect("a valid catalog")).options(tcp_options());
+    let server = Server::builder(catalog.expect("a valid catalog")).options(tcp_options());
     (server.on_start(move |_| Ended(sender)), ended)
 }
 
