@@ -131,6 +131,8 @@ group! {
         tasks_cancelled,
         /// Handlers that panicked; the caller received an internal error.
         handler_panics,
+        /// Handlers that kept their shard busy for longer than `slow_handler_threshold`.
+        slow_handlers,
         /// Progress notifications sent.
         progress_notifications,
         /// Log messages sent.

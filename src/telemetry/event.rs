@@ -10,6 +10,7 @@
 //! at every log level.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use tracing::{error, info, warn};
 
@@ -88,6 +89,19 @@ pub enum Event<'a> {
         is_panic: bool,
         /// The error with its sources, or the panic message.
         error: &'a str,
+    },
+    /// A handler kept its shard busy for longer than the threshold.
+    HandlerSlow {
+        /// Shard of the call.
+        shard: u16,
+        /// The method of the request.
+        method: &'a str,
+        /// The name of the tool or prompt, or the URI of the resource.
+        handler: &'a str,
+        /// Time until it returned.
+        duration: Duration,
+        /// The threshold.
+        threshold: Duration,
     },
     /// The calls of a connection were cancelled at the end of its input, because too many others
     /// waited for theirs.
@@ -271,19 +285,18 @@ impl Event<'_> {
         }
     }
 
-    fn emit_suppressed(&self, suppressed: u64) {
+    /// Emits the event with the number of its kind that were suppressed since the last one.
+    pub fn emit_suppressed(&self, suppressed: u64) {
         match *self {
             Self::AcceptFailed { shard, transport, error } => {
                 warn!(shard, %transport, %error, suppressed, "accept failed");
             }
-            Self::CallRefused { shard, limit } => {
-                warn!(shard, limit, suppressed, "call refused");
-            }
+            Self::CallRefused { shard, limit } => warn!(shard, limit, suppressed, "call refused"),
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
             }
-            Self::HandlerFailed { .. } => self.emit_handler_failure(suppressed),
+            Self::HandlerFailed { .. } | Self::HandlerSlow { .. } => self.emit_handler(suppressed),
             Self::HalfCloseRefused { shard, waiting_max, peer } => {
                 let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));
                 let what = "calls cancelled: too many half-closed connections";
@@ -342,10 +355,16 @@ impl Event<'_> {
         }
     }
 
-    fn emit_handler_failure(&self, suppressed: u64) {
-        if let Self::HandlerFailed { shard, request, kind, handler, is_panic, error } = *self {
-            let what = if is_panic { "handler panicked" } else { "handler failed" };
-            error!(shard, request, kind, handler, error, suppressed, "{what}");
+    fn emit_handler(&self, suppressed: u64) {
+        match *self {
+            Self::HandlerFailed { shard, request, kind, handler, is_panic, error } => {
+                let what = if is_panic { "handler panicked" } else { "handler failed" };
+                error!(shard, request, kind, handler, error, suppressed, "{what}");
+            }
+            Self::HandlerSlow { shard, method, handler, duration, threshold } => {
+                warn!(shard, method, handler, ?duration, ?threshold, suppressed, "slow handler");
+            }
+            _ => {}
         }
     }
 

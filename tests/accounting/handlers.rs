@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use corelane::base::time::Instant;
+use corelane::engine::clock::Clock;
 use corelane::service::{
     BlockingContext, CallToolResult, HandlerError, NoArguments, RequestContext, Tool,
 };
@@ -140,4 +142,22 @@ fn hanging_blocking_handler_does_not_delay_drain() {
     assert_eq!(counters.requests.cancelled, 1);
     client.receive_rest_or_reset();
     drop(release);
+}
+
+#[test]
+fn slow_inline_handler_is_counted() {
+    let mut options = tcp_options();
+    options.service.slow_handler_threshold = Duration::from_millis(1);
+    let slow = Tool::new("slow").inline(|_: NoArguments, _| {
+        let clock = Clock::start();
+        while clock.now() < Instant::from_milliseconds(2) {}
+    });
+    let fast = Tool::new("fast").inline(|_: NoArguments, _| "done");
+    let server = start_server(options, [slow, fast]);
+    let mut client = server.connect_tcp();
+    for _ in 0..3 {
+        call_tool(&mut client, "slow");
+    }
+    // A busy machine may make the other one slow, too.
+    assert!(server.close().requests.slow_handlers >= 3);
 }

@@ -1,7 +1,7 @@
 //! Options of what the server offers: demo services, files as resources and prompts.
 
 use crate::config::options::DemoServices;
-use crate::config::table::{GIB, KIB, Row, Section};
+use crate::config::table::{GIB, KIB, MINUTE, Row, Section};
 use crate::config::unit::Unit;
 use crate::config::value::Choice;
 
@@ -83,6 +83,17 @@ pub(super) static SERVICES: Section = Section {
             source: "MCP, server/tools, \"Error Handling\"",
             is_reloadable: false,
             field: |options| &mut options.service.expose_errors,
+        },
+        Row {
+            key: "slow_handler_threshold",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: MINUTE },
+            description: "A handler that keeps its shard busy for longer is counted, and logged \
+                          once a minute; 0 is off.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.service.slow_handler_threshold,
         },
     ],
 };

@@ -21,6 +21,8 @@
 
 mod bound_socket;
 
+pub mod cycles;
+
 pub mod poll;
 #[cfg(feature = "internals")]
 pub mod sim;

@@ -35,6 +35,7 @@ use self::subscriptions::SubscriptionRequests;
 use super::connection_state::PeerState;
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
+use super::handlers::slow_handlers::SlowHandlers;
 use super::outbox::Outbox;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
 use super::shard_message::{BroadcastMessage, ShardLimits};
@@ -44,6 +45,7 @@ use super::subscriptions::{
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
+use crate::engine::ring::cycles::CycleCount;
 use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Method};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::RequestKey;
@@ -65,6 +67,7 @@ pub(super) struct Dispatcher {
     /// What is answered later.
     pub(super) deferred: DeferredWork,
     pub(super) handlers: Handlers,
+    pub(super) slow_handlers: SlowHandlers,
     /// The number of shards.
     pub(super) shard_count: u16,
 }
@@ -280,7 +283,15 @@ impl Dispatcher {
             Method::ToolsCall
             | Method::PromptsGet
             | Method::ResourcesRead
-            | Method::CompletionComplete => self.dispatch_call(ctx, peer, &request),
+            | Method::CompletionComplete => {
+                let begun = CycleCount::now();
+                let outcome = self.dispatch_call(ctx, peer, &request);
+                let handler = || (request.method.as_str(), request.target_name());
+                if self.slow_handlers.is_slow(begun, handler, ctx.now) {
+                    peer.outbox.counters.requests.slow_handlers += 1;
+                }
+                outcome
+            }
             Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList

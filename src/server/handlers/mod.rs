@@ -14,6 +14,8 @@ mod blocking_handle;
 
 pub(super) mod failures;
 
+pub(super) mod slow_handlers;
+
 #[cfg(feature = "tokio")]
 pub(super) mod tokio_bridge;
 

@@ -1,6 +1,7 @@
 //! The options of what a server offers: demo services, and files as resources and prompts.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The content that `corelane` serves.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,6 +23,10 @@ pub struct ServiceOptions {
     /// Clients receive the text of internal errors and panics of handlers, not only the number
     /// under which the log has it. Cost: the text may contain internals. Default `false`.
     pub expose_errors: bool,
+    /// A handler that keeps its shard busy for longer is counted, and logged once a minute for each
+    /// handler: every other client of the shard waits meanwhile, which
+    /// [`blocking`](crate::ToolBuilder::blocking) avoids. Zero: none. Default 10 ms.
+    pub slow_handler_threshold: Duration,
 }
 
 /// The demo services that `corelane` offers.
@@ -73,6 +78,7 @@ impl Default for ServiceOptions {
             demo: DemoServices::Auto,
             page_size: 100,
             expose_errors: false,
+            slow_handler_threshold: Duration::from_millis(10),
         }
     }
 }

@@ -54,7 +54,7 @@ use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
-use super::options::{HttpOptions, Options};
+use super::options::{HttpOptions, Options, TcpOptions};
 use super::shard_message::Broadcast;
 use crate::connection::listener::{self, ListenerOptions};
 use crate::engine::entropy::Entropy;
@@ -261,13 +261,14 @@ impl Server {
         mut self,
         endpoints: &[(Transport, Option<SocketAddr>)],
     ) -> Result<Running, StartError> {
-        let placement = self.placement()?;
+        let engine = &self.options.engine;
+        let placement = Placement::choose(engine.cpus.as_deref(), engine.shards)?;
         let shards = placement.shard_count();
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
         for &(transport, address) in endpoints {
             let Some(address) = address else { continue };
-            let descriptors = self.bind_listeners(address, shards)?;
+            let descriptors = bind_listeners(&self.options.tcp, address, shards)?;
             if let Some(first) = descriptors.first() {
                 addresses.push((transport, listener::local_address(first)?));
             }
@@ -277,7 +278,7 @@ impl Server {
         }
         let mut admin_address = None;
         if let (Some(address), Some(shard)) = (self.options.admin.address, listeners.first_mut()) {
-            for descriptor in self.bind_listeners(address, 1)? {
+            for descriptor in bind_listeners(&self.options.tcp, address, 1)? {
                 admin_address = Some(listener::local_address(&descriptor)?);
                 shard.push((descriptor, ListenerKind::Operators));
             }
@@ -355,41 +356,6 @@ impl Server {
         self.on_start_callbacks.drain(..).map(|start| start(handle.clone())).collect()
     }
 
-    /// Returns the `Host` and `Origin` check of the HTTP endpoint.
-    fn origin_guard(&self) -> Result<OriginGuard, InvalidEntry> {
-        let HttpOptions { address, hosts, origins, .. } = &self.options.http;
-        OriginGuard::new(&OriginOptions {
-            is_loopback: address.is_some_and(|address| address.ip().is_loopback()),
-            hosts: hosts.clone(),
-            origins: origins.clone(),
-        })
-    }
-
-    /// Returns the `Host` and `Origin` check of the admin address.
-    fn operator_guard(&self) -> Result<OriginGuard, InvalidEntry> {
-        let is_loopback = self.options.admin.address.is_some_and(|it| it.ip().is_loopback());
-        OriginGuard::new(&OriginOptions { is_loopback, hosts: Vec::new(), origins: Vec::new() })
-    }
-
-    fn placement(&self) -> Result<Placement, StartError> {
-        let engine = &self.options.engine;
-        Ok(Placement::choose(engine.cpus.as_deref(), engine.shards)?)
-    }
-
-    /// Opens one listener per shard on the same address.
-    fn bind_listeners(&self, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
-        let tcp = &self.options.tcp;
-        let options = ListenerOptions {
-            keepalive: tcp.keepalive,
-            nodelay: tcp.nodelay,
-            receive_buffer_bytes: tcp.receive_buffer_bytes,
-            send_buffer_bytes: tcp.send_buffer_bytes,
-            backlog_max: tcp.backlog_max,
-            reuse_port: tcp.reuse_port,
-        };
-        listener::listen_shared(address, shards, &options)
-    }
-
     /// Returns the builders of `shards` shards that form one server, and its handle: for programs
     /// with rings and executors of their own. [`Server::start`] does this for all others.
     ///
@@ -405,8 +371,8 @@ impl Server {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
-        let guard = self.origin_guard().map_err(io::Error::other)?;
-        let operator_guard = self.operator_guard().map_err(io::Error::other)?;
+        let guard = origin_guard(&options).map_err(io::Error::other)?;
+        let operator_guard = operator_guard(&options).map_err(io::Error::other)?;
         let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
@@ -468,5 +434,38 @@ impl Server {
     }
 }
 
-#[cfg(all(test, feature = "signals"))]
+/// Returns the `Host` and `Origin` check of the HTTP endpoint.
+fn origin_guard(options: &Options) -> Result<OriginGuard, InvalidEntry> {
+    let HttpOptions { address, hosts, origins, .. } = &options.http;
+    OriginGuard::new(&OriginOptions {
+        is_loopback: address.is_some_and(|address| address.ip().is_loopback()),
+        hosts: hosts.clone(),
+        origins: origins.clone(),
+    })
+}
+
+/// Returns the `Host` and `Origin` check of the admin address.
+fn operator_guard(options: &Options) -> Result<OriginGuard, InvalidEntry> {
+    let is_loopback = options.admin.address.is_some_and(|it| it.ip().is_loopback());
+    OriginGuard::new(&OriginOptions { is_loopback, hosts: Vec::new(), origins: Vec::new() })
+}
+
+/// Opens one listener per shard on the same address.
+fn bind_listeners(
+    tcp: &TcpOptions,
+    address: SocketAddr,
+    shards: usize,
+) -> io::Result<Vec<OwnedFd>> {
+    let options = ListenerOptions {
+        keepalive: tcp.keepalive,
+        nodelay: tcp.nodelay,
+        receive_buffer_bytes: tcp.receive_buffer_bytes,
+        send_buffer_bytes: tcp.send_buffer_bytes,
+        backlog_max: tcp.backlog_max,
+        reuse_port: tcp.reuse_port,
+    };
+    listener::listen_shared(address, shards, &options)
+}
+
+#[cfg(test)]
 mod tests;

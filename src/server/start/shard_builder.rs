@@ -32,6 +32,7 @@ use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
+use crate::server::handlers::slow_handlers::SlowHandlers;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::options::Options;
@@ -227,6 +228,7 @@ impl ShardBuilder {
                 shard,
                 sender,
             },
+            slow_handlers: SlowHandlers::new(shard.0, self.options.service.slow_handler_threshold),
             shard_count: shards,
         };
         let acceptor = Acceptor::new(shard, self.connections, &limits);

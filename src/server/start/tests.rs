@@ -1,10 +1,5 @@
 //! Tests of servers on addresses that are in use, and of signals.
 
-use std::sync::mpsc;
-use std::time::Duration;
-
-use rustix::process::{Signal, getpid, kill_process};
-
 use super::*;
 use crate::protocol::model::Implementation;
 use crate::server::options::RingBackend;
@@ -50,15 +45,18 @@ fn second_server_on_address_is_rejected() {
     }
 }
 
+#[cfg(feature = "signals")]
 #[test]
 fn sigterm_ends_server_while_reload_callback_runs() {
+    use rustix::process::{Signal, getpid, kill_process};
+
     let raise = |signal| kill_process(getpid(), signal).unwrap();
-    let (release, released) = mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel();
     server(|options| options.engine.ring = RingBackend::Poll)
         .on_start(move |_| raise(Signal::HUP))
         .on_reload(move |_| {
             raise(Signal::TERM);
-            released.recv_timeout(Duration::from_mins(1)).unwrap();
+            released.recv_timeout(std::time::Duration::from_mins(1)).unwrap();
         })
         .serve()
         .unwrap();

@@ -1,0 +1,136 @@
+//! Handlers that keep their shard busy for long: counted, and logged once a minute for each.
+
+use std::time::Duration;
+
+use crate::base::time::Instant;
+use crate::engine::ring::cycles::{CycleCount, CycleRate};
+use crate::telemetry::event::Event;
+
+/// Time between two log lines about one handler.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Handlers whose last log line is remembered; further ones are only counted meanwhile.
+const HANDLERS_MAX: usize = 64;
+
+/// Finds handlers of one shard that take longer than a threshold before they return.
+#[derive(Debug)]
+pub(in crate::server) struct SlowHandlers {
+    shard: u16,
+    threshold: Duration,
+    /// Below this number the threshold is not reached.
+    cycles_min: u64,
+    rate: CycleRate,
+    logged: Vec<LoggedHandler>,
+}
+
+#[derive(Debug)]
+struct LoggedHandler {
+    name: Box<str>,
+    logged: Instant,
+    /// Slow runs since then.
+    suppressed: u64,
+}
+
+impl SlowHandlers {
+    /// A `threshold` of zero finds none.
+    pub(in crate::server) fn new(shard: u16, threshold: Duration) -> Self {
+        let cycles_min =
+            if threshold.is_zero() { u64::MAX } else { CycleRate::cycles_min(threshold) };
+        Self { shard, threshold, cycles_min, rate: CycleRate::start(), logged: Vec::new() }
+    }
+
+    /// Returns whether a handler that began at `begun` and has just returned exceeded the
+    /// threshold; logs it, with the method of its request and its name.
+    #[inline]
+    pub(in crate::server) fn is_slow<'a>(
+        &mut self,
+        begun: CycleCount,
+        handler: impl FnOnce() -> (&'a str, &'a str),
+        now: Instant,
+    ) -> bool {
+        let cycles = CycleCount::now().since(begun);
+        cycles >= self.cycles_min && self.report(cycles, handler(), now)
+    }
+
+    #[cold]
+    fn report(&mut self, cycles: u64, (method, name): (&str, &str), now: Instant) -> bool {
+        let duration = self.rate.duration(cycles);
+        if duration < self.threshold {
+            return false;
+        }
+        if let Some(suppressed) = self.admit(name, now) {
+            let (shard, threshold) = (self.shard, self.threshold);
+            Event::HandlerSlow { shard, method, handler: name, duration, threshold }
+                .emit_suppressed(suppressed);
+        }
+        true
+    }
+
+    /// Returns the number of slow runs of `name` since its last line, if the next one may be logged
+    /// at `now`.
+    fn admit(&mut self, name: &str, now: Instant) -> Option<u64> {
+        let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+        if let Some(known) = self.logged.iter_mut().find(|known| *known.name == *name) {
+            if now.since(known.logged) < LOG_INTERVAL {
+                known.suppressed += 1;
+                return None;
+            }
+            known.logged = now;
+            return Some(std::mem::take(&mut known.suppressed));
+        }
+        if self.logged.len() == HANDLERS_MAX {
+            self.logged.retain(|known| now.since(known.logged) < LOG_INTERVAL);
+        }
+        if self.logged.len() == HANDLERS_MAX {
+            return None;
+        }
+        self.logged.push(LoggedHandler { name: name.into(), logged: now, suppressed: 0 });
+        Some(0)
+    }
+}
+
+/// Maximum length of a name in the log.
+const NAME_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handlers() -> SlowHandlers {
+        SlowHandlers::new(0, Duration::from_millis(10))
+    }
+
+    #[test]
+    fn slow_handler_is_logged_once_a_minute() {
+        let mut handlers = handlers();
+        let at = Instant::from_milliseconds;
+        assert_eq!(handlers.admit("a", at(0)), Some(0));
+        assert_eq!(handlers.admit("a", at(1)), None);
+        assert_eq!(handlers.admit("b", at(2)), Some(0), "each has its own line");
+        assert_eq!(handlers.admit("a", at(59_999)), None);
+        assert_eq!(handlers.admit("a", at(60_000)), Some(2));
+        assert_eq!(handlers.admit("a", at(60_001)), None);
+    }
+
+    #[test]
+    fn many_slow_handlers_are_logged_in_part() {
+        let mut handlers = handlers();
+        let mut admitted = |now| {
+            let names = (0..2 * HANDLERS_MAX).map(|index| format!("handler {index}"));
+            names
+                .filter(|name| handlers.admit(name, Instant::from_milliseconds(now)).is_some())
+                .count()
+        };
+        assert_eq!(admitted(0), HANDLERS_MAX);
+        assert_eq!(admitted(120_000), HANDLERS_MAX);
+    }
+
+    #[test]
+    fn threshold_of_zero_finds_none() {
+        let begun = CycleCount::now();
+        let mut handlers = SlowHandlers::new(0, Duration::ZERO);
+        assert!(!handlers.is_slow(begun, || ("tools/call", "a"), Instant::ORIGIN));
+        handlers = SlowHandlers::new(0, Duration::from_nanos(1));
+        assert!(handlers.is_slow(begun, || ("tools/call", "a"), Instant::ORIGIN));
+    }
+}
