@@ -43,7 +43,9 @@ use std::io;
 pub use self::input::messages::MessageEvent;
 pub use self::memory::MemoryAccount;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
-pub use self::state::{CloseReason, Codec, Connection, PeerAddress, PendingWork, SocketPair};
+pub use self::state::{
+    CloseReason, Codec, Connection, ConnectionRecord, PeerAddress, PendingWork, SocketPair,
+};
 pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
 pub use self::table::ConnectionTable;
 use crate::base::pool::BufferPool;

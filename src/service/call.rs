@@ -42,9 +42,13 @@ impl<'a> CallToolRequest<'a> {
     }
 
     /// Sets where the handler reads the request from. Default: a request without a connection.
-    #[must_use]
-    pub const fn with_source(self, source: &'a dyn RequestSource) -> Self {
-        Self { source, ..self }
+    pub(crate) const fn set_source(&mut self, source: &'a dyn RequestSource) {
+        self.source = source;
+    }
+
+    /// Sets the capabilities that the client declared. Default none.
+    pub(crate) const fn set_client_capabilities(&mut self, capabilities: ClientCapabilities) {
+        self.capabilities = capabilities;
     }
 
     /// Sets the capabilities that the client declared. Default none.

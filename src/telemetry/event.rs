@@ -12,9 +12,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tracing::{error, info, warn};
+use tracing::{Level, debug, error, info, warn};
 
 use crate::base::time::Instant;
+use crate::telemetry::connection_info::ConnectionTraffic;
 use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};
 use crate::telemetry::throttle::EventThrottle;
 
@@ -39,6 +40,21 @@ pub enum Event<'a> {
         shard: u16,
         /// Option with the limit that is reached.
         limit: &'static str,
+    },
+    /// A connection has closed. At debug level.
+    ConnectionClosed {
+        /// Shard of the connection.
+        shard: u16,
+        /// Its transport.
+        transport: Transport,
+        /// Why it was closed.
+        reason: &'static str,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+        /// Time since it was accepted.
+        open: Duration,
+        /// What it has carried.
+        traffic: ConnectionTraffic,
     },
     /// A connection was refused.
     ConnectionRefused {
@@ -148,6 +164,13 @@ pub enum Event<'a> {
         transport: Transport,
         /// The limit in bytes.
         bytes_max: usize,
+    },
+    /// Requests were refused because too many messages wait for the shard of their task.
+    MessagesNotSent {
+        /// Shard of the requests.
+        shard: u16,
+        /// Requests refused since the last event.
+        refused: u64,
     },
     /// An option has changed in the reloaded configuration, and needs a restart.
     #[cfg(feature = "cli")]
@@ -272,6 +295,11 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
+    /// Returns whether events at debug level are logged: some cost more than a branch to collect.
+    pub fn is_debug_enabled() -> bool {
+        tracing::enabled!(Level::DEBUG)
+    }
+
     /// Emits the event without throttling. Events that a peer can cause use
     /// [`Event::emit_within`].
     pub fn emit(&self) {
@@ -292,9 +320,8 @@ impl Event<'_> {
                 warn!(shard, %transport, %error, suppressed, "accept failed");
             }
             Self::CallRefused { shard, limit } => warn!(shard, limit, suppressed, "call refused"),
-            Self::ConnectionRefused { shard, transport, reason, peer } => {
-                let peer = peer.map(tracing::field::display);
-                warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            Self::ConnectionClosed { .. } | Self::ConnectionRefused { .. } => {
+                self.emit_connection(suppressed);
             }
             Self::HandlerFailed { .. } | Self::HandlerSlow { .. } => self.emit_handler(suppressed),
             Self::HalfCloseRefused { shard, waiting_max, peer } => {
@@ -303,7 +330,7 @@ impl Event<'_> {
                 warn!(shard, waiting_max, limit, peer, suppressed, "{what}");
             }
             #[cfg(feature = "cli")]
-            Self::CountersSnapshot { counters } => tracing::debug!(%counters, "counters"),
+            Self::CountersSnapshot { counters } => debug!(%counters, "counters"),
             Self::DrainFinished { .. }
             | Self::DrainStarted { .. }
             | Self::Reloaded
@@ -320,6 +347,9 @@ impl Event<'_> {
             }
             Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, suppressed, "message refused: too large");
+            }
+            Self::MessagesNotSent { shard, refused } => {
+                warn!(shard, refused, suppressed, "messages to another shard refused");
             }
             #[cfg(feature = "files")]
             Self::FileWarning { warning } => warn!("{warning}"),
@@ -352,6 +382,24 @@ impl Event<'_> {
                 warn!(shard, %limit, peer, suppressed, "task result refused");
             }
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
+        }
+    }
+
+    fn emit_connection(&self, suppressed: u64) {
+        match *self {
+            Self::ConnectionClosed { shard, transport, reason, peer, open, traffic } => {
+                let ConnectionTraffic { bytes_in, bytes_out, messages_in, messages_out } = traffic;
+                let (peer, open) = (peer.map(tracing::field::display), open.as_secs_f64());
+                debug!(
+                    shard, %transport, reason, peer, open, bytes_in, bytes_out, messages_in,
+                    messages_out, suppressed, "connection closed"
+                );
+            }
+            Self::ConnectionRefused { shard, transport, reason, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            _ => {}
         }
     }
 
@@ -434,7 +482,7 @@ mod tests {
         let subscriber = tracing_subscriber::fmt()
             .without_time()
             .with_ansi(false)
-            .with_max_level(tracing::Level::TRACE)
+            .with_max_level(Level::TRACE)
             .with_writer(move || ChannelWriter(sender.clone()))
             .finish();
         tracing::subscriber::with_default(subscriber, act);

@@ -184,3 +184,17 @@ fn empty_catalog_is_served_with_warning() {
     let server = ServeProcess::tcp(CORELANE, &["--shards", "1"]);
     assert_eq!(server.process.stderr_lines().iter().filter(warning).count(), 0);
 }
+
+#[test]
+fn debug_log_has_a_line_per_connection() {
+    let mut server = ServeProcess::tcp(CORELANE, &["--log", "debug"]);
+    let mut client = server.connect();
+    client.ping();
+    drop(client);
+    let line = server.process.wait_for(|line| line.contains("connection closed"));
+    for field in
+        ["transport=tcp", "reason=peer", "peer=127.0.0.1:", "messages_in=1", "messages_out=1"]
+    {
+        assert!(line.contains(field), "{line}");
+    }
+}

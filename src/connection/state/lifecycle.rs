@@ -22,6 +22,20 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// Returns the word for it in the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Drain => "draining",
+            Self::SocketError => "socket_error",
+            Self::ProtocolViolation => "protocol_violation",
+            Self::MemoryLimit => "memory_limit",
+            Self::IdleTimeout => "idle_timeout",
+            Self::MessageTimeout => "message_timeout",
+            Self::PeerClosed => "peer",
+            Self::Refused => "refused",
+        }
+    }
+
     /// Returns whether the peer has only the linger timeout for its last responses.
     pub(in crate::connection) const fn limits_draining(self) -> bool {
         matches!(self, Self::ProtocolViolation | Self::MemoryLimit)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::connection_count::{ConnectionCount, ConnectionLimit};
 use crate::base::time::Instant;
-use crate::connection::CloseReason;
+use crate::connection::{CloseReason, ConnectionRecord};
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
 use crate::protocol::error::Error;
@@ -73,6 +73,7 @@ pub(in crate::server) struct Acceptor {
     /// The listeners are closed: connections that were accepted before are rejected.
     is_closed: bool,
     events: EventThrottle,
+    close_events: EventThrottle,
 }
 
 /// The connections of one transport over all shards, and their limits.
@@ -108,6 +109,7 @@ impl Acceptor {
             operators: 0,
             is_closed: false,
             events: EventThrottle::default(),
+            close_events: EventThrottle::default(),
         }
     }
 
@@ -211,6 +213,26 @@ impl Acceptor {
             }
             Standing::Served | Standing::Exempt | Standing::Operator | Standing::Rejected => {}
         }
+    }
+
+    /// Logs a connection that has closed.
+    #[cold]
+    pub(in crate::server) fn log_close(
+        &mut self,
+        transport: Transport,
+        record: &ConnectionRecord,
+        reason: CloseReason,
+        now: Instant,
+    ) {
+        let event = Event::ConnectionClosed {
+            shard: self.shard.0,
+            transport,
+            reason: reason.as_str(),
+            peer: record.peer(),
+            open: now.since(record.opened_at()),
+            traffic: record.traffic,
+        };
+        event.emit_within(&mut self.close_events, now);
     }
 
     /// Releases the count of a connection that has closed or was not opened.

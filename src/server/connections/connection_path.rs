@@ -359,7 +359,15 @@ impl<R: Ring> ConnectionPath<'_, R> {
         if connections.table.is_input_over(key) {
             half_closed.remove(key);
         }
+        let record = if Event::is_debug_enabled() {
+            connections.table.get(key).map(|connection| connection.record)
+        } else {
+            None
+        };
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
+        if let Some(record) = record {
+            acceptor.log_close(state.transport, &record, reason, self.now);
+        }
         // Rejected connections were never counted.
         if state.standing.is_counted() {
             count_close(reason, self.outbox);

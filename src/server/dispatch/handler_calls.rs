@@ -245,11 +245,14 @@ fn start_handler(
             .map(|parsed| catalog.read_resource(revision, &parsed, id, out)),
         Method::CompletionComplete => CompleteRequestParams::read(params)
             .map(|parsed| catalog.complete(revision, &parsed, id, out)),
-        _ => CallToolRequest::from_params(revision, call_params).map(|call| {
-            let source = &request.source(state, *origin, shard_state);
-            let call = call.with_client_capabilities(request.capabilities).with_source(source);
-            catalog.call_tool(&call, id, out)
-        }),
+        _ => {
+            let source = request.source(state, *origin, shard_state);
+            CallToolRequest::from_params(revision, call_params).map(|mut call| {
+                call.set_client_capabilities(request.capabilities);
+                call.set_source(&source);
+                catalog.call_tool(&call, id, out)
+            })
+        }
     };
     started.unwrap_or_else(Dispatch::Failed)
 }

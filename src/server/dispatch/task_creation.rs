@@ -143,7 +143,9 @@ impl TaskCalls<'_> {
     ) -> Outcome {
         let start = peer.outgoing.len();
         let source = &request.source(peer.state, peer.origin, &*self.handlers.shard_state);
-        let call = &call.with_source(source);
+        let mut call = *call;
+        call.set_source(source);
+        let call = &call;
         let reply = self.catalog.call_tool(call, request.id, peer.outgoing);
         let new_task = NewTask {
             peer: ctx.reply_to.peer_id,

@@ -6,6 +6,7 @@
 
 mod lifecycle;
 mod reports;
+mod unsent_messages;
 
 mod messages;
 
@@ -20,6 +21,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 pub(super) use self::lifecycle::Lifecycle;
+pub(super) use self::unsent_messages::UnsentMessages;
 use super::acceptance::ListenerKind;
 use super::connection_state::ConnectionState;
 use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports};
@@ -62,6 +64,7 @@ pub struct Shard {
     pub(super) lifecycle: Lifecycle,
     pub(super) inbox: Inbox<ShardMessage>,
     pub(super) outbox: Outbox,
+    pub(super) unsent_messages: UnsentMessages,
     /// Buffers for reuse.
     pub(super) messages: Vec<ShardMessage>,
     pub(super) events: Vec<HandlerEvent>,
@@ -398,7 +401,9 @@ impl<R: Ring> Driver<R> for Shard {
         self.transports.end_turn(now);
         self.inbox.wake_targets(|waker| ring.wake(waker));
         self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
-        self.outbox.counters.shard.turns += 1;
+        let counters = &mut self.outbox.counters.shard;
+        counters.turns += 1;
+        self.unsent_messages.report(self.id, counters.messages_not_sent, now);
     }
 
     fn next_deadline(&self) -> Option<Instant> {

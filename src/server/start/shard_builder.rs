@@ -39,7 +39,7 @@ use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
 use crate::server::result_memory::ResultMemory;
-use crate::server::shard::{Lifecycle, Shard};
+use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
@@ -252,6 +252,7 @@ impl ShardBuilder {
             lifecycle: Lifecycle::new(limits.drain),
             inbox: self.endpoint.open(ring.waker()),
             outbox: Outbox::default(),
+            unsent_messages: UnsentMessages::default(),
             messages: Vec::new(),
             events: Vec::new(),
         }

@@ -131,11 +131,17 @@ impl Tool {
     }
 
     /// Validates the arguments; the error names the tool, for the model to repair its call.
+    #[inline]
     fn check_arguments(&self, call: &CallToolRequest<'_>) -> Result<(), HandlerError> {
-        let valid = self.input_schema.validate(call.arguments());
-        valid.map_err(|problem| {
-            HandlerError::invalid_params(format_args!("tool `{}`: {problem}", self.name()))
-        })
+        match self.input_schema.validate(call.arguments()) {
+            Ok(()) => Ok(()),
+            Err(problem) => Err(self.invalid_arguments(&problem)),
+        }
+    }
+
+    #[cold]
+    fn invalid_arguments(&self, problem: &str) -> HandlerError {
+        HandlerError::invalid_params(format_args!("tool `{}`: {problem}", self.name()))
     }
 
     /// Writes the error of a handler, or returns it for the server to report.
