@@ -138,7 +138,7 @@ impl RequestPath {
             return Err("initialize is not a request".into());
         };
         let params = InitializeRequestParams::read(params).map_err(|error| error.message)?;
-        self.lifecycle.initialize(&params).map_err(|error| error.message)?;
+        self.lifecycle.initialize(&params, None).map_err(|error| error.message)?;
         self.lifecycle.complete_handshake();
         Ok(())
     }
@@ -235,7 +235,7 @@ fn write_response(
             cursor().and_then(|cursor| catalog.resources_page(revision, cursor))
         }
         Method::Initialize => InitializeRequestParams::read(params)
-            .and_then(|params| lifecycle.initialize(&params))
+            .and_then(|params| lifecycle.initialize(&params, None))
             .map(|revision| catalog.initialize_result(revision)),
         Method::Discover => Ok(catalog.discover_result()),
         _ => return Err("unexpected method".into()),

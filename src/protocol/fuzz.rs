@@ -90,7 +90,7 @@ fn check_params(method: &str, params: Option<Value<'_>>) {
     }
     let mut lifecycle = Lifecycle::default();
     if let Ok(params) = InitializeRequestParams::read(params) {
-        let negotiated = lifecycle.initialize(&params);
+        let negotiated = lifecycle.initialize(&params, None);
         assert!(negotiated.is_ok_and(|revision| !revision.is_modern()));
         assert!(lifecycle.complete_handshake());
     }

@@ -226,6 +226,8 @@ pub enum Event<'a> {
         reason: EvictionReason,
         /// Address that created the new session, unless it is exempt from the share.
         peer: Option<IpAddr>,
+        /// Time since this one was created.
+        age: Duration,
     },
     /// A legacy session was refused because none could be evicted.
     SessionRefused {
@@ -362,9 +364,9 @@ impl Event<'_> {
             Self::RingUnavailable { ring, cause, hint, fallback: None } => {
                 error!(ring, cause, hint, "ring unavailable");
             }
-            Self::SessionEvicted { shard, reason, peer } => {
+            Self::SessionEvicted { shard, reason, peer, age } => {
                 let (peer, limit) = (peer.map(tracing::field::display), "http.sessions_max");
-                warn!(shard, %reason, peer, limit, suppressed, "session evicted");
+                warn!(shard, %reason, peer, ?age, limit, suppressed, "session evicted");
             }
             Self::SessionRefused { shard, peer } => {
                 let (peer, limit) = (peer.map(tracing::field::display), "http.sessions_max");

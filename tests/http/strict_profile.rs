@@ -6,8 +6,8 @@ use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{
-    call, cancelled, echo, initialize_with_elicitation, notification, request_without_params,
-    result_text, with_progress,
+    call, cancelled, echo, initialize_with_elicitation, modern, notification,
+    request_without_params, result_text, with_progress,
 };
 use corelane_test_support::{HttpClient, Request, TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
@@ -189,4 +189,65 @@ fn strict_connection_limit_names_the_pinned_revision() {
         drop((first, second));
         server.close();
     });
+}
+
+#[test]
+fn strict_initialize_answers_the_pinned_revision() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(strict_options(options));
+        for requested in ["2025-11-25", "2024-11-05", "1999-01-01"] {
+            let response =
+                connect(&server).exchange(&post(&initialize_with_elicitation(0, requested)));
+            let result = &response.message()["result"];
+            assert_eq!(result["protocolVersion"], PINNED, "{requested}");
+            // The session keeps it: members of later revisions are not listed.
+            let id = response.head.field("Mcp-Session-Id").expect("a session").to_owned();
+            let initialized = notification("notifications/initialized");
+            connect(&server).exchange(&post(&initialized).field("Mcp-Session-Id", &id));
+            let again = post(&initialize_with_elicitation(1, requested));
+            let response = connect(&server).exchange(&again.field("Mcp-Session-Id", &id));
+            response.expect_error(400, -32600, Some(json!(1)));
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn strict_session_refuses_meta_of_other_revision() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(strict_options(options));
+        let id = initialize_session(&server);
+        for number in 0..4 {
+            let request = post(&modern(echo(number, "hi"))).field("Mcp-Session-Id", &id);
+            let response = connect(&server).exchange(&request);
+            let error = &response.message()["error"];
+            assert_eq!(error["data"]["supported"], json!([PINNED]), "{response:?}");
+            expect_header_fields(&response, Some(&id));
+            let request = post(&echo(number, "hi")).field("Mcp-Session-Id", &id);
+            let response = connect(&server).exchange(&request);
+            assert_eq!(result_text(&response.message()), "hi");
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn strict_refusal_names_the_open_session() {
+    let mut options = corelane_test_support::http_options();
+    options.engine.shards = Some(1);
+    let server = TestServer::with_test_tools(strict_options(options));
+    let id = initialize_session(&server);
+    let good = || post(&echo(1, "hi")).field("Mcp-Session-Id", &id);
+    for (request, status) in [
+        (good().without_field("MCP-Protocol-Version"), 400),
+        (good().field("Content-Type", "text/plain"), 415),
+        (good().method("PUT"), 405),
+    ] {
+        let response = connect(&server).exchange(&request);
+        assert_eq!(response.status(), status, "{response:?}");
+        expect_header_fields(&response, Some(&id));
+    }
+    let unknown = good().field("Mcp-Session-Id", "unknown").field("Content-Type", "text/plain");
+    expect_header_fields(&connect(&server).exchange(&unknown), None);
+    server.close();
 }

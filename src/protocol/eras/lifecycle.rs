@@ -42,15 +42,19 @@ pub struct NegotiatedProtocol {
 }
 
 impl Lifecycle {
-    /// Handles `initialize` and returns the revision of the response: the requested one if it is a
-    /// supported legacy revision, otherwise [`Revision::LATEST_LEGACY`].
+    /// Handles `initialize` and returns the revision of the response: `pinned` if there is one, the
+    /// requested one if it is a supported legacy revision, otherwise [`Revision::LATEST_LEGACY`].
     ///
     /// # Errors
     ///
     /// Invalid request (-32600) if `initialize` was already received.
-    pub fn initialize(&mut self, params: &InitializeRequestParams<'_>) -> Result<Revision, Error> {
+    pub fn initialize(
+        &mut self,
+        params: &InitializeRequestParams<'_>,
+        pinned: Option<Revision>,
+    ) -> Result<Revision, Error> {
         self.check_method(Method::Initialize)?;
-        let revision = params.negotiate_revision();
+        let revision = pinned.unwrap_or_else(|| params.negotiate_revision());
         *self =
             Self::Initializing(NegotiatedProtocol { revision, capabilities: params.capabilities });
         Ok(revision)
@@ -186,7 +190,7 @@ mod tests {
 
     fn states() -> [Lifecycle; 3] {
         let mut initializing = Lifecycle::default();
-        initializing.initialize(&PARAMS).unwrap();
+        initializing.initialize(&PARAMS, None).unwrap();
         let mut initialized = initializing;
         assert!(initialized.complete_handshake());
         [Lifecycle::default(), initializing, initialized]
@@ -230,7 +234,7 @@ mod tests {
         assert!(!fresh.complete_handshake());
         assert_eq!(fresh, Lifecycle::NotInitialized);
         assert!(!initialized.complete_handshake());
-        assert!(initialized.initialize(&PARAMS).is_err());
+        assert!(initialized.initialize(&PARAMS, None).is_err());
     }
 
     #[test]
@@ -245,8 +249,10 @@ mod tests {
             ("1.0", Revision::V2025_11_25),
         ] {
             let mut lifecycle = Lifecycle::default();
-            let response = lifecycle
-                .initialize(&InitializeRequestParams { protocol_version: requested, ..PARAMS });
+            let response = lifecycle.initialize(
+                &InitializeRequestParams { protocol_version: requested, ..PARAMS },
+                None,
+            );
             assert_eq!(response.unwrap(), negotiated);
             assert_eq!(lifecycle.revision(), Some(negotiated));
             assert_eq!(lifecycle.capabilities(), ClientCapabilities::ROOTS);

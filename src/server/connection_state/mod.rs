@@ -11,6 +11,7 @@ use super::owner_id::SessionId;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
+use crate::base::time::Instant;
 use crate::connection::{PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
 use crate::protocol::in_flight::RequestsInFlight;
@@ -98,14 +99,16 @@ pub(super) struct HttpSession {
     pub(super) is_legacy_sse: bool,
     /// Streams of batches with outstanding responses, and the number of those responses.
     pub(super) batches: Vec<(u32, u32)>,
+    /// Time of its `initialize`, or of its stream with HTTP with SSE.
+    pub(super) created_at: Instant,
 }
 
 impl HttpSession {
     /// A session that a client at `client` begins.
-    pub(super) fn new(client: Option<ClientAddress>) -> Self {
+    pub(super) fn new(client: Option<ClientAddress>, created_at: Instant) -> Self {
         let state = ConnectionState::new(Transport::Http, client, Standing::Served);
         let pending_work = PendingWork::default();
-        Self { state, pending_work, is_legacy_sse: false, batches: Vec::new() }
+        Self { state, pending_work, is_legacy_sse: false, batches: Vec::new(), created_at }
     }
 
     /// Returns whether a response to this client of HTTP with SSE (2024-11-05) is outstanding.

@@ -57,6 +57,7 @@ use crate::protocol::revision::Revision;
 use crate::server::shard_message::{TaskEvent, TaskMessage};
 use crate::service::{Catalog, Features};
 use crate::telemetry::counters::{Counters, RequestCounters};
+use crate::telemetry::label::Transport;
 use crate::telemetry::open_work::OpenWork;
 
 /// Everything that dispatch needs except the state of the peer.
@@ -68,6 +69,8 @@ pub(super) struct Dispatcher {
     pub(super) deferred: DeferredWork,
     pub(super) handlers: Handlers,
     pub(super) slow_handlers: SlowHandlers,
+    /// The only revision over HTTP (`http.strict`).
+    pub(super) http_revision: Option<Revision>,
     /// The number of shards.
     pub(super) shard_count: u16,
 }
@@ -276,6 +279,15 @@ impl Dispatcher {
             }
         };
         count_request(&mut peer.outbox.counters.requests, Some(request.method));
+        if let Some(pinned) = self.http_revision
+            && peer.state.transport == Transport::Http
+            && request.revision != pinned
+            && request.method != Method::Initialize
+        {
+            let requested = request.revision.as_str();
+            let error = Error::unsupported_protocol_version_with(requested, [pinned]);
+            return write_request_error(peer, &request, &error);
+        }
         if let Err(error) = self.catalog.check_method(request.method) {
             return write_request_error(peer, &request, &error);
         }
@@ -314,9 +326,10 @@ impl Dispatcher {
     }
 
     fn initialize(&mut self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
+        let pinned = self.http_revision.filter(|_| peer.state.transport == Transport::Http);
         let lifecycle = &mut peer.state.lifecycle;
         let agreed = InitializeRequestParams::read(request.params)
-            .and_then(|params| lifecycle.initialize(&params));
+            .and_then(|params| lifecycle.initialize(&params, pinned));
         match agreed {
             Ok(revision) => write_result(peer, request, self.catalog.initialize_result(revision)),
             Err(error) => write_request_error(peer, request, &error),

@@ -137,7 +137,8 @@ impl HttpFrontend {
         }
         let creator = self.sessions.get_mut(created.key).and_then(|it| it.state.client);
         let (shard, peer) = (self.exchanges.shard().0, creator.map(ClientAddress::ip));
-        outbox.log(Event::SessionEvicted { shard, reason: eviction.reason, peer });
+        let age = now.since(removed.session.created_at);
+        outbox.log(Event::SessionEvicted { shard, reason: eviction.reason, peer, age });
         clean_up(removed, (dispatcher, outbox), now);
     }
 

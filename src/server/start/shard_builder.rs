@@ -228,12 +228,12 @@ impl ShardBuilder {
                 shard,
                 sender,
             },
-            slow_handlers: SlowHandlers::new(shard.0, self.options.service.slow_handler_threshold),
+            slow_handlers: slow_handlers(&self.options, shard),
+            http_revision: self.options.http.strict,
             shard_count: shards,
         };
         let acceptor = Acceptor::new(shard, self.connections, &limits);
         let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
-        let nesting_max = self.options.limits.nesting_max;
         let transports = Transports {
             connections: Connections::new(limits.connections),
             acceptor,
@@ -246,7 +246,7 @@ impl ShardBuilder {
         Shard {
             id: shard,
             transports,
-            parser: Parser::new(json::ParseLimits { nesting_max, ..json::ParseLimits::default() }),
+            parser: parser(&self.options),
             dispatcher,
             broadcaster: Broadcaster::default(),
             lifecycle: Lifecycle::new(limits.drain),
@@ -257,6 +257,15 @@ impl ShardBuilder {
             events: Vec::new(),
         }
     }
+}
+
+fn parser(options: &Options) -> Parser {
+    let nesting_max = options.limits.nesting_max;
+    Parser::new(json::ParseLimits { nesting_max, ..json::ParseLimits::default() })
+}
+
+fn slow_handlers(options: &Options, ShardId(shard): ShardId) -> SlowHandlers {
+    SlowHandlers::new(shard, options.service.slow_handler_threshold)
 }
 
 fn handler_failures(options: &Options, shards: (ShardId, u16)) -> HandlerFailures {

@@ -18,12 +18,13 @@ use crate::server::http::frontend::HttpFrontend;
 use crate::server::http::session_error_message;
 use crate::server::http::sessions::SessionOwner;
 use crate::server::outbox::{Effect, Outbox};
+use crate::server::owner_id::SessionId;
 use crate::server::shard_message::HttpMessage;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::RefusalReason;
 use crate::transport::http::checks::{CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::head::HttpMethod;
+use crate::transport::http::head::{Field, HttpMethod};
 use crate::transport::http::response::{self, BodyKind, Response};
 use crate::transport::http::status::Status;
 
@@ -150,13 +151,23 @@ impl HttpPath<'_> {
         let Rejection { status, allow, error, check } = rejection;
         // A page of a foreign origin must not learn that a server is here.
         let is_foreign = matches!(check, CheckId::Origin | CheckId::Host);
+        let session = self.named_session(incoming).map(SessionId::to_text);
         let fields = ResponseFields {
+            session_id: session.as_ref().map(|text| &text[..]),
             allow: *allow,
             accept_encoding_identity: *check == CheckId::ContentCoding,
             allow_origin: incoming.origin().filter(|_| !is_foreign),
             ..incoming.response_fields()
         };
         self.respond_error(incoming, (*status, fields), error);
+    }
+
+    /// In the strict profile: returns the open session that a rejected request names. Only a
+    /// session of this shard is known to be open.
+    fn named_session(&self, incoming: &IncomingRequest<'_>) -> Option<SessionId> {
+        self.http.checks.profile.strict?;
+        let named = incoming.head.field(incoming.bytes, Field::McpSessionId)?;
+        SessionId::parse(named).filter(|id| self.http.sessions.find(*id).is_some())
     }
 
     pub(in crate::server::http) fn reject_unknown_session(

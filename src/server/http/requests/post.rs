@@ -223,7 +223,7 @@ impl StatelessRequest<'_> {
     /// `initialize`: begins a legacy session.
     fn initialize(self, raw: &RawRequest<'_>) -> PostOutcome {
         let (format, now) = (self.incoming.format, self.now);
-        let session = HttpSession::new(self.connection.state.client);
+        let session = HttpSession::new(self.connection.state.client, now);
         let Some(created) = self.http.create_session(session, self.outbox, now) else {
             let error = Error::connection_limit();
             return self.respond_error(Some(raw.id), (Status::UNAVAILABLE, &error));
