@@ -86,6 +86,7 @@
 //! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
 //! | [`files`] | directories as resources and prompts | telemetry, protocol, service, server |
 //! | [`tower`] | the server as a service of the host's HTTP server | protocol, server |
+//! | [`testing`] | a server and its client in the thread of a test | protocol, service, server |
 //! | `config` | file, environment and flags to validated options | all |
 //!
 //! base, protocol, transport, guard and service use no clock, socket or thread. `unsafe` is
@@ -159,12 +160,14 @@ pub(crate) mod telemetry;
 #[cfg(feature = "tower")]
 pub mod tower;
 
+pub mod testing;
+
 #[cfg(feature = "internals")]
 pub mod transport;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod transport;
 
-pub use crate::server::{Busy, Handle, Options, Running, Server, StartError};
+pub use crate::server::{Busy, Handle, InProcessConnection, Options, Running, Server, StartError};
 #[cfg(feature = "tokio")]
 pub use crate::service::TokioContext;
 pub use crate::service::{

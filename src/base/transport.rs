@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Transport {
     /// HTTP, including event streams.
     Http,
+    /// Messages in memory, of a client in the process of the server.
+    InProcess,
     /// Standard input and output.
     Stdio,
     /// Newline-delimited JSON over TCP.
@@ -20,10 +22,17 @@ impl Transport {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
+            Self::InProcess => "in_process",
             Self::Stdio => "stdio",
             Self::Tcp => "tcp",
             Self::WebSocket => "websocket",
         }
+    }
+
+    /// Returns whether the connection is the only one of its server, which ends with it. It is not
+    /// closed because of a message or a limit.
+    pub const fn is_only_connection(self) -> bool {
+        matches!(self, Self::InProcess | Self::Stdio)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod file_limit;
 pub mod ring;
 
 pub mod shard_loop;
+pub mod task_park;
 pub mod timer;
 
 pub mod mesh;

@@ -101,6 +101,18 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         }
     }
 
+    /// Runs one turn over what the ring has completed by now, and does not wait at its end. Returns
+    /// whether work is left for the next turn.
+    ///
+    /// For a ring whose peer is the caller: the turn handles what was just passed to the ring,
+    /// where [`ShardLoop::run_turn`] would collect it for the turn after.
+    #[inline]
+    pub fn run_ready(&mut self) -> bool {
+        self.now = self.ring.park(ParkTimeout::Zero);
+        self.ring.reap(&mut self.completions);
+        self.run_steps()
+    }
+
     /// Returns whether the last turn was idle: the driver announced that it parks, and nothing had
     /// completed when the ring returned. A host that passes [`ParkTimeout::Zero`] may then wait
     /// elsewhere, until the ring signals a completion or the driver's deadline passes.
@@ -120,13 +132,11 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
     }
 
     /// Returns the ring, for inspection between turns.
-    #[cfg(feature = "internals")]
     pub const fn ring(&self) -> &R {
         &self.ring
     }
 
     /// Returns the ring, for changes between turns.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub const fn ring_mut(&mut self) -> &mut R {
         &mut self.ring
     }

@@ -70,7 +70,7 @@ pub use self::shard_message::Busy;
 pub(crate) use self::start::describe_limits;
 #[cfg(feature = "cli")]
 pub use self::start::probe_ring;
-pub use self::start::{Handle, Running, Server, StartError};
+pub use self::start::{Handle, InProcessConnection, Running, Server, StartError};
 #[cfg(feature = "internals")]
 pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "internals")]

@@ -1,8 +1,8 @@
 //! The native executor: a run queue polled by the shard loop.
 //!
 //! A future that is woken on its own thread is queued locally. One that is woken on another thread
-//! (such as by a channel from a helper thread) is queued in a concurrent queue, and the ring is
-//! woken if the shard has parked.
+//! (such as by a channel from a helper thread) is queued in a concurrent queue. Both wake the ring
+//! if the shard has parked; on its own thread that is a shard which shares it with other tasks.
 //!
 //! Invariants: futures are never dropped on another thread. Dropping the executor wakes all its
 //! futures and drops what is scheduled, until none is alive.
@@ -34,7 +34,6 @@ pub struct NativeExecutor {
     local: Rc<LocalQueue>,
     remote: Arc<RemoteQueue>,
     futures: Rc<FutureRegistry>,
-    has_announced: Cell<bool>,
 }
 
 impl NativeExecutor {
@@ -54,7 +53,6 @@ impl NativeExecutor {
                 waker,
             }),
             futures: Rc::default(),
-            has_announced: Cell::new(false),
         }
     }
 
@@ -63,7 +61,7 @@ impl NativeExecutor {
         // Checked first: an empty pop costs a fence.
         while !self.remote.runnables.is_empty() {
             if let Some(runnable) = self.remote.runnables.pop() {
-                self.local.borrow_mut().push_back(runnable);
+                self.local.runnables.borrow_mut().push_back(runnable);
             }
         }
     }
@@ -80,17 +78,17 @@ impl Executor for NativeExecutor {
     }
 
     fn poll_futures(&self, futures_max: usize) -> bool {
-        if self.has_announced.take() {
+        if self.local.is_parked.take() {
             self.remote.event_count.cancel_wait();
         }
         self.drain_remote();
         for _ in 0..futures_max {
             // A separate statement ends the borrow: the future may wake others.
-            let runnable = self.local.borrow_mut().pop_front();
+            let runnable = self.local.runnables.borrow_mut().pop_front();
             let Some(runnable) = runnable else { return false };
             runnable.run();
         }
-        !self.local.borrow().is_empty()
+        !self.local.runnables.borrow().is_empty()
     }
 
     fn prepare_park(&self) -> bool {
@@ -98,11 +96,11 @@ impl Executor for NativeExecutor {
             return true;
         }
         self.remote.event_count.prepare_wait();
-        let parks = self.local.borrow().is_empty() && self.remote.runnables.is_empty();
+        let parks = self.local.runnables.borrow().is_empty() && self.remote.runnables.is_empty();
         if !parks {
             self.remote.event_count.cancel_wait();
         }
-        self.has_announced.set(parks);
+        self.local.is_parked.set(parks);
         parks
     }
 
@@ -121,7 +119,7 @@ impl Drop for NativeExecutor {
         while self.live_futures() > 0 {
             self.futures.close();
             self.drain_remote();
-            let runnables = std::mem::take(&mut *self.local.borrow_mut());
+            let runnables = std::mem::take(&mut *self.local.runnables.borrow_mut());
             if runnables.is_empty() {
                 // Another thread is between waking a future and queueing it.
                 std::thread::yield_now();
@@ -154,7 +152,11 @@ impl RemoteQueue {
             .try_with(|queues| {
                 let queues = queues.borrow();
                 if let Some((_, queue)) = queues.iter().find(|queue| queue.0 == self.executor_id) {
-                    queue.borrow_mut().extend(runnable.take());
+                    queue.runnables.borrow_mut().extend(runnable.take());
+                    // A shard may share its thread with other tasks, which wake its futures.
+                    if queue.is_parked.get() {
+                        self.waker.wake();
+                    }
                 }
             })
             .unwrap_or_default();
@@ -167,7 +169,13 @@ impl RemoteQueue {
     }
 }
 
-type LocalQueue = RefCell<VecDeque<Runnable>>;
+/// The run queue of an executor.
+#[derive(Debug, Default)]
+struct LocalQueue {
+    runnables: RefCell<VecDeque<Runnable>>,
+    /// The shard has announced that it parks.
+    is_parked: Cell<bool>,
+}
 
 /// The next executor id.
 static NEXT_EXECUTOR_ID: AtomicU64 = AtomicU64::new(0);
@@ -251,17 +259,21 @@ mod tests {
     }
 
     #[test]
-    fn local_wake_prevents_parking_without_ring_wake() {
+    fn local_wake_wakes_ring_only_when_parked() {
         let (executor, wakes) = executor();
         let slot = Rc::default();
         executor.spawn(sleep_once(&slot)).detach();
         assert!(!executor.poll_futures(10));
         assert!(executor.prepare_park());
         slot.borrow_mut().take().unwrap().wake();
+        assert_eq!(wakes.load(Ordering::Relaxed), 1);
         assert!(!executor.prepare_park());
-        assert_eq!(wakes.load(Ordering::Relaxed), 0);
         assert!(!executor.poll_futures(10));
         assert_eq!(executor.live_futures(), 0);
+        executor.spawn(sleep_once(&slot)).detach();
+        assert!(!executor.poll_futures(10));
+        slot.borrow_mut().take().unwrap().wake();
+        assert_eq!(wakes.load(Ordering::Relaxed), 1, "it has not parked");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The ring: submissions to the kernel and their completions.
 //!
-//! Three backends: `uring` (`io_uring` with all features that the kernel has), `poll` (readiness,
-//! for kernels and containers without `io_uring`) and `sim` (seeded, virtual time, injected
-//! faults). The shard loop is the same for all of them.
+//! Four backends: `uring` (`io_uring` with all features that the kernel has), `poll` (readiness,
+//! for kernels and containers without `io_uring`), `memory` (one connection without a kernel, for
+//! clients in the process) and `sim` (seeded, virtual time, injected faults). The shard loop is the
+//! same for all of them.
 //!
 //! Invariants of every backend:
 //!
@@ -23,6 +24,7 @@ mod bound_socket;
 
 pub mod cycles;
 
+pub mod memory;
 pub mod poll;
 #[cfg(feature = "internals")]
 pub mod sim;

@@ -12,11 +12,11 @@ use crate::protocol::jsonrpc::Id;
 use crate::protocol::revision::Revision;
 
 /// `_meta` key of the revision; its presence makes a request modern.
-const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+pub const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 /// `_meta` key of the client's capabilities in a modern request.
-const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+pub const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// `_meta` key of the minimum log level in a modern request.
-const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
 /// The known members of the `_meta` of one request.
 #[derive(Clone, Copy, Debug, Default)]

@@ -19,5 +19,7 @@ mod lifecycle;
 
 pub use capabilities::{ClientCapabilities, TASKS_EXTENSION};
 pub use lifecycle::{InitializeRequestParams, Lifecycle};
-pub use meta::{LoggingLevel, RequestMetaObject};
+pub use meta::{
+    CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, LoggingLevel, PROTOCOL_VERSION_KEY, RequestMetaObject,
+};
 pub use method::{ClientNotification, Method};

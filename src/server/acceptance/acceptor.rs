@@ -239,7 +239,7 @@ impl Acceptor {
     pub(in crate::server) fn release(&mut self, state: &ConnectionState) {
         match (state.transport, state.standing) {
             // Never admitted.
-            (Transport::Stdio, _) => {}
+            (Transport::InProcess | Transport::Stdio, _) => {}
             (transport, Standing::Served) => {
                 self.connections_of(transport).count.release(state.client);
             }
@@ -259,7 +259,7 @@ impl Acceptor {
     const fn connections_of(&self, transport: Transport) -> &TransportConnections {
         match transport {
             Transport::Http | Transport::WebSocket => &self.http,
-            Transport::Tcp | Transport::Stdio => &self.tcp,
+            Transport::InProcess | Transport::Stdio | Transport::Tcp => &self.tcp,
         }
     }
 

@@ -263,14 +263,14 @@ impl<R: Ring> ConnectionPath<'_, R> {
             // Without a close frame: no response can be delivered.
             Some(Transport::WebSocket) => self.peers().cancel_calls(key),
             Some(Transport::Tcp) => self.end_calls(key),
-            Some(Transport::Http | Transport::Stdio) | None => {}
+            Some(Transport::Http | Transport::InProcess | Transport::Stdio) | None => {}
         }
         let mut peers = self.peers();
         peers.cancel_streams(key);
         // Before the connection closes: an idle one closes at once.
         peers.fail_client_requests(PeerId::Connection(key));
         self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
-        if transport == Some(Transport::Stdio) {
+        if transport.is_some_and(Transport::is_only_connection) {
             self.outbox.push(Effect::EndInput);
         }
     }

@@ -60,8 +60,8 @@ impl<R: Ring> MemoryRelief<'_, R> {
         let Some(connection) = connections.table.get_mut(key) else { return };
         let transport = connection.state.transport;
         let held_bytes = connection.held_bytes();
-        // The only peer of a stdio process is not closed: it loses the current message.
-        if transport == Transport::Stdio {
+        // The only connection of a server is not closed: it loses the current message.
+        if transport.is_only_connection() {
             if connections.skip_line(key) {
                 self.record(transport, held_bytes);
                 self.send_error(key, codec);

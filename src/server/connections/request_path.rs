@@ -113,7 +113,7 @@ impl RequestPath<'_> {
     }
 
     /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
-    /// every one but stdio does; nothing more of it is read.
+    /// every one but the only one does; nothing more of it is read.
     fn reject_oversized(&mut self, key: Key) -> bool {
         let Transports { connections, acceptor, .. } = &mut *self.transports;
         let bytes_max = connections.options.message_bytes_max;
@@ -121,7 +121,7 @@ impl RequestPath<'_> {
         let transport = connection.state.transport;
         self.outbox.counters.input_errors.oversize += 1;
         write_error(self.outbox, connection, &Error::message_too_large(bytes_max));
-        let ends = transport != Transport::Stdio;
+        let ends = !transport.is_only_connection();
         connection.state.violated_limit = ends;
         let event = Event::MessageRefused { shard: acceptor.shard().0, transport, bytes_max };
         acceptor.log(&event, self.now);

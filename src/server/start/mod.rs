@@ -15,6 +15,8 @@ mod threads;
 
 mod running;
 
+mod in_process;
+
 #[cfg(feature = "signals")]
 mod signals;
 
@@ -32,6 +34,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 pub use self::handle::Handle;
+pub use self::in_process::InProcessConnection;
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
@@ -350,6 +353,23 @@ impl Server {
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let guards = self.run_start_callbacks(&handle);
         Ok(Running::new(Vec::new(), None, handle, threads, guards))
+    }
+
+    /// Starts the server on this thread for a client in the same thread, and returns the end of the
+    /// client. Listens on no address. For unit tests, and for hosts that call their own tools;
+    /// [`crate::testing`] has a client with methods for that.
+    ///
+    /// # Errors
+    ///
+    /// If the catalog does not fit the server, or the blocking threads cannot be started.
+    pub fn connect(mut self) -> Result<InProcessConnection, StartError> {
+        self.services.check()?;
+        let (builders, handle) = self.build_shards(1)?;
+        let builder = builders.into_iter().next();
+        let builder = builder.ok_or_else(|| io::Error::other("the server has no shard"))?;
+        let mut connection = InProcessConnection::open(builder, handle)?;
+        connection.guards = self.run_start_callbacks(&connection.handle());
+        Ok(connection)
     }
 
     fn run_start_callbacks(&mut self, handle: &Handle) -> Vec<Guard> {

@@ -121,12 +121,14 @@ pub enum ShardInput {
         /// The listener's handle on the ring.
         listener: Listener,
     },
-    /// Two pipes that are the only connection of the shard, which ends with it (stdio).
-    Pipes {
-        /// The ring's handle of the pipe that is read.
+    /// Two streams that are the only connection of the shard, which ends with it.
+    OnlyConnection {
+        /// The ring's handle of the stream that is read.
         input: Socket,
-        /// The ring's handle of the pipe that is written.
+        /// The ring's handle of the stream that is written.
         output: Socket,
+        /// The transport of its messages.
+        transport: Transport,
     },
 }
 
@@ -146,7 +148,7 @@ impl ShardBuilder {
     ///
     /// # Errors
     ///
-    /// If there are more pipe connections than the shard may have.
+    /// If there are more connections than the shard may have.
     pub fn build<R: Ring>(
         self,
         ring: R,
@@ -169,8 +171,8 @@ impl ShardBuilder {
                     let kind = ListenerKind::Operators;
                     driver.transports.acceptor.listen(ring, ListenerEntry { listener, kind });
                 }
-                ShardInput::Pipes { input, output } => {
-                    let state = ConnectionState::new(Transport::Stdio, None, Standing::Rejected);
+                ShardInput::OnlyConnection { input, output, transport } => {
+                    let state = ConnectionState::new(transport, None, Standing::Rejected);
                     let stream = SocketPair {
                         receive: input,
                         send: output,

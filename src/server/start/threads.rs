@@ -29,6 +29,7 @@ use crate::server::options::{ExecutorKind, Options, RingBackend};
 use crate::service::CatalogError;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
 
 /// The descriptors of a shard's connections, before they are registered with a ring.
 #[derive(Debug)]
@@ -211,7 +212,8 @@ fn register_inputs<R: Ring>(ring: &mut R, sources: InputFds) -> io::Result<Vec<S
                 (ring.register(Source::Pipe(input))?, ring.register(Source::Pipe(output))?);
             match sockets {
                 (Registered::Socket(input), Registered::Socket(output)) => {
-                    Ok(vec![ShardInput::Pipes { input, output }])
+                    let transport = Transport::Stdio;
+                    Ok(vec![ShardInput::OnlyConnection { input, output, transport }])
                 }
                 _ => Err(io::Error::other("the ring registered a pipe as a listener")),
             }

@@ -65,7 +65,12 @@ impl SimShard {
     ) -> io::Result<(Self, ClientSocket)> {
         let mut ring = world.ring(seed.options().engine.ring_sizes);
         let ((input, client_output), (output, client_input)) = (ring.attach()?, ring.attach()?);
-        let shard = Self::open(ring, seed, ShardInput::Pipes { input, output }, places)?;
+        let shard = Self::open(
+            ring,
+            seed,
+            ShardInput::OnlyConnection { input, output, transport: Transport::Stdio },
+            places,
+        )?;
         Ok((shard, ClientSocket::pipes(client_output, client_input)))
     }
 

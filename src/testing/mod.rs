@@ -1,0 +1,254 @@
+//! Tests of own tools, without sockets: a server in the thread of the test, and a client of it.
+//!
+//! ```
+//! use corelane::model::Implementation;
+//! use corelane::testing::{TestServer, block_on};
+//! use corelane::{Catalog, Tool};
+//! use serde_json::json;
+//!
+//! # #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! # struct Greet { name: String }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let greet = Tool::new("greet").inline(|Greet { name }, _| format!("Hello, {name}!"));
+//! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
+//!
+//! let server = TestServer::new(catalog)?;
+//! let result = block_on(server.call_tool("greet", json!({"name": "Ada"})))?;
+//! assert_eq!(result.text(), "Hello, Ada!");
+//!
+//! let error = block_on(server.call_tool("wave", json!({}))).unwrap_err();
+//! assert_eq!(error.code(), Some(-32602));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The futures work under every executor: in a `#[tokio::test]`, or with [`block_on`] in a plain
+//! `#[test]`. Every message passes through the request path of a real server, so a test sees what a
+//! client sees: validated arguments, the texts of errors, limits. Only the socket is missing.
+
+mod result;
+
+mod client;
+
+mod call;
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use serde_json::{Map, Value, json};
+
+pub use self::call::{RunningCall, ToolCall};
+use self::client::Client;
+pub use self::result::{CallResult, TestError};
+use crate::protocol::revision::Revision;
+use crate::server::{Handle, Server, StartError};
+use crate::service::Catalog;
+
+/// A server in the thread of a test, with its client.
+///
+/// The client speaks the newest revision, requests progress and all log messages, and declares the
+/// capabilities that it has answers for.
+///
+/// ```
+/// # use corelane::{Catalog, NoArguments, RequestContext, Tool};
+/// # use corelane::model::{ElicitRequest, Field, Form, Implementation, Revision};
+/// # use corelane::testing::{TestServer, block_on};
+/// # use serde_json::json;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let order = Tool::new("order").local(|_: NoArguments, ctx: RequestContext| async move {
+///     ctx.progress(1.0, Some(2.0), None);
+///     let form = Form::new().field(Field::text("dish").required());
+///     let result = ctx.elicit("dish", ElicitRequest::form("Which dish?", form)).await?;
+///     Ok(format!("{} ordered", result.content["dish"]))
+/// });
+/// let catalog = Catalog::builder(Implementation::new("shop", "1")).tool(order).build()?;
+///
+/// let server = TestServer::new(catalog)?.on_elicitation(|params| {
+///     assert_eq!(params["message"], "Which dish?");
+///     json!({"action": "accept", "content": {"dish": "soup"}})
+/// });
+/// let result = block_on(async { server.call("order").await })?;
+/// assert_eq!(result.text(), "\"soup\" ordered");
+/// assert_eq!(result.progress()[0]["total"], 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestServer {
+    client: RefCell<Client>,
+}
+
+impl TestServer {
+    /// Starts a server that offers `catalog`, with the default options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::connect`].
+    pub fn new(catalog: Catalog) -> Result<Self, StartError> {
+        Self::with(Server::builder(catalog))
+    }
+
+    /// Starts `server`, which may have a state, options or a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::connect`].
+    pub fn with(server: Server) -> Result<Self, StartError> {
+        Ok(Self { client: RefCell::new(Client::new(server.connect()?)) })
+    }
+
+    /// Sets the revision that the client speaks. Default: [`Revision::LATEST`]. With a legacy one,
+    /// the first request performs the handshake (`initialize`).
+    #[must_use]
+    pub fn revision(self, revision: Revision) -> Self {
+        self.client.borrow_mut().set_revision(revision);
+        self
+    }
+
+    /// Sets the answer to `elicitation/create`: `answer` receives the params and returns the
+    /// `ElicitResult`, such as `json!({"action": "decline"})`. In every revision: as a response to
+    /// a request of the server, or since 2026-07-28 with the repeated request of the client.
+    #[must_use]
+    pub fn on_elicitation(self, answer: impl FnMut(&Value) -> Value + 'static) -> Self {
+        self.client.borrow_mut().set_answer("elicitation/create", Box::new(answer));
+        self
+    }
+
+    /// Sets the answer to `sampling/createMessage`, a `CreateMessageResult`.
+    #[must_use]
+    pub fn on_sampling(self, answer: impl FnMut(&Value) -> Value + 'static) -> Self {
+        self.client.borrow_mut().set_answer("sampling/createMessage", Box::new(answer));
+        self
+    }
+
+    /// Sets the answer to `roots/list`, a `ListRootsResult`.
+    #[must_use]
+    pub fn on_roots(self, answer: impl FnMut(&Value) -> Value + 'static) -> Self {
+        self.client.borrow_mut().set_answer("roots/list", Box::new(answer));
+        self
+    }
+
+    /// Calls a tool with a JSON object and returns its result; a failed tool is a result with
+    /// [`CallResult::is_error`].
+    ///
+    /// # Errors
+    ///
+    /// A JSON-RPC error, such as that for an unknown tool.
+    pub async fn call_tool(&self, name: &str, arguments: Value) -> Result<CallResult, TestError> {
+        self.call(name).arguments(arguments).await
+    }
+
+    /// Returns a call of the tool `name` without arguments, to be changed, awaited or started.
+    ///
+    /// ```
+    /// # use corelane::{Catalog, NoArguments, Tool};
+    /// # use corelane::testing::TestServer;
+    /// # use std::{cell::Cell, time::Duration, sync::mpsc};
+    /// # let (ended, ends) = mpsc::channel();
+    /// # let slow = Tool::new("slow").local(move |_: NoArguments, ctx| {
+    /// #     let ended = ended.clone();
+    /// #     async move {
+    /// #         let slept = ctx.sleep(Duration::from_secs(60)).await;
+    /// #         let _ = ended.send(slept.is_err());
+    /// #         Ok("late")
+    /// #     }
+    /// # });
+    /// # let info = corelane::model::Implementation::new("test", "1");
+    /// # let catalog = Catalog::builder(info).tool(slow).build()?;
+    /// let server = TestServer::new(catalog)?;
+    /// let call = server.call("slow").start();
+    /// call.cancel();
+    /// # assert!(ends.try_recv()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call(&self, name: &str) -> ToolCall<'_> {
+        ToolCall::new(&self.client, name)
+    }
+
+    /// Returns the tools of all pages of `tools/list`.
+    ///
+    /// # Errors
+    ///
+    /// A JSON-RPC error.
+    pub async fn list_tools(&self) -> Result<Vec<Value>, TestError> {
+        let mut tools = Vec::new();
+        let mut params = json!({});
+        loop {
+            let mut page = self.request("tools/list", params).await?;
+            if let Value::Array(listed) = page["tools"].take() {
+                tools.extend(listed);
+            }
+            let Value::String(cursor) = page["nextCursor"].take() else { return Ok(tools) };
+            params = json!({ "cursor": cursor });
+        }
+    }
+
+    /// Returns the `ReadResourceResult` of a resource.
+    ///
+    /// # Errors
+    ///
+    /// A JSON-RPC error, such as that for an unknown resource.
+    pub async fn read_resource(&self, uri: &str) -> Result<Value, TestError> {
+        self.request("resources/read", json!({ "uri": uri })).await
+    }
+
+    /// Returns the `GetPromptResult` of a prompt; the arguments are an object of strings.
+    ///
+    /// # Errors
+    ///
+    /// A JSON-RPC error, such as that for a missing argument.
+    pub async fn get_prompt(&self, name: &str, arguments: Value) -> Result<Value, TestError> {
+        self.request("prompts/get", json!({ "name": name, "arguments": arguments })).await
+    }
+
+    /// Sends a request and returns its result. `params` is an object; what its revision requires in
+    /// `_meta` is added.
+    ///
+    /// # Errors
+    ///
+    /// A JSON-RPC error.
+    pub async fn request(&self, method: &str, params: Value) -> Result<Value, TestError> {
+        let params = match params {
+            Value::Object(params) => params,
+            _ => Map::new(),
+        };
+        let response = RunningCall::request(&self.client, method, params).await?;
+        Ok(response.into_value())
+    }
+
+    /// Takes the notifications that belong to no request in flight, such as
+    /// `notifications/tools/list_changed`: objects with `method` and `params`.
+    pub fn take_notifications(&self) -> Vec<Value> {
+        self.client.borrow_mut().take_notifications()
+    }
+
+    /// Returns a handle to update the catalog or to drain the server, as
+    /// [`crate::InProcessConnection::handle`].
+    pub fn handle(&self) -> Handle {
+        self.client.borrow().connection.handle()
+    }
+}
+
+/// Runs a future to its end on this thread, for tests without a runtime.
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    let mut future = pin!(future.into_future());
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+/// Wakes the thread of [`block_on`].
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

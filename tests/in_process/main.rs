@@ -1,0 +1,8 @@
+//! Servers in the thread of their client: raw messages of an in-process connection, and the client
+//! for tests of tools.
+
+mod calls;
+mod connection;
+mod lifetime;
+mod test_client;
+mod tools;
