@@ -162,6 +162,28 @@ mod tests {
     }
 
     #[test]
+    fn accepted_socket_has_the_options() {
+        for (is_on, bytes) in [(true, 32 << 10), (false, 64 << 10)] {
+            let options = ListenerOptions {
+                keepalive: is_on,
+                nodelay: is_on,
+                receive_buffer_bytes: bytes,
+                send_buffer_bytes: bytes,
+                ..ListenerOptions::default()
+            };
+            let listeners = listen_shared(free_port(), 1, &options).unwrap();
+            let _client = TcpStream::connect(local_address(&listeners[0]).unwrap()).unwrap();
+            let (socket, _) = SockRef::from(&listeners[0]).accept().unwrap();
+            assert_eq!(socket.tcp_nodelay().unwrap(), is_on);
+            assert_eq!(socket.keepalive().unwrap(), is_on);
+            // Linux doubles the size for its own records (socket(7)).
+            let sizes = [bytes as usize, 2 * bytes as usize];
+            assert!(sizes.contains(&socket.recv_buffer_size().unwrap()));
+            assert!(sizes.contains(&socket.send_buffer_size().unwrap()));
+        }
+    }
+
+    #[test]
     fn second_server_on_address_is_rejected() {
         let options = ListenerOptions::default();
         let shared = ListenerOptions { reuse_port: true, ..options };

@@ -105,3 +105,26 @@ fn dropped_server_ends_a_drain() {
     assert_eq!(client.receive()["error"]["data"]["retryable"], true);
     client.expect_end();
 }
+
+/// The state of a shard that panics at its end.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped on purpose");
+    }
+}
+
+#[test]
+fn failed_shard_fails_the_server() {
+    let catalog = Catalog::builder(Implementation::new("host", "1")).build();
+    let mut options = tcp_options();
+    options.engine.shards = Some(2);
+    let catalog = catalog.expect("the catalog is valid");
+    let server = Server::with_state(catalog, |shard| (shard == 0).then(|| PanicsInDrop));
+    let mut running = server.options(options).start().expect("the server starts");
+    running.handle().drain();
+    let error = block_on(running.wait()).expect_err("a shard fails");
+    assert!(error.to_string().contains("dropped on purpose"), "{error}");
+    assert!(running.join().expect_err("again").to_string().contains("dropped on purpose"));
+}
