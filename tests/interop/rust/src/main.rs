@@ -35,7 +35,7 @@ async fn main() -> Result<(), Failure> {
     else {
         return Err("usage: corelane-interop FEATURE MODE URL".into());
     };
-    let server = Server::builder(mode, url);
+    let server = Server::new(mode, url);
     println!("{}", tokio::time::timeout(FEATURE_TIMEOUT, summary(&feature, &server)).await??);
     Ok(())
 }
