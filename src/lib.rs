@@ -37,7 +37,7 @@
 //! - `files` (default, part of `cli`): resources and prompts from directories, [`files`].
 //! - `glommio` (default): shards on glommio executors (Linux).
 //! - `tokio`: handlers that run on a tokio runtime of the host program.
-//! - `tower`: the server inside an HTTP server of the host program, such as axum, [`tower`].
+//! - `tower`: the server inside an HTTP server of the host program, such as axum.
 //! - `internals`: makes the modules below public, with the simulator and the fuzz entry points, for
 //!   benches, fuzz targets and corelane-load. **Unstable**: they change without notice.
 //!
@@ -85,7 +85,7 @@
 //! | [`connection`] | sockets, codecs, buffers, backpressure, closing | above but guard and service |
 //! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
 //! | [`files`] | directories as resources and prompts | telemetry, protocol, service, server |
-//! | [`tower`] | the server as a service of the host's HTTP server | protocol, server |
+//! | `tower` | the server as a service of the host's HTTP server | protocol, server |
 //! | [`testing`] | a server and its client in the thread of a test | protocol, service, server |
 //! | `config` | file, environment and flags to validated options | all |
 //!
