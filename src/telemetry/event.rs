@@ -129,6 +129,13 @@ pub enum Event<'a> {
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
     },
+    /// An HTTP request was refused by its `Host` header.
+    HostRefused {
+        /// Shard of the connection.
+        shard: u16,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
     /// A line was not valid UTF-8 and was skipped.
     InvalidUtf8Skipped {
         /// Shard of the connection.
@@ -322,9 +329,9 @@ impl Event<'_> {
                 warn!(shard, %transport, %error, suppressed, "accept failed");
             }
             Self::CallRefused { shard, limit } => warn!(shard, limit, suppressed, "call refused"),
-            Self::ConnectionClosed { .. } | Self::ConnectionRefused { .. } => {
-                self.emit_connection(suppressed);
-            }
+            Self::ConnectionClosed { .. }
+            | Self::ConnectionRefused { .. }
+            | Self::HostRefused { .. } => self.emit_connection(suppressed),
             Self::HandlerFailed { .. } | Self::HandlerSlow { .. } => self.emit_handler(suppressed),
             Self::HalfCloseRefused { shard, waiting_max, peer } => {
                 let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));
@@ -400,6 +407,10 @@ impl Event<'_> {
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            Self::HostRefused { shard, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(shard, peer, option = "http.hosts", suppressed, "host refused");
             }
             _ => {}
         }

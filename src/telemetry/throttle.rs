@@ -46,6 +46,31 @@ impl EventThrottle {
     }
 }
 
+/// Admits one event a minute.
+#[derive(Clone, Debug, Default)]
+pub struct MinuteThrottle {
+    admitted: Option<Instant>,
+    suppressed: u64,
+}
+
+impl MinuteThrottle {
+    /// Admits an event at `now` and returns the number of events suppressed since the last admitted
+    /// one. Returns `None` if this event is to be suppressed too.
+    pub fn admit(&mut self, now: Instant) -> Option<u64> {
+        if self.is_closed(now) {
+            self.suppressed += 1;
+            return None;
+        }
+        self.admitted = Some(now);
+        Some(std::mem::take(&mut self.suppressed))
+    }
+
+    /// Returns whether an event at `now` is suppressed.
+    pub fn is_closed(&self, now: Instant) -> bool {
+        self.admitted.is_some_and(|admitted| now.since(admitted) < Duration::from_mins(1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

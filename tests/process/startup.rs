@@ -3,8 +3,9 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use corelane_test_support::messages::{echo, modern};
 use corelane_test_support::process::SMALL_RINGS;
-use corelane_test_support::{ExitResult, Process, ServeProcess};
+use corelane_test_support::{ExitResult, HttpClient, Process, Request, ServeProcess};
 
 use crate::CORELANE;
 
@@ -197,4 +198,22 @@ fn debug_log_has_a_line_per_connection() {
     {
         assert!(line.contains(field), "{line}");
     }
+}
+
+#[test]
+fn refused_host_is_logged_once_a_minute() {
+    let server = ServeProcess::http(CORELANE, &["--shards", "1"]);
+    let mut client = HttpClient::connect(server.address);
+    for _ in 0..3 {
+        let request = Request::modern(&modern(echo(1, "a"))).field("Host", "mcp.example.com");
+        client.exchange(&request).expect_error(403, -32600, None);
+    }
+    drop(client);
+    server.process.signal(rustix::process::Signal::TERM);
+    let ended = server.process.wait();
+    let lines: Vec<&str> =
+        ended.stderr.lines().filter(|line| line.contains("host refused")).collect();
+    assert_eq!(lines.len(), 1, "{}", ended.stderr);
+    assert!(lines[0].contains("option=http.hosts"), "{}", lines[0]);
+    assert!(lines[0].contains("peer=127.0.0.1:"), "{}", lines[0]);
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 use crate::base::time::Instant;
 use crate::engine::ring::cycles::{CycleCount, CycleRate};
 use crate::telemetry::event::Event;
-
-/// Time between two log lines about one handler.
-const LOG_INTERVAL: Duration = Duration::from_mins(1);
+use crate::telemetry::throttle::MinuteThrottle;
 
 /// Handlers whose last log line is remembered; further ones are only counted meanwhile.
 const HANDLERS_MAX: usize = 64;
@@ -26,9 +24,7 @@ pub(in crate::server) struct SlowHandlers {
 #[derive(Debug)]
 struct LoggedHandler {
     name: Box<str>,
-    logged: Instant,
-    /// Slow runs since then.
-    suppressed: u64,
+    throttle: MinuteThrottle,
 }
 
 impl SlowHandlers {
@@ -71,21 +67,18 @@ impl SlowHandlers {
     fn admit(&mut self, name: &str, now: Instant) -> Option<u64> {
         let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
         if let Some(known) = self.logged.iter_mut().find(|known| *known.name == *name) {
-            if now.since(known.logged) < LOG_INTERVAL {
-                known.suppressed += 1;
-                return None;
-            }
-            known.logged = now;
-            return Some(std::mem::take(&mut known.suppressed));
+            return known.throttle.admit(now);
         }
         if self.logged.len() == HANDLERS_MAX {
-            self.logged.retain(|known| now.since(known.logged) < LOG_INTERVAL);
+            self.logged.retain(|known| known.throttle.is_closed(now));
         }
         if self.logged.len() == HANDLERS_MAX {
             return None;
         }
-        self.logged.push(LoggedHandler { name: name.into(), logged: now, suppressed: 0 });
-        Some(0)
+        let mut throttle = MinuteThrottle::default();
+        let suppressed = throttle.admit(now);
+        self.logged.push(LoggedHandler { name: name.into(), throttle });
+        suppressed
     }
 }
 

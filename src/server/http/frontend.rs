@@ -1,5 +1,7 @@
 //! HTTP state of one shard.
 
+use std::net::SocketAddr;
+
 use super::exchanges::{ExchangePath, Exchanges};
 use super::gauges::{GaugeTotals, GaugeValues, Gauges};
 use super::sessions::{CreatedSession, SessionError, SessionOutput, SessionStore, clean_up};
@@ -17,6 +19,7 @@ use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{HttpTimeouts, SessionLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
+use crate::telemetry::throttle::MinuteThrottle;
 use crate::transport::http::checks::CheckProfile;
 use crate::transport::http::date::Date;
 use crate::transport::http::limits::RequestLimits;
@@ -28,6 +31,7 @@ pub(in crate::server) struct HttpFrontend {
     pub(super) checks: RequestChecks,
     /// Checks of requests to the listener of operators.
     pub(super) operator_checks: RequestChecks,
+    host_throttle: MinuteThrottle,
     /// Size limits of a request.
     pub(super) limits: RequestLimits,
     /// Open exchanges.
@@ -73,6 +77,7 @@ impl HttpFrontend {
         Self {
             checks: parts.checks,
             operator_checks: parts.operator_checks,
+            host_throttle: MinuteThrottle::default(),
             limits: parts.limits,
             exchanges: Exchanges::new((shard, shard_count), parts.timeouts),
             sessions: parts.sessions,
@@ -191,6 +196,14 @@ impl HttpFrontend {
     /// Returns whether a session can still send responses.
     pub(in crate::server) fn can_respond(&self, session: Key) -> bool {
         !self.is_draining && self.sessions.contains(session)
+    }
+
+    /// Logs, once a minute, that the `Host` header of a request of `peer` is not allowed.
+    pub(super) fn log_refused_host(&mut self, peer: Option<SocketAddr>, now: Instant) {
+        if let Some(suppressed) = self.host_throttle.admit(now) {
+            let ShardId(shard) = self.exchanges.shard();
+            Event::HostRefused { shard, peer }.emit_suppressed(suppressed);
+        }
     }
 
     /// Returns the exchanges with the connections that carry them.

@@ -151,6 +151,9 @@ impl HttpPath<'_> {
         let Rejection { status, allow, error, check } = rejection;
         // A page of a foreign origin must not learn that a server is here.
         let is_foreign = matches!(check, CheckId::Origin | CheckId::Host);
+        if *check == CheckId::Host {
+            self.log_refused_host(incoming.key);
+        }
         let session = self.named_session(incoming).map(SessionId::to_text);
         let fields = ResponseFields {
             session_id: session.as_ref().map(|text| &text[..]),
@@ -160,6 +163,15 @@ impl HttpPath<'_> {
             ..incoming.response_fields()
         };
         self.respond_error(incoming, (*status, fields), error);
+    }
+
+    /// Logs a request refused by its host. The listener of operators has no option for hosts.
+    #[cold]
+    fn log_refused_host(&mut self, key: Key) {
+        let Some(connection) = self.connections.table.get(key) else { return };
+        if connection.state.standing != Standing::Operator {
+            self.http.log_refused_host(connection.record.peer(), self.now);
+        }
     }
 
     /// In the strict profile: returns the open session that a rejected request names. Only a
