@@ -49,7 +49,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match command {
         "check" => check::run(&effective, arguments::shows_all(matches)),
-        "stdio" => with_idle_trim(|| serve::stdio(start(effective).0)),
+        // Its one client holds little memory, and an idle server needs no second thread.
+        "stdio" => {
+            allocator::return_large_allocations();
+            serve::stdio(start(effective).0)
+        }
         _ => with_idle_trim(|| {
             let (options, log) = start(effective);
             serve::serve(options, Reloader { command_line, log })

@@ -19,7 +19,8 @@ pub mod timer;
 
 pub mod mesh;
 
-pub mod blocking;
 pub mod placement;
+
+pub mod blocking;
 
 pub mod executor;

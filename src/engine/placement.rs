@@ -228,6 +228,39 @@ fn invalid_input(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
+/// The CPUs that a thread may use.
+#[derive(Debug)]
+pub struct Affinity {
+    #[cfg(target_os = "linux")]
+    cpus: Option<rustix::thread::CpuSet>,
+}
+
+impl Affinity {
+    /// Reads the affinity of the calling thread.
+    #[cfg(target_os = "linux")]
+    pub fn of_calling_thread() -> Self {
+        Self { cpus: rustix::thread::sched_getaffinity(None).ok() }
+    }
+
+    /// Gives the calling thread this affinity. If the system refuses, it keeps its own.
+    #[cfg(target_os = "linux")]
+    pub fn apply(&self) {
+        if let Some(cpus) = &self.cpus {
+            rustix::thread::sched_setaffinity(None, cpus).ok();
+        }
+    }
+
+    /// Reads the affinity of the calling thread.
+    #[cfg(not(target_os = "linux"))]
+    pub const fn of_calling_thread() -> Self {
+        Self {}
+    }
+
+    /// Does nothing: threads are not pinned here.
+    #[cfg(not(target_os = "linux"))]
+    pub const fn apply(&self) {}
+}
+
 /// Returns the CPUs that this process may use, or `None` if the system does not report them.
 #[cfg(target_os = "linux")]
 fn allowed_cpus() -> io::Result<Option<Vec<u16>>> {

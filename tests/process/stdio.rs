@@ -29,6 +29,23 @@ fn stdio_is_served_by_every_ring_and_executor() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn idle_stdio_server_has_two_threads() {
+    let mut process = start(&[]);
+    let mut client = process.take_pipes();
+    client.exchange(modern(echo(1, "answered")));
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.id()));
+    let names = threads.expect("process is running").map(|thread| {
+        let name = thread.expect("thread is listed").path().join("comm");
+        std::fs::read_to_string(name).expect("thread runs")
+    });
+    let names: Vec<String> = names.collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    drop(client);
+    assert_eq!(process.wait().status, 0);
+}
+
 fn run_session(arguments: &[&str], revision: &'static str) {
     let mut process = start(arguments);
     let mut session = McpClient::connect(process.take_pipes(), revision);

@@ -13,7 +13,6 @@ mod job_queue;
 
 use std::fmt;
 use std::hash::Hash;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -22,6 +21,7 @@ use crossbeam::utils::Backoff;
 
 pub use self::byte_budget::{BudgetLimits, ByteBudget, Reservation};
 use self::job_queue::{JobId, JobQueue, Queued};
+use super::placement::Affinity;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation of the queue")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -41,19 +41,21 @@ pub trait OwnerGate<K>: Send + Sync {
     fn resume(&self, owner: &K);
 }
 
-/// A fixed set of threads that run the jobs `J` of owners `K`, shared by all shards behind an
-/// `Arc`.
+/// Up to a fixed number of threads that run the jobs `J` of owners `K`, shared by all shards behind
+/// an `Arc`. A thread is started when a job waits and no thread is idle.
 ///
 /// Dropping the pool drops the waiting jobs, on its threads; those of suspended owners when the
 /// last [`WaitingJob`] is dropped. Running jobs finish on detached
 /// threads: a job cannot be interrupted, and shutdown must not wait for one that hangs.
 pub struct BlockingPool<K, J> {
     shared: Arc<Shared<K, J>>,
-    threads: usize,
 }
 
 /// What the threads share.
 struct Shared<K, J> {
+    threads_max: usize,
+    /// The CPUs that the threads may use.
+    affinity: Affinity,
     state: Mutex<PoolState<K, J>>,
     /// Whether a job may start; changed with `state` locked.
     has_jobs: AtomicBool,
@@ -66,6 +68,8 @@ struct Shared<K, J> {
 /// makes once for a burst of jobs.
 struct PoolState<K, J> {
     queue: JobQueue<K, J>,
+    /// Threads that were started; they end with the pool.
+    threads: usize,
     /// Threads that wait to be notified.
     idle: usize,
     /// A thread looks for a job, or has been notified to do so.
@@ -85,13 +89,17 @@ pub struct Spawned<K, J> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
-    /// Starts `threads` threads (at least one) with a queue of `jobs_max` waiting jobs. Cost: a
-    /// stack for each thread, committed as it is used, and about 40 bytes besides each waiting job
-    /// and 160 for each owner of one. The threads inherit the CPU affinity of the calling thread.
-    pub fn new(threads: usize, jobs_max: usize) -> io::Result<Self> {
+    /// Creates a pool of up to `threads` threads (at least one) with a queue of `jobs_max` waiting
+    /// jobs. Cost: a stack for each started thread, committed as it is used, and about 40 bytes
+    /// besides each waiting job and 160 for each owner of one. The threads get the CPU affinity
+    /// that the calling thread has now.
+    pub fn new(threads: usize, jobs_max: usize) -> Self {
         let shared = Arc::new(Shared {
+            threads_max: threads.max(1),
+            affinity: Affinity::of_calling_thread(),
             state: Mutex::new(PoolState {
                 queue: JobQueue::new(jobs_max),
+                threads: 0,
                 idle: 0,
                 is_searched: false,
                 notified: 0,
@@ -100,23 +108,20 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
             has_jobs: AtomicBool::new(false),
             has_changed: Condvar::new(),
         });
-        let pool = Self { shared, threads: threads.max(1) };
-        for number in 0..pool.threads {
-            let shared = Arc::clone(&pool.shared);
-            let thread = std::thread::Builder::new().name(format!("blocking-{number}"));
-            // Detached: the thread ends when the pool is dropped.
-            drop(thread.spawn(move || shared.run_jobs())?);
-        }
-        Ok(pool)
+        Self { shared }
     }
 
     /// Queues `job`. In a full queue it displaces the newest job of the owner with the most waiting
     /// jobs, if that owner keeps at least as many as `owner` has then; otherwise `job` is returned
-    /// as an error. So of n owners each is sure of `jobs_max / n` places.
+    /// as an error. So of n owners each is sure of `jobs_max / n` places. A job is also returned if
+    /// the pool has no thread and the system refuses one.
     pub fn spawn(&self, owner: K, job: J) -> Result<Spawned<K, J>, J> {
         let mut state = self.shared.lock();
+        if state.threads == 0 && !self.shared.start_thread(&mut state) {
+            return Err(job);
+        }
         let Queued { id, displaced } = state.queue.push(owner, job)?;
-        self.shared.unlock(state);
+        self.shared.unlock_with_thread(state);
         let waiting = WaitingJob { shared: Arc::clone(&self.shared), id };
         Ok(Spawned { waiting, displaced })
     }
@@ -124,8 +129,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
 
 impl<K, J> OwnerGate<K> for BlockingPool<K, J>
 where
-    K: Clone + Eq + Hash + Send + Sync,
-    J: Send,
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    J: Job,
 {
     fn suspend(&self, owner: K) {
         self.shared.lock().queue.suspend(owner);
@@ -134,7 +139,7 @@ where
     fn resume(&self, owner: &K) {
         let mut state = self.shared.lock();
         state.queue.resume(owner);
-        self.shared.unlock(state);
+        self.shared.unlock_with_thread(state);
     }
 }
 
@@ -156,7 +161,7 @@ impl<K, J> fmt::Debug for BlockingPool<K, J> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("BlockingPool")
-            .field("threads", &self.threads)
+            .field("threads_max", &self.shared.threads_max)
             .field("waiting", &self.waiting())
             .finish_non_exhaustive()
     }
@@ -194,10 +199,38 @@ impl<K, J> Shared<K, J> {
     }
 }
 
-impl<K: Clone + Eq + Hash, J: Job> Shared<K, J> {
+impl<K: Clone + Eq + Hash + Send + 'static, J: Job> Shared<K, J> {
+    /// Unlocks the state after a change of the queue; wakes an idle thread or starts one if a job
+    /// waits for it.
+    fn unlock_with_thread(self: &Arc<Self>, mut state: MutexGuard<'_, PoolState<K, J>>) {
+        let is_waiting = state.queue.has_next() && !state.is_searched && state.idle == 0;
+        if is_waiting && state.threads < self.threads_max && !state.is_closing {
+            // Without it the job waits for one of the other threads.
+            self.start_thread(&mut state);
+        }
+        self.unlock(state);
+    }
+
+    /// Starts a thread, which looks for a job. Returns whether the system has allowed it.
+    fn start_thread(self: &Arc<Self>, state: &mut PoolState<K, J>) -> bool {
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("blocking-{}", state.threads));
+        let is_started = thread.spawn(move || shared.run_jobs()).is_ok();
+        if is_started {
+            // Detached: the thread ends when the pool is dropped.
+            state.threads += 1;
+            state.is_searched = true;
+        }
+        is_started
+    }
+
     /// Runs jobs until the pool is dropped and its queue is empty.
-    fn run_jobs(&self) {
-        while let Some((job, is_closing)) = self.next_job() {
+    fn run_jobs(self: Arc<Self>) {
+        self.affinity.apply();
+        // A new thread searches.
+        let mut is_searching = true;
+        while let Some((job, is_closing)) = self.next_job(is_searching) {
+            is_searching = false;
             // A job owns what it uses; shared state must be consistent at every point of a panic.
             let run = move || if is_closing { drop(job) } else { job.run() };
             catch_unwind(AssertUnwindSafe(run)).ok();
@@ -205,17 +238,16 @@ impl<K: Clone + Eq + Hash, J: Job> Shared<K, J> {
     }
 
     /// Waits for a job. Returns it and whether the pool was dropped, or `None` if it was dropped
-    /// and no job is left.
-    fn next_job(&self) -> Option<(J, bool)> {
+    /// and no job is left. `is_searching`: the calling thread is the one that searches.
+    fn next_job(self: &Arc<Self>, mut is_searching: bool) -> Option<(J, bool)> {
         let mut state = self.lock();
-        let mut is_searching = false;
         loop {
             if let Some(job) = state.queue.pop() {
                 let is_closing = state.is_closing;
                 if is_searching {
                     state.is_searched = false;
                 }
-                self.unlock(state);
+                self.unlock_with_thread(state);
                 return Some((job, is_closing));
             }
             if state.is_closing {
@@ -304,7 +336,7 @@ mod tests {
 
     #[test]
     fn jobs_run_once_on_pool_threads() {
-        let pool = TestPool::new(3, 100).unwrap();
+        let pool = TestPool::new(3, 100);
         let (answer, answers) = unbounded();
         for number in 0..100 {
             let answer = answer.clone();
@@ -319,8 +351,21 @@ mod tests {
     }
 
     #[test]
+    fn threads_start_with_the_jobs_they_run() {
+        let pool = TestPool::new(2, 10);
+        assert_eq!(pool.shared.lock().threads, 0);
+        let first = occupy(&pool);
+        assert_eq!(pool.shared.lock().threads, 1);
+        let second = occupy(&pool);
+        assert_eq!(pool.shared.lock().threads, 2);
+        assert!(spawn(&pool, || {}).is_ok());
+        assert_eq!((pool.waiting(), pool.shared.lock().threads), (1, 2));
+        drop((first, second));
+    }
+
+    #[test]
     fn full_pool_returns_the_job() {
-        let pool = TestPool::new(1, 1).unwrap();
+        let pool = TestPool::new(1, 1);
         let release = occupy(&pool);
         let (answer, answers) = bounded(1);
         assert!(spawn(&pool, || {}).is_ok());
@@ -333,7 +378,7 @@ mod tests {
 
     #[test]
     fn withdrawn_job_does_not_run() {
-        let pool = TestPool::new(1, 1).unwrap();
+        let pool = TestPool::new(1, 1);
         let release = occupy(&pool);
         let (answer, answers) = unbounded();
         let withdrawn = answer.clone();
@@ -347,7 +392,7 @@ mod tests {
 
     #[test]
     fn owners_share_the_threads_in_turns() {
-        let pool = TestPool::new(1, 4).unwrap();
+        let pool = TestPool::new(1, 4);
         let release = occupy(&pool);
         let (answer, answers) = unbounded();
         let mut displaced = 0;
@@ -363,7 +408,7 @@ mod tests {
 
     #[test]
     fn panic_ends_the_job_but_not_its_thread() {
-        let pool = TestPool::new(1, 10).unwrap();
+        let pool = TestPool::new(1, 10);
         let (answer, answers) = bounded(1);
         assert!(spawn(&pool, || panic!("on purpose")).is_ok());
         assert!(spawn(&pool, move || answer.send(7).unwrap()).is_ok());
@@ -372,7 +417,7 @@ mod tests {
 
     #[test]
     fn dropped_pool_finishes_running_jobs_only() {
-        let pool = TestPool::new(1, 10).unwrap();
+        let pool = TestPool::new(1, 10);
         let (release, released) = bounded::<()>(0);
         let (started_tx, started_rx) = bounded(0);
         let (answer, answers) = unbounded();
@@ -395,7 +440,7 @@ mod tests {
 
     #[test]
     fn job_may_own_the_last_pool_reference() {
-        let pool = Arc::new(TestPool::new(2, 10).unwrap());
+        let pool = Arc::new(TestPool::new(2, 10));
         let (answer, answers) = bounded(1);
         let (start_tx, start_rx) = bounded::<()>(0);
         let own = Arc::clone(&pool);

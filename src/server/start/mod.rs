@@ -396,7 +396,7 @@ impl Server {
         let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
-        let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
+        let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize);
         let blocking = Arc::new(blocking);
         let services = &self.services;
         let state_type = services.state_factory.state_type();
