@@ -21,6 +21,12 @@ tests/page/install.sh
 tests/http/install.sh
 loadtest/tests/install.sh
 
+# The same server with Corelane and with rmcp, which has a lock file of its own.
+if [ $# -eq 0 ]; then
+  cargo test --locked --manifest-path benches/rmcp/Cargo.toml \
+    --target-dir "${CARGO_TARGET_DIR:-target}"
+fi
+
 # Arguments after `--` go to the test programs, after the one that includes ignored tests.
 cargo_arguments=()
 while [ $# -gt 0 ] && [ "$1" != "--" ]; do

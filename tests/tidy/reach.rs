@@ -32,10 +32,13 @@ pub(crate) fn check_dead(files: &[&Source]) -> Vec<Finding> {
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
-        // A package of its own that a test runs.
+        // Packages of their own: one that a test runs, and comparisons with other servers.
         ["tests", _, _, "src", "main.rs"]
+        | ["benches", _, "src", "lib.rs"]
+        | ["benches", _, "src", "bin", _]
+        | ["benches", _, "benches" | "tests", _]
         // The members of the workspace that the tests and the benches share.
-        | ["benches" | "tests", "support", "src", "lib.rs"]
+        | ["tests", "support", "src", "lib.rs"]
         | ["build.rs"]
         | ["fuzz", "fuzz_targets", _] => true,
         ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
@@ -195,6 +198,11 @@ mod tests {
             ("loadtest/tests/drive.rs", ""),
             ("tests/interop/rust/src/main.rs", "mod host;"),
             ("tests/interop/rust/src/host.rs", ""),
+            ("benches/other/src/lib.rs", "mod process;"),
+            ("benches/other/src/process.rs", ""),
+            ("benches/other/src/bin/server.rs", ""),
+            ("benches/other/benches/calls.rs", ""),
+            ("benches/other/tests/results.rs", ""),
         ]);
         assert_eq!(found, ["tests/support/judge.rs"]);
     }
