@@ -27,6 +27,8 @@ mod limits;
 
 mod padded_text;
 
+mod long_string;
+
 mod parser;
 
 pub use limits::{LARGE_TEXT_BYTES, ParseLimits};
