@@ -258,7 +258,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("ring.submissions_max", "4096"),
     ("ring.completions_max", "32768"),
     ("ring.receive_buffers", "1024"),
-    ("ring.receive_buffer_bytes", "4KiB"),
+    ("ring.receive_buffer_bytes", "8KiB"),
     ("ring.burst_buffers_max", "64"),
     ("ring.zero_copy_bytes_min", "off"),
     ("mesh.channel_messages_max", "1024"),

@@ -86,7 +86,7 @@ pub(super) fn ring_options(
 const SUBMISSIONS: u32 = 256;
 /// Minimum and maximum entries of the completion queue (16 bytes each).
 const COMPLETIONS: (u32, u32) = (512, 4_096);
-/// Minimum and maximum receive buffers (4 KiB each).
+/// Minimum and maximum receive buffers (8 KiB each).
 const BUFFERS: (u32, u32) = (64, 4_096);
 
 #[cfg(test)]

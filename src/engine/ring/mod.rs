@@ -322,7 +322,9 @@ pub struct RingOptions {
     pub completions_max: u32,
     /// Receive buffers, a power of two. Default 1,024.
     pub receive_buffers: u16,
-    /// Bytes of one receive buffer without its padding. Default 4,096.
+    /// Bytes of one receive buffer without its padding: a message that fits with its head is parsed
+    /// in place. Default 8,192; cost for each buffer, of which only the pages that were written
+    /// take memory.
     pub receive_buffer_bytes: u32,
     /// Buffers that one socket may fill in one turn before other sockets are served. Default 64.
     pub burst_buffers_max: u16,
@@ -340,7 +342,7 @@ impl Default for RingOptions {
             submissions_max: 4_096,
             completions_max: 32_768,
             receive_buffers: 1_024,
-            receive_buffer_bytes: 4_096,
+            receive_buffer_bytes: 8_192,
             burst_buffers_max: 64,
             accepts_in_flight: 10,
             zero_copy_bytes_min: u32::MAX,
