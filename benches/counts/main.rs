@@ -10,7 +10,8 @@
 //! message without start and end. Unlike wall time, the counts are almost exactly reproducible.
 //! This is done for TCP lines and for WebSocket frames.
 //!
-//! A second table has the same call as a POST request over HTTP, in the legacy era in a session.
+//! A second table has the same call as a POST request over HTTP, in the legacy era in a session,
+//! and with a message of 4 KiB.
 //!
 //! The last table compares requests with pre-encoded responses with a call of the same era: up to
 //! the response, and in a real shard with sixteen messages a turn.
@@ -26,7 +27,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 
-use corelane_bench_support::requests::Era;
+use corelane_bench_support::requests::{Era, MESSAGE_BYTES};
 
 use self::codec::Codec;
 use self::request_kind::RequestKind;
@@ -36,6 +37,13 @@ const CHILD: &str = "--child";
 /// Stands for HTTP POST requests in place of a codec on the command line of the child.
 const POSTS: &str = "posts";
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+/// The POST requests, in the order of their columns.
+const POST_CALLS: [post::Call; 4] = [
+    (Era::Legacy, MESSAGE_BYTES),
+    (Era::Modern, MESSAGE_BYTES),
+    (Era::Legacy, 4096),
+    (Era::Modern, 4096),
+];
 /// Both are multiples of all numbers of messages per turn.
 const FEW: u64 = 2_000;
 const MANY: u64 = 12_000;
@@ -48,8 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if codec == POSTS {
             let phase = post::Phase::ALL.into_iter().find(|known| known.name() == phase);
             let phase = phase.ok_or("unknown phase")?;
-            let era = ERAS.get(index.parse::<usize>()?).ok_or("unknown era")?;
-            return post::run(phase, *era, messages.parse()?);
+            let call = POST_CALLS.get(index.parse::<usize>()?).ok_or("unknown call")?;
+            return post::run(phase, *call, messages.parse()?);
         }
         let codec = Codec::ALL.into_iter().find(|known| known.name() == codec);
         let codec = codec.ok_or("unknown codec")?;
@@ -108,11 +116,14 @@ fn write_phases(out: &mut impl Write, codec: Codec) -> Result<[[u64; 2]; 2], Box
 
 /// Writes the cost of a call as a POST request up to each phase.
 fn write_posts(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    writeln!(out, "| over HTTP | in a session | modern |")?;
-    writeln!(out, "| --- | --- | --- |")?;
+    writeln!(out, "| over HTTP | in a session | modern | in a session, 4 KiB | modern, 4 KiB |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- |")?;
     for name in post::Phase::ALL.map(post::Phase::name) {
-        let (legacy, modern) = (per_message(POSTS, name, 0)?, per_message(POSTS, name, 1)?);
-        writeln!(out, "| {name} | {legacy} | {modern} |")?;
+        write!(out, "| {name} |")?;
+        for index in 0..POST_CALLS.len() {
+            write!(out, " {} |", per_message(POSTS, name, index)?)?;
+        }
+        writeln!(out)?;
     }
     writeln!(out)?;
     Ok(())
@@ -140,8 +151,8 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
     Ok(())
 }
 
-/// Returns the cost of one message up to `phase`: of the request kind or, for POST requests, the
-/// era at `index`.
+/// Returns the cost of one message up to `phase`: of the request kind or the POST request at
+/// `index`.
 fn per_message(codec: &str, phase: &str, index: usize) -> Result<u64, Box<dyn Error>> {
     let few = instructions(codec, phase, index, FEW)?;
     let many = instructions(codec, phase, index, MANY)?;

@@ -10,8 +10,7 @@ use corelane::transport::http::head::Field;
 use corelane::transport::http::limits::RequestLimits;
 use corelane::transport::http::reader::{RequestEvent, RequestReader};
 use corelane_bench_support::requests::{
-    Era, INITIALIZE, INITIALIZED, MESSAGE_BYTES, RequestTemplate, SESSION_BYTES, legacy_fields,
-    post,
+    Era, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES, legacy_fields, post,
 };
 
 use crate::memory_shard::MemoryShard;
@@ -50,19 +49,22 @@ impl Phase {
     }
 }
 
-/// Processes `messages` requests of `era` up to `phase`.
-pub(crate) fn run(phase: Phase, era: Era, messages: u64) -> Result<(), Failure> {
+/// The era of a call, and the bytes of its message.
+pub(crate) type Call = (Era, usize);
+
+/// Processes `messages` requests up to `phase`.
+pub(crate) fn run(phase: Phase, call: Call, messages: u64) -> Result<(), Failure> {
     match phase {
-        Phase::Head | Phase::Admission => admit(phase, era, messages),
-        Phase::Turn => turn(era, messages, 1),
-        Phase::TurnOfSixteen => turn(era, messages, 16),
-        Phase::TurnOfThousand => turn_of_thousand(era, messages),
+        Phase::Head | Phase::Admission => admit(phase, call, messages),
+        Phase::Turn => turn(call, messages, 1),
+        Phase::TurnOfSixteen => turn(call, messages, 16),
+        Phase::TurnOfThousand => turn_of_thousand(call, messages),
     }
 }
 
 /// Runs the phases before the body is read.
-fn admit(phase: Phase, era: Era, messages: u64) -> Result<(), Failure> {
-    let request = RequestTemplate::echo_post(era, MESSAGE_BYTES, HOST.parse()?).repeat(1);
+fn admit(phase: Phase, (era, bytes): Call, messages: u64) -> Result<(), Failure> {
+    let request = RequestTemplate::echo_post(era, bytes, HOST.parse()?).repeat(1);
     let options = OriginOptions { is_loopback: true, ..OriginOptions::default() };
     let mut guard = CachedOriginGuard::new(OriginGuard::new(&options)?);
     let (profile, limits) = (CheckProfile::default(), RequestLimits::default());
@@ -86,17 +88,17 @@ fn admit(phase: Phase, era: Era, messages: u64) -> Result<(), Failure> {
 }
 
 /// A real shard whose one peer sends `per_turn` requests a turn, in the legacy era in a session.
-fn turn(era: Era, messages: u64, per_turn: u64) -> Result<(), Failure> {
+fn turn(call: Call, messages: u64, per_turn: u64) -> Result<(), Failure> {
     let mut shard = MemoryShard::open(Transport::Http, 1)?;
-    let request = open(&mut shard, era)?;
+    let request = open(&mut shard, call)?;
     shard.repeat_request(&request, messages, per_turn)
 }
 
 /// A real shard whose thousand peers send one request a turn, in the legacy era in one session.
-fn turn_of_thousand(era: Era, messages: u64) -> Result<(), Failure> {
+fn turn_of_thousand(call: Call, messages: u64) -> Result<(), Failure> {
     const PEERS: u32 = 1_000;
     let mut shard = MemoryShard::open(Transport::Http, PEERS)?;
-    let request = open(&mut shard, era)?;
+    let request = open(&mut shard, call)?;
     let response_bytes = shard.send(&request, 1);
     let turns = messages / u64::from(PEERS);
     let sent = shard.send(&request, turns);
@@ -107,9 +109,9 @@ fn turn_of_thousand(era: Era, messages: u64) -> Result<(), Failure> {
 }
 
 /// Returns the repeated request; opens a session for it in the legacy era.
-fn open(shard: &mut MemoryShard, era: Era) -> Result<Vec<u8>, Failure> {
+fn open(shard: &mut MemoryShard, (era, bytes): Call) -> Result<Vec<u8>, Failure> {
     let host = HOST.parse()?;
-    let template = RequestTemplate::echo_post(era, MESSAGE_BYTES, host);
+    let template = RequestTemplate::echo_post(era, bytes, host);
     let mut request = template.repeat(1);
     if era == Era::Legacy {
         let response = shard.send_and_receive(post(host, "", INITIALIZE).as_bytes());
