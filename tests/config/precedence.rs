@@ -206,7 +206,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("http.session_idle_timeout", "30min"),
     ("http.replay_events_max", "1000"),
     ("http.replay_bytes_max", "64MiB"),
-    ("http.sse_retry", "1s"),
+    ("http.sse_retry", "3s"),
     ("websocket.path", "/mcp/ws"),
     ("websocket.ping_interval", "30s"),
     ("websocket.idle_timeout", "5min"),

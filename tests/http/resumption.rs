@@ -314,7 +314,7 @@ fn stream_closed_by_handler_resumes_with_response() {
             client.request_stream(&session.post(&call(round, "test_reconnection", json!({}))));
             let first = client.read_priming_event();
             let event = client.read_event().expect("stream ended");
-            assert_eq!((event.retry_ms, event.data), (Some(1_000), None));
+            assert_eq!((event.retry_ms, event.data), (Some(3_000), None));
             client.expect_end_of_stream();
             client.expect_alive();
             client.request_stream(&session.resume(&first));

@@ -136,7 +136,7 @@ pub struct HttpOptions {
     pub sse_start_delay: Duration,
     /// Interval of keep-alive comments on an idle event stream. Default 30 s.
     pub sse_keepalive_interval: Duration,
-    /// The SSE `retry` time of a stream that the server closes early. Default 1 s.
+    /// The SSE `retry` time of a stream that the server closes early. Default 3 s.
     pub sse_retry: Duration,
 }
 
@@ -427,7 +427,7 @@ impl Default for HttpOptions {
             replay_bytes_max: 64 << 20,
             sse_start_delay: Duration::from_secs(15),
             sse_keepalive_interval: Duration::from_secs(30),
-            sse_retry: Duration::from_secs(1),
+            sse_retry: Duration::from_secs(3),
         }
     }
 }
