@@ -90,8 +90,7 @@ impl MachineLimits {
 
     fn check_connections(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
         let shards = self.shards(options);
-        let (required, _) = options.connections_max();
-        let key = largest_connections_option(options);
+        let (required, key) = required_connections(options);
         let sockets = shards.saturating_mul(u64::from(options.engine.ring_sizes.sockets_max));
         if sockets < required {
             warnings.push((
@@ -214,11 +213,16 @@ impl MachineLimits {
     }
 }
 
-/// Returns the option that requires most connections.
-fn largest_connections_option(options: &Options) -> &'static str {
-    let tcp = options.tcp.address.map_or(0, |_| options.tcp.connections_max);
-    let http = options.http.address.map_or(0, |_| options.http.connections_max);
-    if http > tcp { "http.connections_max" } else { "tcp.connections_max" }
+/// Returns the number of connections that were asked for, and the option that asks for most of
+/// them. Defaults ask for none: they bound the connections where the machine does not.
+fn required_connections(options: &Options) -> (u64, &'static str) {
+    let defaults = Options::for_profile(options.profile);
+    let (tcp, http) = (&options.tcp, &options.http);
+    let is_set = tcp.address.is_some() && tcp.connections_max != defaults.tcp.connections_max;
+    let tcp = if is_set { u64::from(tcp.connections_max) } else { 0 };
+    let is_set = http.address.is_some() && http.connections_max != defaults.http.connections_max;
+    let http = if is_set { u64::from(http.connections_max) } else { 0 };
+    (tcp + http, if http > tcp { "http.connections_max" } else { "tcp.connections_max" })
 }
 
 /// Returns the hard limit in the row of `/proc/self/limits` that begins with `name`, or `None` if
@@ -296,6 +300,22 @@ mod tests {
         assert_eq!(keys(&machine, &options), ["http.connections_max"]);
         options.tcp.address = None;
         assert!(keys(&machine, &options).is_empty());
+    }
+
+    #[test]
+    fn default_connections_on_small_machine_are_not_warned() {
+        let machine =
+            MachineLimits { files_max: Some(256), cpus: Some(vec![0]), ..MachineLimits::default() };
+        for ring in [RingBackend::Uring, RingBackend::Poll] {
+            let mut options = Options::default();
+            options.engine.ring = ring;
+            assert!(keys(&machine, &options).is_empty());
+            options.tcp.connections_max = 256;
+            let warned = keys(&machine, &options);
+            assert_eq!(warned.len(), usize::from(ring == RingBackend::Poll), "{warned:?}");
+            options.http.connections_max = 1000;
+            assert_eq!(keys(&machine, &options), ["http.connections_max"]);
+        }
     }
 
     #[test]

@@ -192,7 +192,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp.receive_buffer_bytes", "64KiB"),
     ("tcp.send_buffer_bytes", "64KiB"),
     ("http.address", "127.0.0.1:8080"),
-    ("http.connections_max", "1024"),
+    ("http.connections_max", "10000"),
     ("http.hosts", "default"),
     ("http.origins", "default"),
     ("http.strict", "off"),

@@ -97,7 +97,7 @@ pub struct HttpOptions {
     /// Listen address; `None` disables the HTTP listener. Default 127.0.0.1:8080.
     pub address: Option<SocketAddr>,
     /// Open connections over all shards; further ones get 503 and are closed. Cost: below
-    /// 1 KiB of memory and one socket each. Default 1,024.
+    /// 1 KiB of memory and one socket each. Default 10,000.
     pub connections_max: u32,
     /// Serves legacy clients (2025-03-26 to 2025-11-25), with sessions. Default true.
     pub legacy: bool,
@@ -414,7 +414,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             address: Some(loopback(8080)),
-            connections_max: 1_024,
+            connections_max: 10_000,
             legacy: true,
             legacy_sse: false,
             strict: None,

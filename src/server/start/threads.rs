@@ -389,8 +389,11 @@ mod tests {
     fn disabled_listener_does_not_count_towards_capacity() {
         let mut options = Options::default();
         options.tcp.address = None;
-        assert_eq!(connection_capacity(&options, 1, true, 10_000), (1024, "http.connections_max"));
+        assert_eq!(
+            connection_capacity(&options, 1, true, 20_000),
+            (10_000, "http.connections_max")
+        );
         options.tcp.address = options.http.address.take();
-        assert_eq!(connection_capacity(&options, 1, true, 10_000), (1024, "tcp.connections_max"));
+        assert_eq!(connection_capacity(&options, 1, true, 20_000), (1024, "tcp.connections_max"));
     }
 }
