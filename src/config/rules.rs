@@ -17,9 +17,18 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 10] = [
+pub static RULES: [Rule; 13] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
-    Rule { keys: &["websocket.path"], check: websocket_path_is_free },
+    Rule { keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: mcp_path_is_free },
+    Rule { keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: sse_path_is_free },
+    Rule {
+        keys: &[MESSAGES_PATH, MCP_PATH, SSE_PATH, WEBSOCKET_PATH],
+        check: messages_path_is_free,
+    },
+    Rule {
+        keys: &[WEBSOCKET_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH],
+        check: websocket_path_is_free,
+    },
     Rule { keys: &["shards", "cpus"], check: cpus_suffice_for_shards },
     Rule { keys: &["executor"], check: executor_is_built },
     Rule { keys: &["executor", "ring.backend"], check: executor_supports_ring },
@@ -45,10 +54,56 @@ fn listener_addresses_differ(options: &Options) -> Option<Diagnostic> {
     })
 }
 
+const MCP_PATH: &str = "http.path";
+const SSE_PATH: &str = "http.legacy_sse_path";
+const MESSAGES_PATH: &str = "http.legacy_messages_path";
+const WEBSOCKET_PATH: &str = "websocket.path";
+
+fn mcp_path_is_free(options: &Options) -> Option<Diagnostic> {
+    path_is_free(options, MCP_PATH)
+}
+
+fn sse_path_is_free(options: &Options) -> Option<Diagnostic> {
+    path_is_free(options, SSE_PATH)
+}
+
+fn messages_path_is_free(options: &Options) -> Option<Diagnostic> {
+    path_is_free(options, MESSAGES_PATH)
+}
+
 fn websocket_path_is_free(options: &Options) -> Option<Diagnostic> {
-    let path = options.websocket.path.as_deref()?;
-    checks::is_reserved_path(path.as_bytes())
-        .then(|| Diagnostic::new(format!("{path} is in use"), "set another path, or off"))
+    let in_use = path_is_free(options, WEBSOCKET_PATH)?;
+    Some(Diagnostic::new(in_use.message, "set another path, or off"))
+}
+
+/// Two options with one path are reported at the one that differs from its default; if both do, at
+/// the later one.
+fn path_is_free(options: &Options, key: &str) -> Option<Diagnostic> {
+    let defaults = Options::default();
+    let (paths, defaults) = (paths(options), paths(&defaults));
+    let index = paths.iter().position(|(known, _)| *known == key)?;
+    let path = paths[index].1?;
+    let hint = "set another path";
+    if checks::is_fixed_path(path.as_bytes()) {
+        return Some(Diagnostic::new(format!("{path} is in use by the server itself"), hint));
+    }
+    let is_set = |index: usize| paths[index] != defaults[index];
+    let other = (0..paths.len()).find(|other| {
+        let is_reported_here =
+            if is_set(index) == is_set(*other) { index > *other } else { is_set(index) };
+        is_reported_here && paths[*other].1 == Some(path)
+    })?;
+    Some(Diagnostic::new(format!("{path} is in use by {}", paths[other].0), hint))
+}
+
+/// Returns the paths that options set, with their keys.
+fn paths(options: &Options) -> [(&'static str, Option<&str>); 4] {
+    [
+        (MCP_PATH, Some(&options.http.path)),
+        (SSE_PATH, Some(&options.http.legacy_sse_path)),
+        (MESSAGES_PATH, Some(&options.http.legacy_messages_path)),
+        (WEBSOCKET_PATH, options.websocket.path.as_deref()),
+    ]
 }
 
 fn cpus_suffice_for_shards(options: &Options) -> Option<Diagnostic> {
@@ -172,10 +227,6 @@ mod tests {
             broken_by(|it| it.engine.ring_sizes.completions_max = 8),
             ["ring.completions_max"]
         );
-        for taken in ["/mcp", "/", "/status", "/sse", "/messages"] {
-            let broken = broken_by(|it| it.websocket.path = Some(taken.to_owned()));
-            assert_eq!(broken, ["websocket.path"], "{taken}");
-        }
         assert_eq!(broken_by(|it| it.limits.memory_bytes_max = 1 << 20), ["memory_bytes_max"]);
         assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl"]);
         assert_eq!(
@@ -185,6 +236,41 @@ mod tests {
             }),
             ["shards"]
         );
+    }
+
+    #[test]
+    fn used_path_is_reported_where_it_is_set() {
+        let set: [(&str, fn(&mut Options, &str)); 4] = [
+            ("http.path", |it, path| it.http.path = path.to_owned()),
+            ("http.legacy_sse_path", |it, path| it.http.legacy_sse_path = path.to_owned()),
+            ("http.legacy_messages_path", |it, path| {
+                it.http.legacy_messages_path = path.to_owned();
+            }),
+            ("websocket.path", |it, path| it.websocket.path = Some(path.to_owned())),
+        ];
+        let fixed = ["/", "/status", "/healthz", "/readyz", "/metrics", "/connections"];
+        let defaults = ["/mcp", "/sse", "/messages", "/mcp/ws"];
+        for (index, (key, set_path)) in set.into_iter().enumerate() {
+            let others = (0..defaults.len()).filter(|other| *other != index);
+            for path in others.clone().map(|other| defaults[other]).chain(fixed) {
+                assert_eq!(broken_by(|it| set_path(it, path)), [key], "{path}");
+            }
+            assert!(broken_by(|it| set_path(it, "/own")).is_empty());
+            for other in others {
+                let later = set[index.max(other)].0;
+                let both = broken_by(|it| {
+                    set_path(it, "/own");
+                    set[other].1(it, "/own");
+                });
+                assert_eq!(both, [later]);
+            }
+        }
+        let swapped = broken_by(|it| {
+            it.http.path = "/sse".to_owned();
+            it.http.legacy_sse_path = "/mcp".to_owned();
+        });
+        assert!(swapped.is_empty());
+        assert!(broken_by(|it| it.websocket.path = None).is_empty());
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum Unit {
     },
     /// A directory, or `off`.
     Directory,
+    /// The path of a URL.
+    EndpointPath,
     /// A list of values of the `Host` header, or `default` for an empty one.
     Hosts,
     /// Milliseconds.
@@ -128,6 +130,7 @@ impl Unit {
             Self::CountOrAuto { .. } => "N|auto".to_owned(),
             Self::Cpus { .. } => "LIST|auto".to_owned(),
             Self::Directory => "DIR|off".to_owned(),
+            Self::EndpointPath => "PATH".to_owned(),
             Self::Hosts | Self::Origins => "LIST|default".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
@@ -152,7 +155,7 @@ impl Unit {
             Self::Switch => "true or false",
             Self::Text => "a text",
             Self::UriPrefix => "the beginning of a URI",
-            Self::UrlPath => "the path of a URL",
+            Self::EndpointPath | Self::UrlPath => "the path of a URL",
         }
     }
 
@@ -173,6 +176,7 @@ impl Unit {
             Self::Address
             | Self::Choice(_)
             | Self::Directory
+            | Self::EndpointPath
             | Self::Hosts
             | Self::Origins
             | Self::Switch
@@ -193,6 +197,7 @@ impl Unit {
             Self::CountOrAuto { .. } => "write digits, or auto",
             Self::Cpus { .. } => "write a list such as 0,2-5, or auto",
             Self::Directory => "write the path of a directory in quotes, or off",
+            Self::EndpointPath => "write a path such as /mcp",
             Self::Hosts => "write a list such as mcp.example.com,192.0.2.1:8080, or default",
             Self::Milliseconds { .. } => {
                 "write milliseconds, or a time such as 500ms, 30s, 5min, 1h or 1d"

@@ -9,13 +9,18 @@ use crate::config::options::Options;
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 11] = [
+pub static WARNINGS: [Rule; 13] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
     Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
     Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
+    Rule { keys: &["http.legacy_sse_path", "http.legacy_sse"], check: sse_path_without_effect },
+    Rule {
+        keys: &["http.legacy_messages_path", "http.legacy_sse"],
+        check: messages_path_without_effect,
+    },
     Rule { keys: &["websocket.path", "http.address"], check: websocket_without_http },
     Rule { keys: &["websocket.ping_interval", "websocket.idle_timeout"], check: ping_too_late },
     Rule { keys: &["http.replay_bytes_max", "memory_bytes_max"], check: events_above_their_part },
@@ -89,6 +94,23 @@ fn legacy_sse_disabled(options: &Options) -> Option<Diagnostic> {
         let message = format!("true has no effect: {disabled_by} excludes clients of 2024-11-05");
         Diagnostic::new(message, "remove one of the two")
     })
+}
+
+fn sse_path_without_effect(options: &Options) -> Option<Diagnostic> {
+    let http = &options.http;
+    let is_default = http.legacy_sse_path == Options::default().http.legacy_sse_path;
+    (!http.legacy_sse && !is_default).then(|| without_legacy_sse(&http.legacy_sse_path))
+}
+
+fn messages_path_without_effect(options: &Options) -> Option<Diagnostic> {
+    let http = &options.http;
+    let is_default = http.legacy_messages_path == Options::default().http.legacy_messages_path;
+    (!http.legacy_sse && !is_default).then(|| without_legacy_sse(&http.legacy_messages_path))
+}
+
+fn without_legacy_sse(path: &str) -> Diagnostic {
+    let message = format!("{path} has no effect: http.legacy_sse = false");
+    Diagnostic::new(message, "remove it, or set http.legacy_sse = true")
 }
 
 fn websocket_without_http(options: &Options) -> Option<Diagnostic> {
@@ -199,6 +221,19 @@ mod tests {
             assert_eq!(warnings, ["http.legacy_sse"]);
         }
         assert!(warnings_of(|options| options.http.legacy_sse = true).is_empty());
+    }
+
+    #[test]
+    fn legacy_sse_paths_without_legacy_sse_are_warned() {
+        let warned = |legacy_sse| {
+            warnings_of(|options| {
+                options.http.legacy_sse = legacy_sse;
+                options.http.legacy_sse_path = "/events".to_owned();
+                options.http.legacy_messages_path = "/post".to_owned();
+            })
+        };
+        assert_eq!(warned(false), ["http.legacy_sse_path", "http.legacy_messages_path"]);
+        assert!(warned(true).is_empty());
     }
 
     #[test]

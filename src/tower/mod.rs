@@ -23,9 +23,9 @@
 //! # Paths
 //!
 //! `/` is the MCP endpoint and `/ws` the WebSocket endpoint, as `nest_service` leaves the path; so
-//! are `/mcp` and the path of the option `websocket.path`, for services that are mounted with their
-//! whole path. Everything else is answered with 404: the endpoints of operators and the web page
-//! are not reachable, and neither is HTTP with SSE (2024-11-05).
+//! are the paths of the options `http.path` and `websocket.path`, for services that are mounted
+//! with their whole path. Everything else is answered with 404: the endpoints of operators and the
+//! web page are not reachable, and neither is HTTP with SSE (2024-11-05).
 //!
 //! # Hosts and origins
 //!

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::connection::{BoxError, Connection};
-use crate::server::{Handle, Options};
+use crate::server::Handle;
 
 /// Unused connections of one service that stay open.
 const IDLE_CONNECTIONS_MAX: usize = 64;
@@ -35,11 +35,6 @@ impl Pool {
     /// The server of the connections.
     pub(super) const fn handle(&self) -> &Handle {
         &self.handle
-    }
-
-    /// The options of the server at its start.
-    pub(super) fn options(&self) -> &Options {
-        self.handle.options()
     }
 
     /// Takes an unused connection, or opens one.

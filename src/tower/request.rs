@@ -11,12 +11,47 @@ use http_body_util::BodyExt;
 use hyper::upgrade::OnUpgrade;
 
 use super::connection::{BoxError, RequestBody};
-
-/// The path of MCP.
-const MCP_PATH: &str = "/mcp";
+use crate::server::Options;
 
 /// The path of WebSocket within the service.
 const WEBSOCKET_PATH: &str = "/ws";
+
+/// The targets on the server that requests are converted to.
+pub(super) struct Targets {
+    mcp: Uri,
+    /// `None` if the server has no WebSocket.
+    websocket: Option<Uri>,
+    /// One that the server answers with 404: no endpoint ends with `/`.
+    unknown: Uri,
+}
+
+impl Targets {
+    /// Returns the targets of a server with these options.
+    pub(super) fn new(options: &Options) -> Self {
+        let uri = |path: &str| path.parse().unwrap_or_else(|_| Uri::from_static("/invalid//"));
+        Self {
+            mcp: uri(&options.http.path),
+            websocket: options.websocket.path.as_deref().map(uri),
+            unknown: uri(&format!("{}//", options.http.path)),
+        }
+    }
+
+    /// Returns the target of a request to `uri`.
+    fn target(&self, uri: &Uri) -> Uri {
+        let websocket = self.websocket.as_ref();
+        let target = match uri.path() {
+            path if path == "/" || path == self.mcp.path() => &self.mcp,
+            path if path == WEBSOCKET_PATH || websocket.is_some_and(|it| it.path() == path) => {
+                websocket.unwrap_or(&self.unknown)
+            }
+            _ => &self.unknown,
+        };
+        let Some(query) = uri.query() else { return target.clone() };
+        // The parts are valid, so that the whole is.
+        let target = PathAndQuery::try_from(format!("{}?{query}", target.path()));
+        target.map_or_else(|_| self.unknown.clone(), Uri::from)
+    }
+}
 
 /// Fields of one connection (RFC 9110, section 7.6.1), besides those that `Connection` lists.
 const CONNECTION_FIELDS: [HeaderName; 7] = [
@@ -29,11 +64,11 @@ const CONNECTION_FIELDS: [HeaderName; 7] = [
     UPGRADE,
 ];
 
-/// Converts a request. `websocket_path` is that of the server, if it has one. Also returns how to
-/// take over the connection of a client that requests WebSocket.
+/// Converts a request to one of `targets`. Also returns how to take over the connection of a client
+/// that requests WebSocket.
 pub(super) fn convert<B>(
     mut request: Request<B>,
-    websocket_path: Option<&str>,
+    targets: &Targets,
 ) -> (Request<RequestBody>, Option<OnUpgrade>)
 where
     B: Body + Send + 'static,
@@ -59,7 +94,7 @@ where
         body.map_frame(|frame| frame.map_data(into_bytes)).map_err(Into::into).boxed_unsync();
     let mut converted = Request::new(body);
     *converted.method_mut() = parts.method;
-    *converted.uri_mut() = target(&parts.uri, websocket_path);
+    *converted.uri_mut() = targets.target(&parts.uri);
     *converted.headers_mut() = headers;
     (converted, upgrade)
 }
@@ -86,26 +121,6 @@ fn into_bytes(mut data: impl Buf) -> Bytes {
     data.copy_to_bytes(data.remaining())
 }
 
-/// Returns the target on the server: its MCP endpoint, its WebSocket endpoint, or one that it
-/// answers with 404.
-fn target(uri: &Uri, websocket_path: Option<&str>) -> Uri {
-    let path = match uri.path() {
-        "/" | MCP_PATH => MCP_PATH.to_owned(),
-        path if path == WEBSOCKET_PATH || Some(path) == websocket_path => {
-            websocket_path.unwrap_or("/mcp/ws").to_owned()
-        }
-        // Below the MCP endpoint there is no other one.
-        path => format!("{MCP_PATH}{path}"),
-    };
-    let target = match uri.query() {
-        Some(query) => format!("{path}?{query}"),
-        None if path == MCP_PATH => return Uri::from_static(MCP_PATH),
-        None => path,
-    };
-    // The parts are valid, so that the whole is.
-    PathAndQuery::try_from(target).map_or_else(|_| Uri::from_static("/mcp/invalid"), Uri::from)
-}
-
 #[cfg(test)]
 mod tests {
     use http_body_util::Empty;
@@ -113,7 +128,7 @@ mod tests {
     use super::*;
 
     fn converted(request: http::request::Builder) -> Request<RequestBody> {
-        convert(request.body(Empty::<Bytes>::new()).unwrap(), Some("/mcp/ws")).0
+        convert(request.body(Empty::<Bytes>::new()).unwrap(), &Targets::new(&Options::default())).0
     }
 
     #[test]
@@ -124,8 +139,28 @@ mod tests {
         assert_eq!(target("http://example.com"), "/mcp");
         assert_eq!(target("/ws"), "/mcp/ws");
         assert_eq!(target("/mcp/ws?x"), "/mcp/ws?x");
-        for operators in ["/metrics", "/healthz", "/connections", "/../metrics", "//metrics"] {
-            assert_eq!(target(operators), format!("/mcp{operators}"));
+        for operators in
+            ["/metrics", "/healthz", "/connections", "/../metrics", "//metrics", "/sse"]
+        {
+            assert_eq!(target(operators), "/mcp//");
+        }
+    }
+
+    #[test]
+    fn configured_paths_are_reachable() {
+        let mut options = Options::default();
+        options.http.path = "/api/v1".to_owned();
+        options.http.legacy_sse_path = "/api/v1/sse".to_owned();
+        for (websocket, expected) in [(Some("/socket"), "/socket"), (None, "/api/v1//")] {
+            options.websocket.path = websocket.map(str::to_owned);
+            let targets = Targets::new(&options);
+            let target = |uri: &str| targets.target(&uri.parse().unwrap()).to_string();
+            assert_eq!([target("/"), target("/api/v1")], ["/api/v1"; 2]);
+            assert_eq!([target("/ws"), target("/socket")], [expected; 2]);
+            assert_eq!(target("/?a=b"), "/api/v1?a=b");
+            for unknown in ["/mcp", "/sse", "/api/v1/sse", "/metrics"] {
+                assert_eq!(target(unknown), "/api/v1//");
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::connection::BoxError;
 use super::pool::Pool;
-use super::request::{convert, remove_connection_fields};
+use super::request::{Targets, convert, remove_connection_fields};
 use super::response::{ResponseBody, error_response};
 use super::upgrade::switch_protocols;
 use crate::protocol::error::Error;
@@ -31,6 +31,7 @@ pub struct McpService {
 
 struct Inner {
     pool: Arc<Pool>,
+    targets: Targets,
     /// The server, if it ends with the service.
     running: Option<Running>,
 }
@@ -47,21 +48,26 @@ impl McpService {
     /// As [`Server::start`].
     pub fn new(server: Server) -> Result<Self, StartError> {
         let running = server.start_unbound()?;
-        let pool = Arc::new(Pool::new(running.handle()));
-        Ok(Self { inner: Arc::new(Inner { pool, running: Some(running) }) })
+        Ok(Self { inner: Arc::new(Inner::new(&running.handle(), Some(running))) })
     }
 
     /// Returns a service of a running server, which also has listeners of its own and does not end
     /// with the service. Its option `http.address` must be set.
     pub fn from_handle(handle: &Handle) -> Self {
-        let pool = Arc::new(Pool::new(handle.clone()));
-        Self { inner: Arc::new(Inner { pool, running: None }) }
+        Self { inner: Arc::new(Inner::new(handle, None)) }
     }
 
     /// Returns the handle of the server. [`Handle::drain`] ends its event streams, which a graceful
     /// shutdown of the HTTP server would wait for.
     pub fn handle(&self) -> Handle {
         self.inner.pool.handle().clone()
+    }
+}
+
+impl Inner {
+    fn new(handle: &Handle, running: Option<Running>) -> Self {
+        let targets = Targets::new(handle.options());
+        Self { pool: Arc::new(Pool::new(handle.clone())), targets, running }
     }
 }
 
@@ -126,8 +132,7 @@ where
     B::Error: Into<BoxError>,
 {
     let pool = &inner.pool;
-    let websocket_path = pool.options().websocket.path.as_deref();
-    let (mut request, upgrade) = convert(request, websocket_path);
+    let (mut request, upgrade) = convert(request, &inner.targets);
     loop {
         let mut connection = match pool.take().await {
             Ok(connection) => connection,

@@ -258,8 +258,42 @@ fn invalid_or_used_websocket_path_is_rejected() {
     );
     assert_eq!(
         error("websocket.path = \"/mcp\""),
-        "corelane.toml:1: websocket.path: /mcp is in use; set another path, or off"
+        "corelane.toml:1: websocket.path: /mcp is in use by http.path; set another path, or off"
     );
+}
+
+#[test]
+fn invalid_or_used_endpoint_path_is_rejected() {
+    let error = |text: &str| from_file(text).unwrap_err().to_string();
+    assert_eq!(
+        error("http.path = \"mcp\""),
+        "corelane.toml:1: http.path: \"mcp\" does not begin with /; write a path such as /mcp"
+    );
+    assert_eq!(
+        error("http.path = \"/mcp?a=b\""),
+        "corelane.toml:1: http.path: \"/mcp?a=b\" has characters that are not allowed in a path; \
+         write a path such as /mcp"
+    );
+    assert_eq!(
+        error("http.path = \"/metrics\""),
+        "corelane.toml:1: http.path: /metrics is in use by the server itself; set another path"
+    );
+    assert_eq!(
+        error("http.path = \"/mcp/ws\""),
+        "corelane.toml:1: http.path: /mcp/ws is in use by websocket.path; set another path"
+    );
+    assert_eq!(
+        error("[http]\npath = \"/a\"\nlegacy_sse_path = \"/a\""),
+        "corelane.toml:3: http.legacy_sse_path: /a is in use by http.path; set another path"
+    );
+    assert_eq!(
+        error("http.legacy_messages_path = \"off\""),
+        "corelane.toml:1: http.legacy_messages_path: \"off\" does not begin with /; \
+         write a path such as /mcp"
+    );
+    let swapped = "[http]\npath = \"/sse\"\nlegacy_sse_path = \"/mcp\"\nlegacy_sse = true";
+    let options = from_file(swapped).unwrap().options;
+    assert_eq!((&*options.http.path, &*options.http.legacy_sse_path), ("/sse", "/mcp"));
 }
 
 #[cfg(unix)]

@@ -22,7 +22,7 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Switch => vec!["false".to_owned(), "true".to_owned()],
         Unit::Text => vec!["another text".to_owned()],
         Unit::UriPrefix => vec!["docs://another/".to_owned()],
-        Unit::UrlPath => vec!["/another/path".to_owned()],
+        Unit::EndpointPath | Unit::UrlPath => vec!["/another/path".to_owned()],
         _ => {
             let (least, most) = row.unit.range();
             vec![row.unit.format(least), row.unit.format(most)]
@@ -192,6 +192,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp.receive_buffer_bytes", "64KiB"),
     ("tcp.send_buffer_bytes", "64KiB"),
     ("http.address", "127.0.0.1:8080"),
+    ("http.path", "/mcp"),
     ("http.connections_max", "10000"),
     ("http.hosts", "default"),
     ("http.origins", "default"),
@@ -202,6 +203,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("admin.address", "off"),
     ("http.legacy", "true"),
     ("http.legacy_sse", "false"),
+    ("http.legacy_sse_path", "/sse"),
+    ("http.legacy_messages_path", "/messages"),
     ("http.sessions_max", "65536"),
     ("http.session_idle_timeout", "30min"),
     ("http.replay_events_max", "1000"),

@@ -24,6 +24,7 @@ mod legacy_sse;
 mod modern;
 mod operators;
 mod origin_checks;
+mod paths;
 mod request_context;
 mod resumption;
 mod server_messages;

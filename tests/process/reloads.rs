@@ -125,7 +125,8 @@ fn sighup_reloads_http_limits_and_keeps_listeners() {
     let arguments = [&["serve", "--config", file.path()], SMALL_RINGS.as_slice()].concat();
     let mut process = Process::start(CORELANE, &arguments);
     let line = process.wait_for(|line| line.contains("listening http "));
-    let address = line.rsplit(' ').next().expect("the line ends with the address");
+    let url = line.rsplit(' ').next().and_then(|url| url.strip_suffix("/mcp"));
+    let address = url.expect("the line ends with address and path");
     let status = || {
         let mut stream = TcpStream::connect(address).expect("server accepts");
         let padding = "7".repeat(1000);

@@ -3,7 +3,8 @@
 
 use corelane::protocol::revision::Revision;
 use corelane::transport::http::checks::{
-    CheckId, CheckProfile, Era, OperatorEndpoints, Rejection, RequestKind, check_head, era,
+    CheckId, CheckProfile, EndpointPaths, Era, OperatorEndpoints, Rejection, RequestKind,
+    check_head, era,
 };
 use corelane::transport::http::head::Head;
 use corelane::transport::http::limits::RequestLimits;
@@ -12,6 +13,7 @@ const DEFAULT: CheckProfile = CheckProfile {
     strict: None,
     legacy: true,
     legacy_sse: false,
+    paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
 };
@@ -19,6 +21,7 @@ const MODERN: CheckProfile = CheckProfile {
     strict: None,
     legacy: false,
     legacy_sse: false,
+    paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
 };
@@ -26,6 +29,7 @@ const WITH_LEGACY_SSE: CheckProfile = CheckProfile {
     strict: None,
     legacy: true,
     legacy_sse: true,
+    paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
 };
@@ -33,6 +37,7 @@ const STRICT: CheckProfile = CheckProfile {
     strict: Some(Revision::V2025_06_18),
     legacy: true,
     legacy_sse: true,
+    paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
 };
@@ -360,6 +365,51 @@ fn pages_allow_get_and_head_only() {
     for path in ["//", "/mcp//", "/MCP", "/mcp/ws", "/.well-known/x", "/healthz%2f"] {
         let rejection = Request { target: path, ..POST }.run_checks(&DEFAULT).unwrap_err();
         assert_eq!(rejection.check, CheckId::Path, "{path}");
+    }
+}
+
+#[test]
+fn configured_paths_replace_the_defaults() {
+    let profile = |mcp, legacy_sse| CheckProfile {
+        paths: EndpointPaths::new(mcp, "/api/sse", "/api/messages"),
+        legacy_sse,
+        ..DEFAULT
+    };
+    let admitted = |request: Request, profile: &CheckProfile| {
+        request.run_checks(profile).map_err(|rejection| rejection.check).map(drop)
+    };
+    for mcp in ["/api", "/mcpx", "/a", "/mcp"] {
+        for target in [mcp, &format!("{mcp}/"), &format!("{mcp}?a=/b")] {
+            let request = |method| format!("{method} {target} HTTP/1.1");
+            let get = [&*request("GET"), "Accept: text/event-stream", "Mcp-Session-Id: 5e55"];
+            let kind = run_checks_on_lines(&get, &profile(mcp, false), |kind| format!("{kind:?}"));
+            assert!(kind.unwrap().starts_with("GetStream"), "{target}");
+            let delete = [&*request("DELETE"), "Mcp-Session-Id: 5e55"];
+            assert!(run_checks_on_lines(&delete, &profile(mcp, false), |_| ()).is_ok());
+        }
+    }
+    let custom = profile("/api", true);
+    for (target, method) in [("/api/sse", "GET"), ("/api/messages?sessionId=1", "POST")] {
+        let request = Request { method, target, ..MESSAGE };
+        assert_eq!(admitted(request, &custom), Ok(()), "{target}");
+        assert_eq!(admitted(request, &profile("/api", false)), Err(CheckId::Path), "{target}");
+    }
+    for target in ["/mcp", "/mcp/", "/sse", "/messages?sessionId=1", "/api/x"] {
+        let rejection = Request { target, ..POST }.run_checks(&custom).unwrap_err();
+        assert_eq!(rejection.check, CheckId::Path, "{target}");
+        assert_eq!(rejection.error.message, "not found: the MCP endpoint is /api");
+    }
+}
+
+#[test]
+fn operators_listener_serves_no_mcp_path() {
+    let only = CheckProfile { operators: OperatorEndpoints::Only, ..DEFAULT };
+    let custom = CheckProfile { paths: EndpointPaths::new("/api", "/s", "/m"), ..only.clone() };
+    for (profile, target) in [(only, "/mcp"), (custom, "/api")] {
+        assert_eq!(
+            Request { target, ..POST }.run_checks(&profile).unwrap_err().check,
+            CheckId::Path
+        );
     }
 }
 

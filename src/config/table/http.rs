@@ -14,12 +14,23 @@ pub(super) static HTTP: Section = Section {
             key: "http.address",
             short: Some("http"),
             unit: Unit::Address,
-            description: "Address of the HTTP listener: MCP at /mcp, a web page at /; port 0 \
+            description: "Address of the HTTP listener: MCP at http.path, a web page at /; port 0 \
                           selects a free port.",
             cost: "one listening socket per shard",
             source: "MCP, basic/transports: Streamable HTTP",
             is_reloadable: false,
             field: |options| &mut options.http.address,
+        },
+        Row {
+            key: "http.path",
+            short: None,
+            unit: Unit::EndpointPath,
+            description: "Path of the MCP endpoint, unlike every other path of the server. Fixed \
+                          at start.",
+            cost: "none",
+            source: "MCP, basic/transports: Streamable HTTP",
+            is_reloadable: false,
+            field: |options| &mut options.http.path,
         },
         Row {
             key: "http.connections_max",
@@ -137,12 +148,34 @@ pub(super) static SESSIONS: Section = Section {
             key: "http.legacy_sse",
             short: None,
             unit: Unit::Switch,
-            description: "Also serve the endpoints of 2024-11-05, /sse and /messages. Fixed at \
-                          start.",
+            description: "Also serve the two endpoints of 2024-11-05: an event stream and a path \
+                          for messages. Fixed at start.",
             cost: "one open connection per such client",
             source: "MCP 2024-11-05, basic/transports: HTTP with SSE",
             is_reloadable: false,
             field: |options| &mut options.http.legacy_sse,
+        },
+        Row {
+            key: "http.legacy_sse_path",
+            short: None,
+            unit: Unit::EndpointPath,
+            description: "Path of the event stream of 2024-11-05, which such clients connect to. \
+                          Fixed at start.",
+            cost: "none",
+            source: "MCP 2024-11-05, basic/transports: HTTP with SSE",
+            is_reloadable: false,
+            field: |options| &mut options.http.legacy_sse_path,
+        },
+        Row {
+            key: "http.legacy_messages_path",
+            short: None,
+            unit: Unit::EndpointPath,
+            description: "Path for messages of 2024-11-05; its clients learn it from the stream. \
+                          Fixed at start.",
+            cost: "none",
+            source: "MCP 2024-11-05, basic/transports: HTTP with SSE",
+            is_reloadable: false,
+            field: |options| &mut options.http.legacy_messages_path,
         },
         Row {
             key: "http.sessions_max",

@@ -56,6 +56,20 @@ impl Value for Option<String> {
     }
 }
 
+/// The path of a URL. It is not checked whether it is in use.
+impl Value for String {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        check_path(text)
+            .map_err(|it| Diagnostic::new(format!("{text:?} {it}"), unit.notation()))?;
+        text.clone_into(self);
+        Ok(())
+    }
+
+    fn format(&self, _: &Unit) -> String {
+        self.clone()
+    }
+}
+
 /// Returns the text for `None`.
 fn none_of(unit: &Unit) -> &'static str {
     if *unit == Unit::Text { DEFAULT } else { "off" }
@@ -82,6 +96,8 @@ fn check_path(text: &str) -> Result<(), &'static str> {
         Err("ends with /, which is ignored at the end of a path")
     } else if !text.bytes().all(is_plain) {
         Err("has characters that are not allowed in a path")
+    } else if text.split('/').any(|segment| segment == "." || segment == "..") {
+        Err("has a segment . or .., which clients resolve")
     } else {
         Ok(())
     }
@@ -159,6 +175,20 @@ mod tests {
             assert_eq!(diagnostic.hint, Unit::UrlPath.notation(), "{text:?}");
         }
         assert_eq!(path.as_deref(), Some("/off"));
+    }
+
+    #[test]
+    fn endpoint_path_must_be_request_path() {
+        let mut path = "/before".to_owned();
+        for text in ["/mcp", "/api/v1/mcp", "/a%20b", "/.well-known/mcp", "/off"] {
+            path.parse_from(text, &Unit::EndpointPath).unwrap();
+            assert_eq!(path.format(&Unit::EndpointPath), text);
+        }
+        for text in ["", "off", "mcp", "/mcp/", "/a?b", "/a#b", "/a b", "/ü", "/a/../b", "/."] {
+            let diagnostic = path.parse_from(text, &Unit::EndpointPath).unwrap_err();
+            assert_eq!(diagnostic.hint, Unit::EndpointPath.notation(), "{text:?}");
+        }
+        assert_eq!(path, "/off");
     }
 
     #[test]

@@ -1,17 +1,26 @@
 //! The web page at `/`: what this server offers, how clients connect, and a form for each tool.
 //!
-//! It is one static text, concatenated at compile time from the files of `page/`, and a client like
-//! any other: it sends its requests to `/mcp` and `/status`. Scripts and styles are inline, and
-//! [`CONTENT_SECURITY_POLICY`] allows only these, loads nothing from elsewhere, and connects to
-//! this server only. The tests compare the policy with the text.
+//! It is a static text, concatenated at compile time from the files of `page/`, with the path of
+//! MCP in it, and a client like any other: it sends its requests to that path and to `/status`.
+//! Scripts and styles are inline, and [`CONTENT_SECURITY_POLICY`] allows only these, loads nothing
+//! from elsewhere, and connects to this server only. The tests compare the policy with the text.
 //!
 //! Path, access checks and other headers are in `transport::http::checks`.
 
-/// The page, `text/html; charset=utf-8`; about 45 KB, copied once per response.
-pub(in crate::server) const PAGE: &[u8] = concat!(
+/// Returns the page, `text/html; charset=utf-8`, about 45 KB, for the path of the MCP endpoint.
+pub(in crate::server) fn write_page(mcp_path: &str) -> String {
+    let path = mcp_path.replace('&', "&amp;").replace('"', "&quot;");
+    [BEFORE_PATH, &path, AFTER_PATH].concat()
+}
+
+const BEFORE_PATH: &str = concat!(
     "<!doctype html>\n<html lang=\"en\">\n",
     include_str!("page/head.html"),
-    "<style>\n",
+    "<meta name=\"mcp-path\" content=\"",
+);
+
+const AFTER_PATH: &str = concat!(
+    "\">\n<style>\n",
     include_str!("page/style.css"),
     "</style>\n",
     include_str!("page/body.html"),
@@ -25,16 +34,15 @@ pub(in crate::server) const PAGE: &[u8] = concat!(
     include_str!("page/tools.js"),
     include_str!("page/server.js"),
     "</script>\n</html>\n",
-)
-.as_bytes();
+);
 
-/// Value of `Content-Security-Policy` of [`PAGE`], with the hashes of its script and style. Results
+/// Value of `Content-Security-Policy` of the page, with the hashes of its script and style. Results
 /// contain images and audio inline, hence `data:`.
 ///
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub(in crate::server) const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-AZt5MsB396vxNbE8BpO0qKwVK3J2HvFhcRqGaQIvmDg='; ",
+    "script-src 'sha256-gFSljcMjVSdQDbZUGum7DCWqEXKTqAucpFc6YMh3ALk='; ",
     "style-src 'sha256-Dq8n34sLSBY8r8XDiLCVqtS1W5wXwntMbG2TzkE/EWc='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
@@ -49,16 +57,17 @@ mod tests {
 
     use super::*;
 
-    fn page() -> &'static str {
-        std::str::from_utf8(PAGE).expect("the page is UTF-8")
+    fn page() -> String {
+        write_page("/mcp")
     }
 
     /// Returns the text between the only `begin` of the page and the next `end`.
-    fn between(begin: &str, end: &str) -> &'static str {
-        let mut parts = page().split(begin);
+    fn between(begin: &str, end: &str) -> String {
+        let page = page();
+        let mut parts = page.split(begin);
         let after = parts.nth(1).unwrap_or_else(|| panic!("{begin} not found"));
         assert_eq!(parts.count(), 0, "more than one {begin}");
-        after.split_once(end).unwrap_or_else(|| panic!("{end} not found")).0
+        after.split_once(end).unwrap_or_else(|| panic!("{end} not found")).0.to_owned()
     }
 
     #[test]
@@ -66,7 +75,7 @@ mod tests {
         let style = between("<style>", "</style>");
         let script = between("<script type=\"module\">", "</script>");
         for (directive, text) in [("script-src", script), ("style-src", style)] {
-            let hash = STANDARD.encode(Sha256::digest(text));
+            let hash = STANDARD.encode(Sha256::digest(&text));
             let expected = format!("; {directive} 'sha256-{hash}'; ");
             assert!(CONTENT_SECURITY_POLICY.contains(&expected), "state {expected}");
         }
@@ -74,8 +83,8 @@ mod tests {
 
     #[test]
     fn page_contains_no_blocked_scripts_or_styles() {
-        let markup = page().replace(between("<style>", "</style>"), "");
-        let markup = markup.replace(between("<script type=\"module\">", "</script>"), "");
+        let markup = page().replace(&between("<style>", "</style>"), "");
+        let markup = markup.replace(&between("<script type=\"module\">", "</script>"), "");
         assert_eq!(markup.matches("<script").count(), 1);
         for handler in [" onclick", " onload", " onsubmit", " style=", "javascript:"] {
             assert!(!markup.contains(handler), "{handler}");
@@ -84,10 +93,18 @@ mod tests {
 
     #[test]
     fn page_loads_nothing_from_other_origins() {
+        let page = page();
         for loader in [" src=", "@import", " url(", "import("] {
-            assert!(!page().contains(loader), "{loader}");
+            assert!(!page.contains(loader), "{loader}");
         }
-        let links: Vec<&str> = page().split("href=\"").skip(1).collect();
+        let links: Vec<&str> = page.split("href=\"").skip(1).collect();
         assert!(links.iter().all(|link| link.starts_with("data:image/svg+xml,")), "{links:?}");
+    }
+
+    #[test]
+    fn path_of_mcp_is_escaped_in_the_page() {
+        assert!(page().contains("<meta name=\"mcp-path\" content=\"/mcp\">\n<style>"));
+        let page = write_page("/a&lt;/\">");
+        assert!(page.contains("content=\"/a&amp;lt;/&quot;>\">\n<style>"));
     }
 }

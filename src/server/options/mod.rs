@@ -20,6 +20,7 @@ pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 use crate::protocol::revision::Revision;
+use crate::transport::http::checks::EndpointPaths;
 use crate::transport::http::limits::RequestLimits;
 
 /// All options of the server.
@@ -99,10 +100,18 @@ pub struct HttpOptions {
     /// Open connections over all shards; further ones get 503 and are closed. Cost: below
     /// 1 KiB of memory and one socket each. Default 10,000.
     pub connections_max: u32,
+    /// Path of the MCP endpoint: begins with `/`, without `/` at the end, and differs from the
+    /// other paths of the server. Default `/mcp`.
+    pub path: String,
     /// Serves legacy clients (2025-03-26 to 2025-11-25), with sessions. Default true.
     pub legacy: bool,
     /// Serves HTTP with SSE (2024-11-05) at its two endpoints, if `legacy` is on. Default false.
     pub legacy_sse: bool,
+    /// Path of the event stream of HTTP with SSE. Default `/sse`.
+    pub legacy_sse_path: String,
+    /// Path to which the messages of HTTP with SSE are posted, as its stream announces. Default
+    /// `/messages`.
+    pub legacy_messages_path: String,
     /// Strict profile: JSON responses only, no GET, and every request carries this revision. It
     /// decides alone whether there are sessions: `legacy` and `legacy_sse` are ignored. Default
     /// `None`.
@@ -415,8 +424,11 @@ impl Default for HttpOptions {
         Self {
             address: Some(loopback(8080)),
             connections_max: 10_000,
+            path: EndpointPaths::MCP.to_owned(),
             legacy: true,
             legacy_sse: false,
+            legacy_sse_path: EndpointPaths::LEGACY_SSE.to_owned(),
+            legacy_messages_path: EndpointPaths::LEGACY_MESSAGES.to_owned(),
             strict: None,
             hosts: Vec::new(),
             origins: Vec::new(),

@@ -293,7 +293,8 @@ impl Server {
         }
         for (transport, address) in &addresses {
             let listener = transport.as_str();
-            Event::Listening { listener, address: *address, path: "" }.emit();
+            let path = if *transport == Transport::Http { &*self.options.http.path } else { "" };
+            Event::Listening { listener, address: *address, path }.emit();
             if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
                 let listener = Transport::WebSocket.as_str();
                 Event::Listening { listener, address: *address, path }.emit();

@@ -46,7 +46,7 @@ use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::websocket::WebSocketFrontend;
 use crate::service::{Catalog, CatalogError};
 use crate::telemetry::label::Transport;
-use crate::transport::http::checks::{CheckProfile, OperatorEndpoints};
+use crate::transport::http::checks::{CheckProfile, EndpointPaths, OperatorEndpoints};
 use crate::transport::websocket::handshake::HandshakeOptions;
 
 /// First random stream of task ids, one for each shard.
@@ -314,6 +314,11 @@ fn check_profile(options: &Options) -> CheckProfile {
         strict: options.http.strict,
         legacy: options.http.legacy,
         legacy_sse: options.http.legacy_sse,
+        paths: EndpointPaths::new(
+            &options.http.path,
+            &options.http.legacy_sse_path,
+            &options.http.legacy_messages_path,
+        ),
         websocket: options.websocket.path.as_deref().map(Rc::from),
         operators: match (options.admin.address, options.http.address) {
             (Some(_), _) => OperatorEndpoints::None,

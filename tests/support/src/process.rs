@@ -200,7 +200,8 @@ impl ServeProcess {
     fn start(program: &str, arguments: &[&str], listening: &str) -> Self {
         let mut process = Process::start(program, arguments);
         let line = process.wait_for(|line| line.contains(listening));
-        let address = line.rsplit(' ').next().unwrap_or_default().parse();
+        let url = line.rsplit(' ').next().unwrap_or_default();
+        let address = url.split('/').next().unwrap_or_default().parse();
         Self { process, address: address.unwrap_or_else(|error| panic!("{error}: {line}")) }
     }
 

@@ -3,9 +3,9 @@
 
 const REVISION = "2026-07-28";
 const KEY = "io.modelcontextprotocol/";
-const ENDPOINT = new URL("mcp", location.href).href;
-
 const find = (id) => document.getElementById(id);
+const MCP_PATH = document.querySelector("meta[name=mcp-path]").content;
+const ENDPOINT = new URL(`.${MCP_PATH}`, location.href).href;
 const pretty = (value) => JSON.stringify(value, null, 2);
 const text = (name, textContent, className = "") => make(name, { textContent, className });
 

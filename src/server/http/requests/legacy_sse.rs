@@ -43,7 +43,8 @@ pub(in crate::server::http) fn open_stream(
     if path.http.sessions.streams_mut(created.key).listen(from).is_ok() {
         let id = created.id.to_text();
         let id = String::from_utf8_lossy(&id);
-        let uri = format!("/messages?{SESSION_PARAMETER}={id}");
+        let messages = path.http.checks.profile.paths.legacy_messages();
+        let uri = format!("{messages}?{SESSION_PARAMETER}={id}");
         path.http
             .session_output(path.outbox, path.now)
             .write(from, HttpOutput::Endpoint(uri.into()));

@@ -8,7 +8,7 @@ use crate::engine::mesh::ShardId;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
 use crate::server::http::gauges::GaugeTotals;
-use crate::server::http::page::{CONTENT_SECURITY_POLICY, PAGE};
+use crate::server::http::page::{CONTENT_SECURITY_POLICY, write_page};
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
 use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Preflight, ResponseFields};
@@ -58,7 +58,8 @@ pub(in crate::server::http) fn handle(
             let policy = Some(CONTENT_SECURITY_POLICY);
             let fields = ResponseFields { content_security_policy: policy, ..fields };
             let response = (Status::OK, BodyKind::Text("text/html; charset=utf-8"), fields);
-            path.respond(incoming, response, PAGE);
+            let page = write_page(path.http.checks.profile.paths.mcp());
+            path.respond(incoming, response, page.as_bytes());
         }
         _ => {
             let response = (Status::NOT_FOUND, BodyKind::Text("text/plain"), fields);

@@ -2,6 +2,7 @@
 
 use std::str;
 
+use super::paths::EndpointPaths;
 use super::profile::{CheckProfile, OperatorEndpoints};
 use super::request_kind::{RequestKind, Route, SESSION_PARAMETER};
 use super::table::{CheckId, Rejection};
@@ -194,11 +195,12 @@ fn check_stream_version(
 
 #[cold]
 fn reject_path(profile: &CheckProfile) -> Rejection {
-    CheckId::Path.reject(if profile.serves_clients() {
-        "not found: the MCP endpoint is /mcp"
+    if profile.serves_clients() {
+        CheckId::Path.reject(format!("not found: the MCP endpoint is {}", profile.paths.mcp()))
     } else {
-        "not found: this address serves /healthz, /readyz, /metrics and /connections"
-    })
+        let message = "not found: this address serves /healthz, /readyz, /metrics and /connections";
+        CheckId::Path.reject(message)
+    }
 }
 
 #[cold]
@@ -226,6 +228,7 @@ const STATELESS_PROFILE: CheckProfile = CheckProfile {
     strict: None,
     legacy: false,
     legacy_sse: false,
+    paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::Monitoring,
 };

@@ -11,6 +11,8 @@
 
 mod table;
 
+mod paths;
+
 mod profile;
 
 mod request_kind;
@@ -21,7 +23,8 @@ mod era;
 
 pub use era::{Era, era};
 pub use head_checks::{check_head, query_parameter};
+pub use paths::EndpointPaths;
 pub use profile::{CheckProfile, OperatorEndpoints};
-pub use request_kind::is_reserved_path;
+pub use request_kind::is_fixed_path;
 pub use request_kind::{RequestKind, SESSION_PARAMETER};
 pub use table::{CheckId, Rejection};

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::paths::EndpointPaths;
 use crate::protocol::revision::Revision;
 
 /// The endpoints of operators that a listener serves.
@@ -29,7 +30,9 @@ pub struct CheckProfile {
     pub legacy: bool,
     /// Whether the HTTP+SSE endpoints of 2024-11-05 are enabled; requires `legacy`. Default false.
     pub legacy_sse: bool,
-    /// The path of the WebSocket endpoint. Default `None`. Reserved paths take precedence over it.
+    /// The paths of the MCP endpoint and of those of 2024-11-05.
+    pub paths: EndpointPaths,
+    /// The path of the WebSocket endpoint. Default `None`. The other paths take precedence over it.
     pub websocket: Option<Rc<str>>,
     /// The endpoints of operators. Default [`OperatorEndpoints::Monitoring`].
     pub operators: OperatorEndpoints,
@@ -41,6 +44,7 @@ impl Default for CheckProfile {
             strict: None,
             legacy: true,
             legacy_sse: false,
+            paths: EndpointPaths::DEFAULT,
             websocket: None,
             operators: OperatorEndpoints::Monitoring,
         }

@@ -1,7 +1,6 @@
 //! Routes of the server, and the kinds of requests.
 
 use super::profile::CheckProfile;
-use super::profile::OperatorEndpoints;
 
 /// The kind of an admitted request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,14 +74,9 @@ impl RequestKind<'_> {
 /// `endpoint` event. The TypeScript SDK uses the same name.
 pub const SESSION_PARAMETER: &str = "sessionId";
 
-/// Returns whether a path is reserved by the server in some profile.
-pub fn is_reserved_path(path: &[u8]) -> bool {
-    let all = CheckProfile {
-        legacy_sse: true,
-        operators: OperatorEndpoints::All,
-        ..CheckProfile::default()
-    };
-    Route::find(path, &all).is_some()
+/// Returns whether the server has a page or an endpoint of operators at `path` in some profile.
+pub fn is_fixed_path(path: &[u8]) -> bool {
+    Route::find_fixed(path).is_some()
 }
 
 /// A route of the server.
@@ -106,25 +100,53 @@ impl Route {
     /// Returns the route of `path`, ignoring one trailing slash.
     #[inline]
     pub(super) fn find(path: &[u8], profile: &CheckProfile) -> Option<Self> {
+        // The path of most requests is compared first, with a constant.
+        if profile.paths.is_default_mcp(path) && profile.serves_clients() {
+            return Some(Self::Mcp);
+        }
+        Self::find_other(path, profile)
+    }
+
+    #[inline(never)]
+    fn find_other(path: &[u8], profile: &CheckProfile) -> Option<Self> {
         let path = match path {
             [inner @ .., b'/'] if inner.len() > 1 => inner,
             path => path,
         };
-        Some(match path {
-            b"/mcp" if profile.serves_clients() => Self::Mcp,
-            b"/healthz" if profile.has_monitoring() => Self::Health,
-            b"/readyz" if profile.has_monitoring() => Self::Ready,
-            b"/metrics" if profile.has_monitoring() => Self::Metrics,
-            b"/connections" if profile.lists_connections() => Self::Connections,
-            _ if !profile.serves_clients() => return None,
-            b"/" => Self::Page,
-            b"/status" => Self::Status,
-            b"/sse" if profile.has_legacy_sse() => Self::LegacySse,
-            b"/messages" if profile.has_legacy_sse() => Self::LegacyMessages,
-            b"*" => Self::Asterisk,
-            path if profile.websocket.as_ref().is_some_and(|known| known.as_bytes() == path) => {
-                Self::WebSocket
+        let is = |known: &str| path == known.as_bytes();
+        let route = match path {
+            _ if is(profile.paths.mcp()) => Self::Mcp,
+            _ if is(profile.paths.legacy_sse()) && profile.has_legacy_sse() => Self::LegacySse,
+            _ if is(profile.paths.legacy_messages()) && profile.has_legacy_sse() => {
+                Self::LegacyMessages
             }
+            b"*" => Self::Asterisk,
+            _ => match Self::find_fixed(path) {
+                Some(route) => route,
+                None if profile.websocket.as_deref().is_some_and(is) => Self::WebSocket,
+                None => return None,
+            },
+        };
+        route.is_served(profile).then_some(route)
+    }
+
+    const fn is_served(self, profile: &CheckProfile) -> bool {
+        match self {
+            Self::Connections => profile.lists_connections(),
+            Self::Health | Self::Metrics | Self::Ready => profile.has_monitoring(),
+            _ => profile.serves_clients(),
+        }
+    }
+
+    /// Returns the route of a path that no option changes.
+    fn find_fixed(path: &[u8]) -> Option<Self> {
+        Some(match path {
+            b"/" => Self::Page,
+            b"/connections" => Self::Connections,
+            b"/healthz" => Self::Health,
+            b"/metrics" => Self::Metrics,
+            b"/readyz" => Self::Ready,
+            b"/status" => Self::Status,
             _ => return None,
         })
     }
