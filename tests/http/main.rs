@@ -29,6 +29,7 @@ mod request_context;
 mod resumption;
 mod server_messages;
 mod session_lifetime;
+mod session_query;
 mod sessions;
 mod status;
 mod strict_profile;

@@ -13,6 +13,7 @@ const DEFAULT: CheckProfile = CheckProfile {
     strict: None,
     legacy: true,
     legacy_sse: false,
+    session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
@@ -21,6 +22,7 @@ const MODERN: CheckProfile = CheckProfile {
     strict: None,
     legacy: false,
     legacy_sse: false,
+    session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
@@ -29,6 +31,7 @@ const WITH_LEGACY_SSE: CheckProfile = CheckProfile {
     strict: None,
     legacy: true,
     legacy_sse: true,
+    session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
@@ -37,6 +40,7 @@ const STRICT: CheckProfile = CheckProfile {
     strict: Some(Revision::V2025_06_18),
     legacy: true,
     legacy_sse: true,
+    session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::All,
@@ -380,12 +384,10 @@ fn configured_paths_replace_the_defaults() {
     };
     for mcp in ["/api", "/mcpx", "/a", "/mcp"] {
         for target in [mcp, &format!("{mcp}/"), &format!("{mcp}?a=/b")] {
-            let request = |method| format!("{method} {target} HTTP/1.1");
-            let get = [&*request("GET"), "Accept: text/event-stream", "Mcp-Session-Id: 5e55"];
+            let line = format!("GET {target} HTTP/1.1");
+            let get = [&*line, "Accept: text/event-stream", "Mcp-Session-Id: 5e55"];
             let kind = run_checks_on_lines(&get, &profile(mcp, false), |kind| format!("{kind:?}"));
             assert!(kind.unwrap().starts_with("GetStream"), "{target}");
-            let delete = [&*request("DELETE"), "Mcp-Session-Id: 5e55"];
-            assert!(run_checks_on_lines(&delete, &profile(mcp, false), |_| ()).is_ok());
         }
     }
     let custom = profile("/api", true);
@@ -402,14 +404,46 @@ fn configured_paths_replace_the_defaults() {
 }
 
 #[test]
+fn session_id_is_read_from_query_if_enabled() {
+    let enabled = |profile: CheckProfile| CheckProfile { session_id_query: true, ..profile };
+    let checked = |request: &Request, profile: &CheckProfile| {
+        run_checks(&request.text(), profile, |kind| match kind {
+            RequestKind::Post { session_id, .. } => session_id.map(<[u8]>::to_vec),
+            RequestKind::GetStream { session_id, .. }
+            | RequestKind::DeleteSession { session_id } => Some(session_id.to_vec()),
+            other => panic!("{other:?}"),
+        })
+        .map_err(|rejection| rejection.check)
+    };
+    let delete = Request { method: "DELETE", accept: None, ..GET };
+    for request in [POST, GET, delete] {
+        let queried = Request { target: "/mcp?a=b&sessionId=5e55", session: None, ..request };
+        let named = Ok(Some(b"5e55".to_vec()));
+        assert_eq!(checked(&queried, &enabled(DEFAULT)), named);
+        let both = Request { session: Some("5e55"), ..queried };
+        assert_eq!(checked(&both, &enabled(DEFAULT)), named);
+        let differing = Request { session: Some("5e56"), ..queried };
+        assert_eq!(checked(&differing, &enabled(DEFAULT)), Err(CheckId::SessionIdAgrees));
+        assert_eq!(checked(&differing, &DEFAULT), Ok(Some(b"5e56".to_vec())));
+        assert_ne!(checked(&queried, &DEFAULT), named);
+        for without_session in [
+            checked(&queried, &enabled(MODERN)),
+            checked(&Request { version: Some("2026-07-28"), ..differing }, &enabled(DEFAULT)),
+        ] {
+            let is_post = request.method == "POST";
+            let expected = if is_post { Ok(None) } else { Err(CheckId::HttpMethod) };
+            assert_eq!(without_session, expected);
+        }
+    }
+}
+
+#[test]
 fn operators_listener_serves_no_mcp_path() {
     let only = CheckProfile { operators: OperatorEndpoints::Only, ..DEFAULT };
     let custom = CheckProfile { paths: EndpointPaths::new("/api", "/s", "/m"), ..only.clone() };
     for (profile, target) in [(only, "/mcp"), (custom, "/api")] {
-        assert_eq!(
-            Request { target, ..POST }.run_checks(&profile).unwrap_err().check,
-            CheckId::Path
-        );
+        let rejection = Request { target, ..POST }.run_checks(&profile).unwrap_err();
+        assert_eq!(rejection.check, CheckId::Path);
     }
 }
 

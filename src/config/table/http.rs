@@ -178,6 +178,18 @@ pub(super) static SESSIONS: Section = Section {
             field: |options| &mut options.http.legacy_messages_path,
         },
         Row {
+            key: "http.session_id_query",
+            short: None,
+            unit: Unit::Switch,
+            description: "Accept the session id as the query parameter sessionId, for clients that \
+                          cannot set Mcp-Session-Id, such as EventSource in browsers. If both are \
+                          sent, they must agree. Fixed at start.",
+            cost: "browsers and proxies store and log URLs, and a session id grants the session",
+            source: "HTML, server-sent events: EventSource",
+            is_reloadable: false,
+            field: |options| &mut options.http.session_id_query,
+        },
+        Row {
             key: "http.sessions_max",
             short: None,
             unit: Unit::Count { min: 1, max: 10_000_000 },

@@ -3,6 +3,8 @@
 //! Invariants: [`Options::default`] is the only place that defines a default; `--help`, `check` and
 //! the configuration table read it from here.
 
+mod http;
+
 mod services;
 
 mod tiny;
@@ -14,13 +16,12 @@ mod websocket;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+pub use self::http::HttpOptions;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub(crate) use self::uri_prefix::check_uri_prefix;
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
-use crate::protocol::revision::Revision;
-use crate::transport::http::checks::EndpointPaths;
 use crate::transport::http::limits::RequestLimits;
 
 /// All options of the server.
@@ -90,63 +91,6 @@ pub struct TcpOptions {
     /// Cost: sessions and subscriptions of one server are unknown to the others. Default false: a
     /// second server on an address fails to start.
     pub reuse_port: bool,
-}
-
-/// HTTP options.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HttpOptions {
-    /// Listen address; `None` disables the HTTP listener. Default 127.0.0.1:8080.
-    pub address: Option<SocketAddr>,
-    /// Open connections over all shards; further ones get 503 and are closed. Cost: below
-    /// 1 KiB of memory and one socket each. Default 10,000.
-    pub connections_max: u32,
-    /// Path of the MCP endpoint: begins with `/`, without `/` at the end, and differs from the
-    /// other paths of the server. Default `/mcp`.
-    pub path: String,
-    /// Serves legacy clients (2025-03-26 to 2025-11-25), with sessions. Default true.
-    pub legacy: bool,
-    /// Serves HTTP with SSE (2024-11-05) at its two endpoints, if `legacy` is on. Default false.
-    pub legacy_sse: bool,
-    /// Path of the event stream of HTTP with SSE. Default `/sse`.
-    pub legacy_sse_path: String,
-    /// Path to which the messages of HTTP with SSE are posted, as its stream announces. Default
-    /// `/messages`.
-    pub legacy_messages_path: String,
-    /// Strict profile: JSON responses only, no GET, and every request carries this revision. It
-    /// decides alone whether there are sessions: `legacy` and `legacy_sse` are ignored. Default
-    /// `None`.
-    pub strict: Option<Revision>,
-    /// Allowed `Host` values: `name`, `name:port`, an address, or `*`. Default, if empty: on
-    /// loopback `localhost` and its addresses; elsewhere every host. A server with a DNS name such
-    /// as `mcp.example.com` must list it for browsers, because an unlisted name may be a DNS
-    /// rebinding attack.
-    pub hosts: Vec<String>,
-    /// Allowed `Origin` values besides the server's own: `https://name`, `http://name:*`, or `*`.
-    /// Default, if empty: on loopback those of loopback; elsewhere none.
-    pub origins: Vec<String>,
-    /// Bytes of a request head; a longer one gets 431. Default 16 KiB.
-    pub head_bytes_max: usize,
-    /// Legacy sessions over all shards; a further one evicts an idle one, or gets 503 if there is
-    /// none. Sessions without a message after `initialize`, and those of an address with more than
-    /// an eighth of all, are evicted first. Cost: about 512 bytes each. Default 65,536.
-    pub sessions_max: u32,
-    /// Time after which a session without requests in flight and open streams ends. Default 30 min.
-    pub session_idle_timeout: Duration,
-    /// Events kept per stream for replay (`Last-Event-ID`): while its request runs, and one minute
-    /// longer once all were sent. Default 1,000.
-    pub replay_events_max: u32,
-    /// Bytes of kept events over all streams, divided evenly among shards. One stream holds at most
-    /// [`LimitOptions::outgoing_bytes_max`]; one larger event, such as a long response, may hold
-    /// half of what is left. At most an eighth of [`LimitOptions::memory_bytes_max`] is used.
-    /// Default 64 MiB.
-    pub replay_bytes_max: usize,
-    /// Time after which an unanswered request switches to an event stream, so that its client sees
-    /// that it is alive. Default 15 s.
-    pub sse_start_delay: Duration,
-    /// Interval of keep-alive comments on an idle event stream. Default 30 s.
-    pub sse_keepalive_interval: Duration,
-    /// The SSE `retry` time of a stream that the server closes early. Default 3 s.
-    pub sse_retry: Duration,
 }
 
 /// Options of the endpoints of operators: `/healthz`, `/readyz`, `/metrics`, `/connections`.
@@ -415,31 +359,6 @@ impl Default for TcpOptions {
             send_buffer_bytes: 64 * KIB,
             backlog_max: 4096,
             reuse_port: false,
-        }
-    }
-}
-
-impl Default for HttpOptions {
-    fn default() -> Self {
-        Self {
-            address: Some(loopback(8080)),
-            connections_max: 10_000,
-            path: EndpointPaths::MCP.to_owned(),
-            legacy: true,
-            legacy_sse: false,
-            legacy_sse_path: EndpointPaths::LEGACY_SSE.to_owned(),
-            legacy_messages_path: EndpointPaths::LEGACY_MESSAGES.to_owned(),
-            strict: None,
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            head_bytes_max: 16 << 10,
-            sessions_max: 65_536,
-            session_idle_timeout: Duration::from_mins(30),
-            replay_events_max: 1_000,
-            replay_bytes_max: 64 << 20,
-            sse_start_delay: Duration::from_secs(15),
-            sse_keepalive_interval: Duration::from_secs(30),
-            sse_retry: Duration::from_secs(3),
         }
     }
 }

@@ -314,6 +314,7 @@ fn check_profile(options: &Options) -> CheckProfile {
         strict: options.http.strict,
         legacy: options.http.legacy,
         legacy_sse: options.http.legacy_sse,
+        session_id_query: options.http.session_id_query,
         paths: EndpointPaths::new(
             &options.http.path,
             &options.http.legacy_sse_path,

@@ -22,7 +22,7 @@ use crate::server::owner_id::SessionId;
 use crate::server::shard_message::HttpMessage;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::RefusalReason;
-use crate::transport::http::checks::{CheckId, Rejection, RequestKind};
+use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::{Field, HttpMethod};
 use crate::transport::http::response::{self, BodyKind, Response};
@@ -177,8 +177,11 @@ impl HttpPath<'_> {
     /// In the strict profile: returns the open session that a rejected request names. Only a
     /// session of this shard is known to be open.
     fn named_session(&self, incoming: &IncomingRequest<'_>) -> Option<SessionId> {
-        self.http.checks.profile.strict?;
-        let named = incoming.head.field(incoming.bytes, Field::McpSessionId)?;
+        let profile = &self.http.checks.profile;
+        profile.strict?;
+        let IncomingRequest { head, bytes, .. } = *incoming;
+        let named = head.field(bytes, Field::McpSessionId);
+        let named = named.or_else(|| checks::session_id_in_query(head, bytes, profile))?;
         SessionId::parse(named).filter(|id| self.http.sessions.find(*id).is_some())
     }
 

@@ -65,10 +65,43 @@ fn check_post<'b>(
             .reject("Accept must list both application/json and text/event-stream"));
     }
     let version = head.field(bytes, Field::McpProtocolVersion);
-    let is_modern = || version.and_then(parse_revision).is_some_and(Revision::is_modern);
-    let session = head.field(bytes, Field::McpSessionId);
-    let session = session.filter(|_| profile.has_sessions() && !is_modern());
+    let session = session_id(head, bytes, profile)?;
     Ok(RequestKind::Post { session_id: session, protocol_version: version })
+}
+
+/// Returns the session id of a request to the MCP endpoint; `None` if the server has no sessions or
+/// the request names a modern revision.
+#[inline]
+fn session_id<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    profile: &CheckProfile,
+) -> Result<Option<&'b [u8]>, Rejection> {
+    let session = head.field(bytes, Field::McpSessionId);
+    if session.is_none() && !profile.session_id_query {
+        return Ok(None);
+    }
+    let version = head.field(bytes, Field::McpProtocolVersion);
+    if !profile.has_sessions() || version.and_then(parse_revision).is_some_and(Revision::is_modern)
+    {
+        return Ok(None);
+    }
+    let queried = session_id_in_query(head, bytes, profile);
+    if queried.is_some() && session.is_some() && queried != session {
+        return Err(CheckId::SessionIdAgrees
+            .reject("Mcp-Session-Id differs from the query parameter sessionId"));
+    }
+    Ok(session.or(queried))
+}
+
+/// Returns the session id in the query of a request to the MCP endpoint, if it may be there.
+pub fn session_id_in_query<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    profile: &CheckProfile,
+) -> Option<&'b [u8]> {
+    let query = profile.session_id_query.then(|| query(head, bytes))?;
+    query_parameter(query, SESSION_PARAMETER)
 }
 
 /// DELETE of the MCP endpoint: ends a legacy session.
@@ -91,8 +124,8 @@ fn check_get<'b>(
     bytes: &'b [u8],
     profile: &CheckProfile,
 ) -> Result<RequestKind<'b>, Rejection> {
-    let session = require_session(head, bytes, profile.has_streams(), profile)
-        .map_err(|rejection| Rejection { allow: rejection.allow, ..reject_get() })?;
+    let session =
+        require_session(head, bytes, profile.has_streams(), profile).map_err(reject_get)?;
     if !head.accept.event_stream {
         return Err(CheckId::AcceptStream.reject("Accept must list text/event-stream"));
     }
@@ -159,11 +192,8 @@ fn require_session<'b>(
     if !is_supported {
         return Err(reject_method(Route::Mcp.allow(profile)));
     }
-    let version = head.field(bytes, Field::McpProtocolVersion).and_then(parse_revision);
-    let session = head.field(bytes, Field::McpSessionId);
     // Without a session id the response is that of a server without sessions.
-    session
-        .filter(|_| !version.is_some_and(Revision::is_modern))
+    session_id(head, bytes, profile)?
         .ok_or_else(|| reject_method(Route::Mcp.allow(&STATELESS_PROFILE)))
 }
 
@@ -209,12 +239,15 @@ fn reject_method(allow: &'static str) -> Rejection {
     Rejection { allow: Some(allow), ..CheckId::HttpMethod.reject(message) }
 }
 
-/// Rejects a GET without a session, such as that of a browser.
+/// Adds to the rejection of a GET without a session, such as that of a browser, where the page is.
 #[cold]
-fn reject_get() -> Rejection {
-    CheckId::HttpMethod.reject(
-        "method not allowed: MCP clients send POST to this path; the page for browsers is at /",
-    )
+fn reject_get(rejection: Rejection) -> Rejection {
+    if rejection.check != CheckId::HttpMethod {
+        return rejection;
+    }
+    let message =
+        "method not allowed: MCP clients send POST to this path; the page for browsers is at /";
+    Rejection { allow: rejection.allow, ..CheckId::HttpMethod.reject(message) }
 }
 
 /// Parses a header value as a supported revision.
@@ -228,6 +261,7 @@ const STATELESS_PROFILE: CheckProfile = CheckProfile {
     strict: None,
     legacy: false,
     legacy_sse: false,
+    session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
     operators: OperatorEndpoints::Monitoring,

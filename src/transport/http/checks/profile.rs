@@ -30,6 +30,8 @@ pub struct CheckProfile {
     pub legacy: bool,
     /// Whether the HTTP+SSE endpoints of 2024-11-05 are enabled; requires `legacy`. Default false.
     pub legacy_sse: bool,
+    /// Whether requests to the MCP endpoint may have their session id in the query. Default false.
+    pub session_id_query: bool,
     /// The paths of the MCP endpoint and of those of 2024-11-05.
     pub paths: EndpointPaths,
     /// The path of the WebSocket endpoint. Default `None`. The other paths take precedence over it.
@@ -44,6 +46,7 @@ impl Default for CheckProfile {
             strict: None,
             legacy: true,
             legacy_sse: false,
+            session_id_query: false,
             paths: EndpointPaths::DEFAULT,
             websocket: None,
             operators: OperatorEndpoints::Monitoring,

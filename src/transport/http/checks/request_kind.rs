@@ -7,7 +7,7 @@ use super::profile::CheckProfile;
 pub enum RequestKind<'b> {
     /// DELETE of the MCP endpoint: ends a legacy session.
     DeleteSession {
-        /// The value of `Mcp-Session-Id`.
+        /// The session id.
         session_id: &'b [u8],
     },
     /// GET of the event stream of 2024-11-05.
@@ -35,7 +35,7 @@ pub enum RequestKind<'b> {
     Page,
     /// POST of the MCP endpoint.
     Post {
-        /// The value of `Mcp-Session-Id`; `None` if the server has no sessions or the request names
+        /// The session id; `None` if the server has no sessions or the request names
         /// a modern revision.
         session_id: Option<&'b [u8]>,
         /// The value of `MCP-Protocol-Version`.
@@ -52,7 +52,7 @@ pub enum RequestKind<'b> {
     Status,
     /// GET of the MCP endpoint: opens or resumes a stream of a legacy session.
     GetStream {
-        /// The value of `Mcp-Session-Id`.
+        /// The session id.
         session_id: &'b [u8],
         /// The value of `Last-Event-ID`, if a stream is resumed.
         last_event_id: Option<&'b [u8]>,
@@ -71,7 +71,8 @@ impl RequestKind<'_> {
 }
 
 /// The query parameter that holds the session id of a 2024-11-05 client, as written in the
-/// `endpoint` event. The TypeScript SDK uses the same name.
+/// `endpoint` event, and of other legacy clients where the profile allows it. The TypeScript SDK
+/// uses the same name.
 pub const SESSION_PARAMETER: &str = "sessionId";
 
 /// Returns whether the server has a page or an endpoint of operators at `path` in some profile.

@@ -79,6 +79,8 @@ checks! {
     VersionPinned       BAD_REQUEST             InvalidRequest,
     /// `MCP-Protocol-Version` of a GET or DELETE, if present, is supported.
     StreamVersion       BAD_REQUEST             UnsupportedProtocolVersion,
+    /// `Mcp-Session-Id` and the session id in the query, where that is allowed, agree.
+    SessionIdAgrees     BAD_REQUEST             InvalidRequest,
     /// A message to the 2024-11-05 endpoint has its session id in the query.
     SessionInQuery      BAD_REQUEST             InvalidRequest,
     /// A request to the WebSocket path is an upgrade: `Upgrade` lists `websocket`, `Connection`
