@@ -201,7 +201,7 @@ pub mod options {
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
         AdminOptions, EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions,
-        LogFormat, LogLevel, LogOptions, Profile, RingBackend, ServiceOptions, StdioOptions,
-        TcpOptions, Utf8CloseCode, WebSocketOptions,
+        LogFormat, LogLevel, LogOptions, Profile, RingBackend, SecondStream, ServiceOptions,
+        StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{
-    DemoServices, ExecutorKind, LogFormat, LogLevel, Profile, RingBackend, Utf8CloseCode,
+    DemoServices, ExecutorKind, LogFormat, LogLevel, Profile, RingBackend, SecondStream,
+    Utf8CloseCode,
 };
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
@@ -77,6 +78,7 @@ choices!(DemoServices {
     "conformance" => Conformance,
 });
 choices!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
+choices!(SecondStream { "refuse" => Refuse, "replace" => Replace, "join" => Join, });
 choices!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
 choices!(LogFormat { "text" => Text, "json" => Json, });
 choices!(LogLevel {

@@ -206,6 +206,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("http.legacy_sse_path", "/sse"),
     ("http.legacy_messages_path", "/messages"),
     ("http.session_id_query", "false"),
+    ("http.second_stream", "replace"),
     ("http.sessions_max", "65536"),
     ("http.session_idle_timeout", "30min"),
     ("http.replay_events_max", "1000"),

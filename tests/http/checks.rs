@@ -1,6 +1,7 @@
 //! The ordered checks of an HTTP request: for each check, a request that fails it, with the status
 //! and error code of the response. The connection stays open if the end of the request is known.
 
+use corelane::options::SecondStream;
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use corelane_test_support::messages::{
@@ -335,7 +336,8 @@ fn expect_refused(client: &mut HttpClient, failing: &FailingRequest) {
 
 #[test]
 fn each_failed_check_gets_its_status_and_code() {
-    on_one_shard_and_two(|options| {
+    on_one_shard_and_two(|mut options| {
+        options.http.second_stream = SecondStream::Refuse;
         for kind in
             [ServerKind::Default, ServerKind::ModernOnly, ServerKind::Strict, ServerKind::LegacySse]
         {

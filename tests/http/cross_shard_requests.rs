@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use corelane::options::SecondStream;
 use corelane::server::Options;
 use corelane_test_support::messages::{
     LEGACY, call, modern, notification, request_without_params, result_text, with_progress,
@@ -108,8 +109,9 @@ fn request_waiting_for_another_shard_gets_its_status() {
 }
 
 #[test]
-fn concurrent_get_streams_one_gets_409() {
-    on_two_shards(|options| {
+fn refused_concurrent_get_stream_gets_409() {
+    on_two_shards(|mut options| {
+        options.http.second_stream = SecondStream::Refuse;
         let server = TestServer::with_test_tools(options);
         let mut stalled = StalledShard::start(&server);
         let mut pending = [(); 2].map(|()| stalled.free.pop().expect("no connection left"));

@@ -27,6 +27,7 @@ mod origin_checks;
 mod paths;
 mod request_context;
 mod resumption;
+mod second_stream;
 mod server_messages;
 mod session_lifetime;
 mod session_query;

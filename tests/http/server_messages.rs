@@ -1,6 +1,7 @@
 //! Messages that a legacy session receives besides responses, on the stream of a request and on the
 //! GET stream.
 
+use corelane::options::SecondStream;
 use corelane_test_support::messages::{
     LEGACY, SESSION_REVISIONS, call, cancelled, request, result_text, with_progress,
 };
@@ -138,8 +139,9 @@ fn change_notifications_are_sent_on_get_stream() {
 }
 
 #[test]
-fn second_get_stream_of_session_gets_409() {
-    on_one_shard_and_two(|options| {
+fn refused_second_get_stream_gets_409() {
+    on_one_shard_and_two(|mut options| {
+        options.http.second_stream = SecondStream::Refuse;
         let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for _ in 0..8 {

@@ -2,6 +2,7 @@
 //!
 //! Options of connections of every kind (timeouts, kernel buffers) are in [`super::listeners`].
 
+use crate::config::options::SecondStream;
 use crate::config::table::{DAY, GIB, KIB, MIB, Row, Section};
 use crate::config::unit::Unit;
 use crate::config::value::Choice;
@@ -188,6 +189,18 @@ pub(super) static SESSIONS: Section = Section {
             source: "HTML, server-sent events: EventSource",
             is_reloadable: false,
             field: |options| &mut options.http.session_id_query,
+        },
+        Row {
+            key: "http.second_stream",
+            short: None,
+            unit: Unit::Choice(SecondStream::NAMES),
+            description: "GET of a session with an open GET stream: refuse gets status 409, \
+                          replace ends the older stream, join keeps both and sends each message \
+                          on the newer one.",
+            cost: "join: one connection each; messages for a broken one may be lost",
+            source: "MCP 2025-11-25, basic/transports: multiple connections",
+            is_reloadable: true,
+            field: |options| &mut options.http.second_stream,
         },
         Row {
             key: "http.sessions_max",

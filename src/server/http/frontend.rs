@@ -234,8 +234,7 @@ impl HttpFrontend {
         now: Instant,
     ) {
         if self.checks.profile.strict.is_none() {
-            let retry_ms = self.exchanges.timeouts.sse_retry_ms;
-            self.session_output(outbox, now).close_stream(session, stream, retry_ms);
+            self.session_output(outbox, now).close_stream(session, stream);
         }
     }
 
@@ -260,7 +259,7 @@ impl HttpFrontend {
             && http_session.is_legacy_sse
             && !http_session.owes_legacy_sse_response()
         {
-            self.session_output(outbox, now).end_listening_stream(key);
+            self.session_output(outbox, now).end_listening_streams(key);
         }
     }
 

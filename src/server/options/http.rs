@@ -31,6 +31,9 @@ pub struct HttpOptions {
     /// `Mcp-Session-Id`, which `EventSource` in browsers cannot set. Cost: browsers, proxies and
     /// their logs keep URLs, and who has the id can use the session. Default false.
     pub session_id_query: bool,
+    /// What happens to the open GET streams of a session when its client opens another one. Default
+    /// [`SecondStream::Replace`].
+    pub second_stream: SecondStream,
     /// Strict profile: JSON responses only, no GET, and every request carries this revision. It
     /// decides alone whether there are sessions: `legacy` and `legacy_sse` are ignored. Default
     /// `None`.
@@ -68,6 +71,19 @@ pub struct HttpOptions {
     pub sse_retry: Duration,
 }
 
+/// What happens to the open GET streams of a legacy session when its client opens another one.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SecondStream {
+    /// They stay, and the new one gets status 409.
+    Refuse,
+    /// They end, so that a client whose connection has broken unnoticed gets its messages on the
+    /// new one. What they have got is not repeated, unless the client resumes them.
+    #[default]
+    Replace,
+    /// All stay open; each message is sent on the newest one only.
+    Join,
+}
+
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
@@ -79,6 +95,7 @@ impl Default for HttpOptions {
             legacy_sse_path: EndpointPaths::LEGACY_SSE.to_owned(),
             legacy_messages_path: EndpointPaths::LEGACY_MESSAGES.to_owned(),
             session_id_query: false,
+            second_stream: SecondStream::default(),
             strict: None,
             hosts: Vec::new(),
             origins: Vec::new(),

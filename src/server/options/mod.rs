@@ -16,7 +16,7 @@ mod websocket;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-pub use self::http::HttpOptions;
+pub use self::http::{HttpOptions, SecondStream};
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub(crate) use self::uri_prefix::check_uri_prefix;
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};

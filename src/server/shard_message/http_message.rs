@@ -117,8 +117,8 @@ pub(in crate::server) enum HttpOutput {
     Status(Status),
     /// The stream ends without a response.
     EndStream {
-        /// Reconnection time in milliseconds, if the client should reconnect.
-        retry_ms: Option<u32>,
+        /// Whether its client should reconnect: the reconnection time is sent first.
+        sends_retry: bool,
     },
     /// One event of a stream; an empty one is a position to resume from.
     Event {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::connection::ConnectionOptions;
 use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
+use crate::server::options::SecondStream;
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
 use crate::transport::http::limits::RequestLimits;
@@ -106,6 +107,8 @@ pub(in crate::server) struct StreamLimits {
     pub(in crate::server) streams_max: usize,
     /// Finished streams that can be resumed.
     pub(in crate::server) retained_streams_max: usize,
+    /// What happens to an attached listening stream when another one is requested.
+    pub(in crate::server) second_stream: SecondStream,
     /// Stored events of each stream.
     pub(in crate::server) log: EventLogLimits,
 }

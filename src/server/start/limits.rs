@@ -68,6 +68,7 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
                 streams_max: (options.limits.requests_in_flight_max as usize)
                     .saturating_add(options.http.connections_max as usize),
                 retained_streams_max: ENDED_STREAMS_MAX,
+                second_stream: options.http.second_stream,
                 log: EventLogLimits {
                     events_max: options.http.replay_events_max as usize,
                     bytes_max: options.limits.outgoing_bytes_max,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::engine::ring::sim::{Fault, Faults};
+use corelane::options::SecondStream;
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 
@@ -116,6 +117,8 @@ impl HttpPlan {
         http.sse_start_delay = Duration::from_millis([1, 10, 1_000][random.below(3)]);
         http.sse_keepalive_interval = Duration::from_millis([3, 40, 1_000][random.below(3)]);
         http.legacy_sse = random.chance(1, 2);
+        let second_streams = [SecondStream::Refuse, SecondStream::Replace, SecondStream::Join];
+        http.second_stream = second_streams[random.below(3)];
         http.strict = random.chance(1, 8).then_some(Revision::V2025_06_18);
         let stall_chance = random.chance(1, 2).then(|| 4 + random.below(16));
         let visits = (0..2 + random.below(CLIENTS_MAX as usize - 4)).map(|_| {

@@ -55,15 +55,18 @@ impl ExchangePath<'_> {
                 exchange.is_complete = true;
             }),
             HttpOutput::CheckFailed(check) => self.write_check_error(to, check),
-            HttpOutput::EndStream { retry_ms } => self.with_exchange(key, |exchange, out, date| {
-                if exchange.format.accepts_event_stream {
-                    exchange.begin_event_stream(out, date);
-                    exchange.end_event_stream(out, retry_ms);
-                } else {
-                    exchange.write_status(out, Status::ACCEPTED, date);
-                }
-                exchange.is_complete = true;
-            }),
+            HttpOutput::EndStream { sends_retry } => {
+                let retry_ms = sends_retry.then_some(self.exchanges.timeouts.sse_retry_ms);
+                self.with_exchange(key, |exchange, out, date| {
+                    if exchange.format.accepts_event_stream {
+                        exchange.begin_event_stream(out, date);
+                        exchange.end_event_stream(out, retry_ms);
+                    } else {
+                        exchange.write_status(out, Status::ACCEPTED, date);
+                    }
+                    exchange.is_complete = true;
+                });
+            }
             HttpOutput::Endpoint(uri) => self.with_exchange(key, |exchange, out, date| {
                 exchange.begin_event_stream(out, date);
                 exchange.write_endpoint_event(out, &uri);

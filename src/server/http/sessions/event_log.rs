@@ -74,6 +74,16 @@ impl EventLog {
         (first..=u32::MAX).zip(self.events.iter().skip(skipped))
     }
 
+    /// Removes the stored events after `number`, which no client has got, and returns them. Their
+    /// numbers are used again.
+    pub(in crate::server::http) fn take_after(&mut self, number: u32) -> VecDeque<Bytes> {
+        let count = self.last_number.saturating_sub(number) as usize;
+        let taken = self.events.split_off(self.events.len().saturating_sub(count));
+        self.bytes -= taken.iter().map(stored_bytes).sum::<usize>();
+        self.last_number = self.last_number.min(number);
+        taken
+    }
+
     /// Returns the number of events after `after` that are not stored any more.
     pub(in crate::server::http) fn missing_after(&self, after: u32) -> u32 {
         (self.first_number() - 1).saturating_sub(after)
@@ -223,6 +233,24 @@ mod tests {
         assert_eq!(log.events.capacity(), 0);
         assert_eq!(push(&mut log, 10), LoggedEvent { number: 3, is_stored: true });
         assert_eq!((stored_numbers(&log, 0), log.missing_after(0)), (vec![3], 2));
+    }
+
+    #[test]
+    fn taken_events_leave_their_numbers() {
+        let mut log = EventLog::default();
+        for bytes in [10, 20, 30] {
+            push(&mut log, bytes);
+        }
+        assert!(log.take_after(3).is_empty() && log.take_after(7).is_empty());
+        let lengths: Vec<usize> = log.take_after(1).iter().map(Bytes::len).collect();
+        assert_eq!((lengths, stored_numbers(&log, 0)), (vec![20, 30], vec![1]));
+        assert_eq!(log.bytes(), 10 + EVENT_OVERHEAD_BYTES);
+        assert_eq!(push(&mut log, 10), LoggedEvent { number: 2, is_stored: true });
+        // Some of those after the number were dropped already.
+        push(&mut log, 10);
+        push(&mut log, 10);
+        assert_eq!((log.take_after(0).len(), log.last_number(), log.bytes()), (3, 0, 0));
+        assert_eq!((stored_numbers(&log, 0), log.missing_after(0)), (vec![], 0));
     }
 
     #[test]

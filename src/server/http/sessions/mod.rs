@@ -23,6 +23,7 @@ pub(super) use self::streams::SessionError;
 #[cfg(test)]
 use self::{
     store::{Eviction, RemovedSession},
+    streams::listening::ListeningStream,
     streams::{LISTENING_STREAM, PushedEvent, ResumedStream},
 };
 

@@ -10,7 +10,7 @@
 use bytes::Bytes;
 
 use super::store::SessionStore;
-use super::streams::LISTENING_STREAM;
+use super::streams::{LISTENING_STREAM, SessionStreams};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::server::connection_state::HttpSession;
@@ -69,7 +69,7 @@ impl SessionOutput<'_> {
             return;
         }
         if let Some(to) = self.finish_stream(key, stream) {
-            self.write(to, HttpOutput::EndStream { retry_ms: None });
+            self.write(to, HttpOutput::EndStream { sends_retry: false });
         }
     }
 
@@ -88,8 +88,9 @@ impl SessionOutput<'_> {
         exchange: ExchangeAddress,
     ) {
         let Some(key) = self.sessions.find(session) else { return };
-        let stream = self.sessions.streams(key).and_then(|it| it.stream_of_exchange(exchange));
-        let stream = stream.filter(|stream| *stream != LISTENING_STREAM);
+        let Some(streams) = self.sessions.streams(key) else { return };
+        let stream = streams.stream_of_exchange(exchange);
+        let stream = stream.filter(|stream| !streams.is_listening(*stream));
         if let Some(stream) = stream.filter(|stream| !self.has_events(key, *stream)) {
             self.push_event(key, stream, Outcome::Notification, Bytes::new());
         }
@@ -98,7 +99,7 @@ impl SessionOutput<'_> {
     /// Closes the exchange of a stream; the client reconnects to resume it.
     ///
     /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
-    pub(in crate::server::http) fn close_stream(&mut self, key: Key, stream: u32, retry_ms: u32) {
+    pub(in crate::server::http) fn close_stream(&mut self, key: Key, stream: u32) {
         if stream == LISTENING_STREAM {
             return;
         }
@@ -107,7 +108,7 @@ impl SessionOutput<'_> {
         }
         let Some(to) = self.exchange_of_stream(key, stream) else { return };
         self.sessions.streams_mut(key).detach(stream, to, true, self.now);
-        self.write(to, HttpOutput::EndStream { retry_ms: Some(retry_ms) });
+        self.write(to, HttpOutput::EndStream { sends_retry: true });
     }
 
     /// Ends the GET streams of all sessions, because the server drains; requests in flight are
@@ -117,15 +118,17 @@ impl SessionOutput<'_> {
         let ended = sessions.filter(|(_, http_session)| !http_session.owes_legacy_sse_response());
         let keys: Vec<Key> = ended.map(|(key, _)| key).collect();
         for key in keys {
-            self.end_listening_stream(key);
+            self.end_listening_streams(key);
         }
     }
 
-    /// Ends the GET stream of a session.
-    pub(in crate::server::http) fn end_listening_stream(&mut self, key: Key) {
-        if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
-            self.sessions.streams_mut(key).detach(LISTENING_STREAM, to, true, self.now);
-            self.write(to, HttpOutput::EndStream { retry_ms: None });
+    /// Ends the GET streams of a session.
+    pub(in crate::server::http) fn end_listening_streams(&mut self, key: Key) {
+        // Once the current one is detached, another attached one is current.
+        while let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
+            let stream = self.stream_number(key, LISTENING_STREAM);
+            self.sessions.streams_mut(key).detach(stream, to, true, self.now);
+            self.write(to, HttpOutput::EndStream { sends_retry: false });
         }
     }
 
@@ -143,10 +146,17 @@ impl SessionOutput<'_> {
     }
 
     fn exchange_of_stream(&self, key: Key, stream: u32) -> Option<ExchangeAddress> {
-        self.sessions.streams(key)?.exchange(stream)
+        self.sessions.streams(key)?.exchange(self.stream_number(key, stream))
+    }
+
+    /// Returns the number of the stream that a message for `stream` is sent on.
+    fn stream_number(&self, key: Key, stream: u32) -> u32 {
+        let listening = || self.sessions.streams(key).map(SessionStreams::listening);
+        if stream == LISTENING_STREAM { listening().unwrap_or(stream) } else { stream }
     }
 
     fn push_event(&mut self, key: Key, stream: u32, outcome: Outcome, text: Bytes) {
+        let stream = self.stream_number(key, stream);
         let Some(pushed) = self.sessions.streams_mut(key).push(stream, text.clone()) else {
             return;
         };

@@ -177,26 +177,28 @@ impl SessionOwner<'_> {
         }
     }
 
-    /// Opens the GET stream of a session, or resumes a broken stream.
+    /// Opens a GET stream of a session, or resumes a broken stream.
     fn open_stream(&mut self, key: Key, from: ExchangeAddress, after: Option<EventId>) {
         let mut streams = self.sessions.streams_mut(key);
         let attached = match after {
-            None => streams.listen(from).map(|after| (LISTENING_STREAM, after, None, false)),
+            None => streams.listen(from).map(|it| {
+                self.end_replaced(None, it.replaced_listener);
+                (it.number, it.after, false)
+            }),
             Some(EventId { stream, number }) => {
-                let resumed = streams.resume(stream, number, from);
-                resumed.map(|it| (stream, number, it.replaced_exchange, it.is_finished))
+                streams.resume(stream, number, from, self.now).map(|it| {
+                    self.end_replaced(it.replaced_exchange, it.replaced_listener);
+                    (stream, number, it.is_finished)
+                })
             }
         };
         let counts = &mut self.outbox.counters.sessions;
         counts.streams_resumed += u64::from(after.is_some() && attached.is_ok());
         counts.resumes_failed += u64::from(after.is_some() && attached.is_err());
-        let (stream, after, replaced, is_finished) = match attached {
+        let (stream, after, is_finished) = match attached {
             Ok(attached) => attached,
             Err(error) => return self.write(from, HttpOutput::CheckFailed(failed_check(error))),
         };
-        if let Some(replaced) = replaced {
-            self.write(replaced, HttpOutput::EndStream { retry_ms: None });
-        }
         self.write(from, HttpOutput::BeginStream);
         let streams = self.sessions.streams(key);
         let events = streams.into_iter().flat_map(|streams| streams.replay(stream, after));
@@ -205,11 +207,26 @@ impl SessionOwner<'_> {
             let id = EventId { stream, number };
             self.write(from, HttpOutput::Event { id, outcome: Outcome::Notification, text });
         }
-        if stream == LISTENING_STREAM {
+        if self.sessions.streams(key).is_some_and(|streams| streams.is_listening(stream)) {
             self.outbox.push(Effect::SendMissedLists(key));
         }
         if is_finished {
-            self.write(from, HttpOutput::EndStream { retry_ms: None });
+            self.write(from, HttpOutput::EndStream { sends_retry: false });
+        }
+    }
+
+    /// Ends the exchange from which a stream was taken over, and that of another listening stream,
+    /// whose client may resume it.
+    fn end_replaced(
+        &mut self,
+        exchange: Option<ExchangeAddress>,
+        listener: Option<ExchangeAddress>,
+    ) {
+        if let Some(exchange) = exchange {
+            self.write(exchange, HttpOutput::EndStream { sends_retry: false });
+        }
+        if let Some(listener) = listener {
+            self.write(listener, HttpOutput::EndStream { sends_retry: true });
         }
     }
 
@@ -268,7 +285,7 @@ impl SessionOwner<'_> {
 
     fn clean_up(&mut self, removed: RemovedSession<HttpSession>) {
         for exchange in &removed.exchanges {
-            self.write(*exchange, HttpOutput::EndStream { retry_ms: None });
+            self.write(*exchange, HttpOutput::EndStream { sends_retry: false });
         }
         clean_up(removed, (self.dispatcher, self.outbox), self.now);
     }
@@ -321,11 +338,10 @@ pub(in crate::server::http) fn clean_up(
 
 const fn failed_check(error: SessionError) -> CheckId {
     match error {
-        SessionError::Conflict => CheckId::StreamAvailable,
+        SessionError::Conflict | SessionError::StreamLimit(_) => CheckId::StreamAvailable,
         SessionError::UnknownEvent => CheckId::EventIdKnown,
-        SessionError::NoEntropy
-        | SessionError::SessionLimit
-        | SessionError::UnknownSession
-        | SessionError::StreamLimit(_) => CheckId::SessionExists,
+        SessionError::NoEntropy | SessionError::SessionLimit | SessionError::UnknownSession => {
+            CheckId::SessionExists
+        }
     }
 }

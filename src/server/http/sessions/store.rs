@@ -44,7 +44,7 @@ use self::keyed_streams::KeyedStreams;
 use self::lingering_queue::LingeringQueue;
 use self::stored_session::StoredSession;
 use self::stream_totals::StreamTotals;
-use super::streams::{LISTENING_STREAM, SessionError, SessionStreams};
+use super::streams::{SessionError, SessionStreams};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::server::client_address::ClientAddress;
@@ -236,7 +236,7 @@ impl<S> SessionStore<S> {
 
     /// Returns whether the listening stream is attached.
     pub(in crate::server) fn has_listener(&self, key: Key) -> bool {
-        self.streams(key).and_then(|streams| streams.exchange(LISTENING_STREAM)).is_some()
+        self.streams(key).and_then(|streams| streams.exchange(streams.listening())).is_some()
     }
 
     /// Returns the number of sessions.

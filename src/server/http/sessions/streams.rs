@@ -1,8 +1,8 @@
 //! Streams of one session: their events, the exchanges they are attached to, undelivered output.
 //!
-//! Stream 0 is the listening stream, which a client opens by GET for messages that belong to no
-//! request; the others carry responses to a POST, numbered from 1. A stream outlives its exchange:
-//! a client that reconnects with the id of the last event it received resumes it.
+//! A client opens a listening stream by GET for messages that belong to no request; the first one
+//! is stream 0. The other streams carry responses to a POST. A stream outlives its exchange: a
+//! client that reconnects with the id of the last event it received resumes it.
 //!
 //! ```text
 //!           open, listen                  finish
@@ -16,19 +16,27 @@
 //!
 //! Invariants:
 //!
-//! - A stream is attached to one exchange at most. While stream 0 is attached, another GET gets
-//!   status 409, as in the official TypeScript and Python SDKs. A client that resumes a stream has
-//!   lost its connection, even if this is not known yet: the new exchange takes the stream over.
+//! - A stream is attached to one exchange at most. A client that resumes a stream has lost its
+//!   connection, even if this is not known yet: the new exchange takes the stream over.
+//! - One listening stream is the current one: events are pushed on it only, so that each message is
+//!   sent on one stream. While it is attached, another GET gets status 409, as in the official
+//!   TypeScript and Python SDKs, or a new stream, which is the current one from then on and may
+//!   replace the other ([`listening::attach`]). When the current one is detached, an attached one
+//!   becomes current if there is one. A listening stream that is neither current nor attached is
+//!   finished; a client that resumes it makes it the current one again.
 //! - A finished stream with undelivered events is retained until it is resumed and delivered, or
 //!   displaced by newer ones. A delivered stream lingers: a send completes when the kernel has the
 //!   bytes, and a connection that breaks then loses them, so its client may still reconnect. It is
 //!   removed after a while, and before any retained one. A stream whose request has no response yet
 //!   is never removed.
-//! - Stream 0 ends with its session. Events pushed while it was detached go to its next exchange;
-//!   events given to an exchange are replayed only on request.
+//! - The current listening stream ends with its session. Events pushed while it was detached go to
+//!   the next exchange of a listening stream; events given to an exchange are replayed only on
+//!   request, to a client that resumes their stream.
 //!
 //! Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server", "Multiple
 //! Connections", "Resumability and Redelivery".
+
+pub(in crate::server::http) mod listening;
 
 use bytes::Bytes;
 
@@ -36,7 +44,8 @@ use super::event_log::EventLog;
 use crate::base::time::Instant;
 use crate::server::shard_message::{EventLogLimits, ExchangeAddress, StreamLimits};
 
-/// Number of the stream that a client opens by GET.
+/// Number of the first stream that a client opens by GET. As the stream of a message it stands for
+/// the current listening stream.
 pub(in crate::server) const LISTENING_STREAM: u32 = 0;
 
 /// Why an operation on a session or its streams failed.
@@ -44,7 +53,7 @@ pub(in crate::server) const LISTENING_STREAM: u32 = 0;
 pub(in crate::server) enum SessionError {
     /// No session id can be generated: 500.
     NoEntropy,
-    /// The listening stream is attached already: 409.
+    /// A listening stream is attached already, and another one is refused: 409.
     Conflict,
     /// The last event id is unknown to the session, or its stream was removed: 400. (Not 404, on
     /// which a client gives up the session.)
@@ -73,6 +82,8 @@ pub(in crate::server) struct PushedEvent {
 pub(in crate::server) struct ResumedStream {
     /// Exchange it was attached to before, which must end and need not be detached.
     pub(in crate::server) replaced_exchange: Option<ExchangeAddress>,
+    /// Exchange of the listening stream that it replaces, which must end.
+    pub(in crate::server) replaced_listener: Option<ExchangeAddress>,
     /// Events that the client did not receive and that are not stored any more.
     pub(in crate::server) missing_events: u32,
     /// Whether no event will follow the replayed ones.
@@ -86,6 +97,8 @@ struct SessionStream {
     last_delivered: u32,
     log: EventLog,
     exchange: Option<ExchangeAddress>,
+    /// Whether it was opened by GET.
+    is_listening: bool,
     is_finished: bool,
     /// Whether an event was pushed since an exchange ended with everything sent.
     has_undelivered: bool,
@@ -101,6 +114,11 @@ impl SessionStream {
     const fn is_lingering(&self) -> bool {
         self.is_retained() && !self.has_undelivered
     }
+
+    /// Returns whether events could be pushed on it as the current listening stream.
+    const fn is_open_listener(&self) -> bool {
+        self.is_listening && self.exchange.is_some() && !self.is_finished
+    }
 }
 
 /// The streams of one session. Allocates nothing before the first one.
@@ -108,8 +126,10 @@ impl SessionStream {
 pub(in crate::server::http) struct SessionStreams {
     /// In the order of their numbers.
     streams: Vec<SessionStream>,
-    /// Number of the newest stream of a request.
+    /// Number of the newest stream.
     last_opened: u32,
+    /// Number of the current listening stream.
+    listening: u32,
     /// Number of streams with an exchange.
     attached: u32,
     /// Bytes of the stored events of all streams.
@@ -130,40 +150,30 @@ impl SessionStreams {
         Ok(number)
     }
 
-    /// Attaches stream 0 to `exchange`; returns the number after which it must be replayed: that of
-    /// the last event given to an earlier exchange.
-    pub(in crate::server::http) fn listen(
-        &mut self,
-        exchange: ExchangeAddress,
-    ) -> Result<u32, SessionError> {
-        let stream = self.listening_stream();
-        if stream.exchange.is_some() {
-            return Err(SessionError::Conflict);
-        }
-        stream.exchange = Some(exchange);
-        let after = std::mem::replace(&mut stream.last_delivered, stream.log.last_number());
-        self.attached += 1;
-        Ok(after)
-    }
-
     /// Attaches a stream to `exchange`; its client received event `after` last (0: none), and later
-    /// events must be replayed.
+    /// events must be replayed. `room` is the number of bytes that streams may use beyond those
+    /// used now.
     pub(in crate::server::http) fn resume(
         &mut self,
-        number: u32,
-        after: u32,
+        (number, after): (u32, u32),
         exchange: ExchangeAddress,
+        (bounds, room): (StreamLimits, usize),
+        now: Instant,
     ) -> Result<ResumedStream, SessionError> {
         let stream = self.get_mut(number).filter(|stream| after <= stream.last_delivered);
         let stream = stream.ok_or(SessionError::UnknownEvent)?;
-        let replaced = stream.exchange.replace(exchange);
+        let replaced_exchange = stream.exchange.replace(exchange);
         stream.last_delivered = stream.log.last_number();
         // The replayed events count as undelivered on their new exchange.
         stream.has_undelivered |= after < stream.last_delivered;
-        let missing = stream.log.missing_after(after);
-        let is_finished = stream.is_finished;
-        self.attached += u32::from(replaced.is_none());
-        Ok(ResumedStream { replaced_exchange: replaced, missing_events: missing, is_finished })
+        let missing_events = stream.log.missing_after(after);
+        stream.is_finished &= !stream.is_listening;
+        let (is_finished, is_listening) = (stream.is_finished, stream.is_listening);
+        self.attached += u32::from(replaced_exchange.is_none());
+        let is_new = is_listening && number != self.listening;
+        let replaced_listener =
+            if is_new { listening::make_current(self, number, (bounds, room), now) } else { None };
+        Ok(ResumedStream { replaced_exchange, replaced_listener, missing_events, is_finished })
     }
 
     /// Pushes an event. `room` is the number of bytes that streams may use beyond those used now.
@@ -175,7 +185,7 @@ impl SessionStreams {
         bounds: EventLogLimits,
         room: usize,
     ) -> Option<PushedEvent> {
-        if number == LISTENING_STREAM {
+        if number == self.listening {
             self.listening_stream();
         }
         let stream = self.get_mut(number).filter(|stream| !stream.is_finished)?;
@@ -192,14 +202,14 @@ impl SessionStreams {
     }
 
     /// Finishes the stream of a request; returns the exchange that must end after what was pushed.
-    /// Stream 0 is not changed.
+    /// A listening stream is not changed.
     pub(in crate::server::http) fn finish(
         &mut self,
         number: u32,
         bounds: StreamLimits,
         now: Instant,
     ) -> Option<ExchangeAddress> {
-        let stream = self.get_mut(number).filter(|stream| stream.number != LISTENING_STREAM)?;
+        let stream = self.get_mut(number).filter(|stream| !stream.is_listening)?;
         stream.is_finished = true;
         let exchange = stream.exchange;
         if stream.is_retained() {
@@ -222,12 +232,22 @@ impl SessionStreams {
         let Some(stream) = stream else { return false };
         stream.exchange = None;
         stream.has_undelivered &= !is_sent;
-        let is_kept = stream.is_retained();
         self.attached -= 1;
-        if is_kept {
+        listening::finish_detached(self, number);
+        if self.get_mut(number).is_some_and(|stream| stream.is_retained()) {
             self.retain_finished(number, bounds.retained_streams_max, now);
         }
         true
+    }
+
+    /// Returns the number of the current listening stream.
+    pub(in crate::server::http) const fn listening(&self) -> u32 {
+        self.listening
+    }
+
+    /// Returns whether a stream was opened by GET.
+    pub(in crate::server::http) fn is_listening(&self, number: u32) -> bool {
+        self.index_of(number).is_some_and(|place| self.streams[place].is_listening)
     }
 
     /// Returns since when a stream lingers, if it does.
@@ -253,7 +273,7 @@ impl SessionStreams {
         stream.into_iter().flat_map(move |stream| stream.log.replay(after))
     }
 
-    /// Returns the number of the next stream of a request.
+    /// Returns the number of the next stream.
     pub(in crate::server::http) fn next_number(
         &self,
         bounds: StreamLimits,
@@ -340,22 +360,29 @@ impl SessionStreams {
         }
     }
 
+    /// Returns the current listening stream. The first one begins to exist here.
     fn listening_stream(&mut self) -> &mut SessionStream {
-        if self.streams.first().is_none_or(|stream| stream.number != LISTENING_STREAM) {
-            return self.insert(0, LISTENING_STREAM);
+        match self.index_of(self.listening) {
+            Some(place) => &mut self.streams[place],
+            None => {
+                let stream = self.insert(0, LISTENING_STREAM);
+                stream.is_listening = true;
+                stream
+            }
         }
-        &mut self.streams[0]
     }
 
     fn insert(&mut self, place: usize, number: u32) -> &mut SessionStream {
         let log = EventLog::default();
         let (exchange, since) = (None, Instant::ORIGIN);
         let (is_finished, is_owed) = (false, false);
+        let is_listening = false;
         let stream = SessionStream {
             number,
             last_delivered: 0,
             log,
             exchange,
+            is_listening,
             is_finished,
             has_undelivered: is_owed,
             lingering_since: since,

@@ -14,6 +14,7 @@ use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
 use crate::guard::secure_rng::SecureRng;
 use crate::guard::state_cipher::KEY_BYTES;
+use crate::server::options::SecondStream;
 use crate::server::owner_id::{OwnerIds, SessionId};
 use crate::server::shard_message::ExchangeAddress;
 use crate::server::shard_message::{EventLogLimits, SessionLimits, StreamLimits};
@@ -24,6 +25,7 @@ const LIMITS: SessionLimits = SessionLimits {
     streams: StreamLimits {
         streams_max: 4,
         retained_streams_max: 2,
+        second_stream: SecondStream::Refuse,
         log: EventLogLimits { events_max: 4, bytes_max: 2_000 },
     },
     event_bytes_max: 4_000,
@@ -114,7 +116,7 @@ fn dead_key_does_not_reach_reused_slot() {
     assert_eq!(sessions.streams_mut(dead).open(exchange(1)), Err(SessionError::UnknownSession));
     assert_eq!(sessions.streams_mut(dead).listen(exchange(1)), Err(SessionError::UnknownSession));
     assert_eq!(
-        sessions.streams_mut(dead).resume(0, 0, exchange(1)),
+        sessions.streams_mut(dead).resume(0, 0, exchange(1), at(900)),
         Err(SessionError::UnknownSession)
     );
     assert_eq!(sessions.streams_mut(dead).push(LISTENING_STREAM, Bytes::new()), None);
@@ -148,7 +150,7 @@ fn idle_session_expires_after_timeout() {
 fn session_with_attached_stream_does_not_expire() {
     let mut sessions = sessions(LIMITS);
     let key = begin(&mut sessions, 'a', at(0));
-    assert_eq!(sessions.streams_mut(key).listen(exchange(1)), Ok(0));
+    assert_eq!(sessions.streams_mut(key).listen(exchange(1)).map(|it| it.after), Ok(0));
     assert!(sessions.has_listener(key));
     assert_eq!((sessions.next_deadline(), sessions.attached_streams()), (None, 1));
     assert!(sessions.streams_mut(key).detach(LISTENING_STREAM, exchange(1), true, at(500)));
@@ -166,17 +168,17 @@ fn lingering_stream_is_removed_after_timeout() {
     assert_eq!(sessions.next_deadline(), Some(at(11)));
     sessions.expire_lingering(at(10));
     // Its client resumes it, and so its linger time restarts.
-    assert!(sessions.streams_mut(key).resume(first, 0, exchange(2)).unwrap().is_finished);
+    assert!(sessions.streams_mut(key).resume(first, 0, exchange(2), at(900)).unwrap().is_finished);
     assert!(sessions.streams_mut(key).detach(first, exchange(2), true, at(10)));
     sessions.expire_lingering(at(13));
     assert_eq!(
-        sessions.streams_mut(key).resume(second, 0, exchange(3)),
+        sessions.streams_mut(key).resume(second, 0, exchange(3), at(900)),
         Err(SessionError::UnknownEvent)
     );
     assert_eq!(sessions.next_deadline(), Some(at(20)));
     sessions.expire_lingering(at(20));
     assert_eq!(
-        sessions.streams_mut(key).resume(first, 0, exchange(3)),
+        sessions.streams_mut(key).resume(first, 0, exchange(3), at(900)),
         Err(SessionError::UnknownEvent)
     );
     assert_eq!(sessions.held_bytes(), held_bytes);
@@ -208,7 +210,7 @@ fn lingering_streams_are_removed_first_at_memory_limit() {
         );
     }
     assert_eq!(
-        sessions.streams_mut(one).resume(number, 0, exchange(2)),
+        sessions.streams_mut(one).resume(number, 0, exchange(2), at(900)),
         Err(SessionError::UnknownEvent)
     );
     assert_eq!(sessions.streams(other).unwrap().replay(LISTENING_STREAM, 0).count(), 2);
@@ -271,7 +273,7 @@ fn stream_of_another_session_cannot_be_resumed() {
     let number = sessions.streams_mut(owner).open(exchange(1)).unwrap();
     sessions.streams_mut(owner).push(number, Bytes::from_static(b"secret")).unwrap();
     assert_eq!(
-        sessions.streams_mut(other).resume(number, 0, exchange(2)),
+        sessions.streams_mut(other).resume(number, 0, exchange(2), at(900)),
         Err(SessionError::UnknownEvent)
     );
     assert!(sessions.streams(other).unwrap().replay(number, 0).next().is_none());

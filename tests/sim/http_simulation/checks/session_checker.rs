@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::response_reader::SseEvent;
 use crate::http_simulation::client::http_requests;
 
-/// Number of the stream that belongs to no request.
+/// Number of the first stream that belongs to no request.
 pub(crate) const GENERAL_STREAM: u32 = 0;
 
 #[derive(Debug)]
@@ -192,7 +192,7 @@ impl SessionChecker {
         let expected = match carried.last {
             Some(last) => last + 1,
             // Without an event id to resume after, no event is repeated.
-            None if stream == GENERAL_STREAM => number.max(known.last_event() + 1),
+            None if request.is_none() => number.max(known.last_event() + 1),
             None => 1,
         };
         let is_gap = number > expected && forgets;

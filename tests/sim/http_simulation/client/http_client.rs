@@ -42,6 +42,8 @@ pub(crate) struct RunConditions {
     /// Connections may break without cause.
     pub(crate) may_break: bool,
     pub(crate) is_draining: bool,
+    /// A session has one general stream at most.
+    pub(crate) refuses_second_stream: bool,
     /// Revision of a strict server.
     pub(crate) strict_revision: Option<Revision>,
 }

@@ -100,7 +100,9 @@ impl HttpClient {
             }
             (RequestKind::Notification | RequestKind::Initialized, 202)
             | (RequestKind::Delete, 204) => true,
-            (RequestKind::GeneralStream, 409) => self.general_stream_count(asked) > 1,
+            (RequestKind::GeneralStream, 409) => {
+                facts.refuses_second_stream && self.general_stream_count(asked) > 1
+            }
             (RequestKind::GeneralStream, 400) => {
                 asked.position.last.is_some() && facts.may_drop_events
             }

@@ -9,10 +9,11 @@ use super::SessionStore;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::server::http::sessions::event_log;
+use crate::server::http::sessions::streams::listening::{self, ListeningStream};
 use crate::server::http::sessions::streams::{
     PushedEvent, ResumedStream, SessionError, SessionStreams,
 };
-use crate::server::shard_message::ExchangeAddress;
+use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 
 /// The streams of one session of a store. If the session was removed, nothing is changed.
 pub(in crate::server::http) struct KeyedStreams<'a, S> {
@@ -34,17 +35,18 @@ impl<S> KeyedStreams<'_, S> {
         self.attach(|streams| streams.open(exchange, bounds))
     }
 
-    /// Attaches stream 0, requested by GET, to `exchange`; returns the number after which it must
-    /// be replayed.
+    /// Attaches a listening stream, requested by GET, to `exchange`.
     ///
     /// # Errors
     ///
-    /// [`SessionError::UnknownSession`], [`SessionError::Conflict`]; nothing is changed then.
+    /// [`SessionError::UnknownSession`], [`SessionError::Conflict`], [`SessionError::StreamLimit`];
+    /// nothing is changed then.
     pub(in crate::server::http) fn listen(
         &mut self,
         exchange: ExchangeAddress,
-    ) -> Result<u32, SessionError> {
-        self.attach(|streams| streams.listen(exchange))
+    ) -> Result<ListeningStream, SessionError> {
+        let bounds = self.store.limits.streams;
+        self.attach(|streams| listening::attach(streams, exchange, bounds))
     }
 
     /// Attaches a stream, requested by `Last-Event-ID`, to `exchange`; its client received event
@@ -58,8 +60,17 @@ impl<S> KeyedStreams<'_, S> {
         number: u32,
         after: u32,
         exchange: ExchangeAddress,
+        now: Instant,
     ) -> Result<ResumedStream, SessionError> {
-        self.attach(|streams| streams.resume(number, after, exchange))
+        let SessionLimits { streams: bounds, event_bytes_max, .. } = self.store.limits;
+        let room = self.store.totals.free_event_bytes(event_bytes_max);
+        let listening = self.store.streams(self.key).map(SessionStreams::listening);
+        let resumed =
+            self.attach(|streams| streams.resume((number, after), exchange, (bounds, room), now))?;
+        if let Some(before) = listening.filter(|before| *before != number) {
+            self.enqueue_lingering(before);
+        }
+        Ok(resumed)
     }
 
     /// Pushes an event on a stream. Returns `None` if the stream has ended or has used up its

@@ -1,12 +1,16 @@
 //! Tests of the life cycle of streams: open, attach, detach, resume, retain and remove.
 
+mod listeners;
+
 use super::*;
 use crate::base::slab::Key;
 use crate::engine::mesh::ShardId;
+use crate::server::options::SecondStream;
 
 const LIMITS: StreamLimits = StreamLimits {
     streams_max: 4,
     retained_streams_max: 2,
+    second_stream: SecondStream::Refuse,
     log: EventLogLimits { events_max: 3, bytes_max: 10_000 },
 };
 
@@ -18,6 +22,23 @@ fn exchange(serial: u32) -> ExchangeAddress {
 
 fn push(streams: &mut SessionStreams, number: u32) -> PushedEvent {
     streams.push(number, Bytes::from_static(b"{}"), LIMITS.log, usize::MAX).unwrap()
+}
+
+/// Attaches the listening stream; returns the number after which it must be replayed.
+fn listen(streams: &mut SessionStreams, serial: u32) -> Result<u32, SessionError> {
+    super::listening::attach(streams, exchange(serial), LIMITS).map(|it| {
+        assert_eq!((it.number, it.replaced_listener), (LISTENING_STREAM, None));
+        it.after
+    })
+}
+
+fn resume(
+    streams: &mut SessionStreams,
+    number: u32,
+    after: u32,
+    serial: u32,
+) -> Result<ResumedStream, SessionError> {
+    streams.resume((number, after), exchange(serial), (LIMITS, usize::MAX), NOW)
 }
 
 fn replayed_numbers(streams: &SessionStreams, number: u32, after: u32) -> Vec<u32> {
@@ -44,10 +65,10 @@ fn streams_receive_their_own_events_only() {
 #[test]
 fn second_listener_conflicts_until_first_detaches() {
     let mut streams = SessionStreams::default();
-    assert_eq!(streams.listen(exchange(1)), Ok(0));
-    assert_eq!(streams.listen(exchange(2)), Err(SessionError::Conflict));
+    assert_eq!(listen(&mut streams, 1), Ok(0));
+    assert_eq!(listen(&mut streams, 2), Err(SessionError::Conflict));
     assert!(streams.detach(LISTENING_STREAM, exchange(1), true, LIMITS, NOW));
-    assert_eq!(streams.listen(exchange(2)), Ok(0));
+    assert_eq!(listen(&mut streams, 2), Ok(0));
     assert_eq!(streams.finish(LISTENING_STREAM, LIMITS, NOW), None);
 }
 
@@ -55,12 +76,12 @@ fn second_listener_conflicts_until_first_detaches() {
 fn events_without_listener_go_to_next_once() {
     let mut streams = SessionStreams::default();
     assert_eq!(push(&mut streams, LISTENING_STREAM).exchange, None);
-    assert_eq!(streams.listen(exchange(1)), Ok(0));
+    assert_eq!(listen(&mut streams, 1), Ok(0));
     assert_eq!(replayed_numbers(&streams, LISTENING_STREAM, 0), [1]);
     push(&mut streams, LISTENING_STREAM);
     assert!(streams.detach(LISTENING_STREAM, exchange(1), false, LIMITS, NOW));
     push(&mut streams, LISTENING_STREAM);
-    assert_eq!(streams.listen(exchange(2)), Ok(2));
+    assert_eq!(listen(&mut streams, 2), Ok(2));
     assert_eq!(replayed_numbers(&streams, LISTENING_STREAM, 2), [3]);
 }
 
@@ -72,22 +93,27 @@ fn resumed_stream_replays_later_events() {
     push(&mut streams, 1);
     assert!(streams.detach(1, exchange(1), true, LIMITS, NOW));
     assert_eq!(push(&mut streams, 1).exchange, None);
-    let resumed = streams.resume(1, 1, exchange(2)).unwrap();
+    let resumed = resume(&mut streams, 1, 1, 2).unwrap();
     assert_eq!(
         resumed,
-        ResumedStream { replaced_exchange: None, missing_events: 0, is_finished: false }
+        ResumedStream {
+            replaced_exchange: None,
+            replaced_listener: None,
+            missing_events: 0,
+            is_finished: false
+        }
     );
     assert_eq!(replayed_numbers(&streams, 1, 1), [2, 3]);
     assert_eq!(push(&mut streams, 1).exchange, Some(exchange(2)));
     // Three events are stored: the first was dropped.
-    assert_eq!(streams.resume(1, 0, exchange(3)).unwrap().missing_events, 1);
+    assert_eq!(resume(&mut streams, 1, 0, 3).unwrap().missing_events, 1);
 }
 
 #[test]
 fn resume_replaces_attached_exchange() {
     let mut streams = SessionStreams::default();
     streams.open(exchange(1), LIMITS).unwrap();
-    let resumed = streams.resume(1, 0, exchange(2)).unwrap();
+    let resumed = resume(&mut streams, 1, 0, 2).unwrap();
     assert_eq!(resumed.replaced_exchange, Some(exchange(1)));
     assert!(!streams.detach(1, exchange(1), false, LIMITS, NOW));
     assert_eq!((streams.exchange(1), streams.attached()), (Some(exchange(2)), 1));
@@ -99,7 +125,7 @@ fn resume_after_unknown_event_is_rejected() {
     streams.open(exchange(1), LIMITS).unwrap();
     push(&mut streams, 1);
     for (number, after) in [(1, 2), (1, u32::MAX), (2, 0), (LISTENING_STREAM, 0)] {
-        assert_eq!(streams.resume(number, after, exchange(2)), Err(SessionError::UnknownEvent));
+        assert_eq!(resume(&mut streams, number, after, 2), Err(SessionError::UnknownEvent));
     }
     assert_eq!(streams.exchange(1), Some(exchange(1)));
 }
@@ -112,13 +138,13 @@ fn finished_stream_is_retained_until_sent_then_lingers() {
     assert_eq!(streams.finish(1, LIMITS, NOW), Some(exchange(1)));
     assert!(streams.detach(1, exchange(1), false, LIMITS, NOW));
     assert_eq!((streams.len(), streams.attached()), (1, 0));
-    assert!(streams.resume(1, 0, exchange(2)).unwrap().is_finished);
+    assert!(resume(&mut streams, 1, 0, 2).unwrap().is_finished);
     assert_eq!(replayed_numbers(&streams, 1, 0), [1]);
     assert_eq!(streams.lingering_since(1), None);
     assert!(streams.detach(1, exchange(2), true, LIMITS, NOW));
     assert_eq!(streams.lingering_since(1), Some(NOW));
     // The client disconnected before it received everything.
-    assert!(streams.resume(1, 0, exchange(3)).unwrap().is_finished);
+    assert!(resume(&mut streams, 1, 0, 3).unwrap().is_finished);
     assert_eq!((replayed_numbers(&streams, 1, 0), streams.lingering_since(1)), (vec![1], None));
     let later = Instant::from_milliseconds(2);
     assert!(streams.detach(1, exchange(3), true, LIMITS, later));
@@ -126,7 +152,7 @@ fn finished_stream_is_retained_until_sent_then_lingers() {
     assert_eq!((streams.len(), streams.lingering_since(1)), (1, Some(later)));
     streams.expire_lingering(1, later);
     assert_eq!((streams.len(), streams.bytes(), streams.streams.capacity()), (0, 0, 0));
-    assert_eq!(streams.resume(1, 0, exchange(4)), Err(SessionError::UnknownEvent));
+    assert_eq!(resume(&mut streams, 1, 0, 4), Err(SessionError::UnknownEvent));
 }
 
 #[test]
@@ -138,7 +164,7 @@ fn sent_streams_are_removed_before_unsent() {
         streams.finish(number, LIMITS, NOW);
         assert!(streams.detach(number, exchange(number), number > 1, LIMITS, NOW));
     }
-    let resumed = [1, 2, 3, 4].map(|number| streams.resume(number, 0, exchange(5)).is_ok());
+    let resumed = [1, 2, 3, 4].map(|number| resume(&mut streams, number, 0, 5).is_ok());
     assert_eq!(resumed, [true, false, false, true]);
 }
 
@@ -163,7 +189,7 @@ fn response_without_exchange_is_retained() {
     // The other request was cancelled: nothing to retain.
     assert_eq!(streams.finish(2, LIMITS, NOW), None);
     assert_eq!(streams.len(), 1);
-    assert!(streams.resume(1, 0, exchange(3)).is_ok());
+    assert!(resume(&mut streams, 1, 0, 3).is_ok());
 }
 
 #[test]
@@ -173,11 +199,11 @@ fn replayed_events_count_as_undelivered() {
     push(&mut streams, 1);
     assert!(streams.detach(1, exchange(1), true, LIMITS, NOW));
     // Sent, but not received: the connection of the replay may break as well.
-    streams.resume(1, 0, exchange(2)).unwrap();
+    resume(&mut streams, 1, 0, 2).unwrap();
     assert_eq!(streams.finish(1, LIMITS, NOW), Some(exchange(2)));
     assert!(streams.detach(1, exchange(2), false, LIMITS, NOW));
     assert_eq!(replayed_numbers(&streams, 1, 0), [1]);
-    assert!(streams.resume(1, 0, exchange(3)).is_ok());
+    assert!(resume(&mut streams, 1, 0, 3).is_ok());
 }
 
 #[test]
@@ -190,8 +216,8 @@ fn retained_streams_are_bounded_oldest_removed_first() {
         assert!(streams.detach(number, exchange(number), false, LIMITS, NOW));
         assert!(streams.len() <= LIMITS.retained_streams_max);
     }
-    assert_eq!(streams.resume(9_998, 0, exchange(0)), Err(SessionError::UnknownEvent));
-    assert!(streams.resume(9_999, 0, exchange(0)).is_ok());
+    assert_eq!(resume(&mut streams, 9_998, 0, 0), Err(SessionError::UnknownEvent));
+    assert!(resume(&mut streams, 9_999, 0, 0).is_ok());
 }
 
 #[test]
@@ -202,8 +228,8 @@ fn streams_of_running_requests_are_never_removed() {
         assert!(streams.detach(number, exchange(number), true, LIMITS, NOW));
     }
     assert_eq!(streams.open(exchange(5), LIMITS), Err(SessionError::StreamLimit(4)));
-    assert!(streams.listen(exchange(5)).is_ok());
-    assert!((1..=4).all(|number| streams.resume(number, 0, exchange(6)).is_ok()));
+    assert!(listen(&mut streams, 5).is_ok());
+    assert!((1..=4).all(|number| resume(&mut streams, number, 0, 6).is_ok()));
 }
 
 #[test]

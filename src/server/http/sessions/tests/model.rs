@@ -311,7 +311,7 @@ impl StoreWithModel {
                 let after = last.map_or(after, |last| (last + 1).saturating_sub(after));
                 let resume = |held: &mut ModelSession| held.resume(stream, after, own);
                 let expected = held.map_or(Err(SessionError::UnknownSession), resume);
-                assert_eq!(self.store.streams_mut(key).resume(stream, after, own), expected);
+                assert_eq!(self.store.streams_mut(key).resume(stream, after, own, now), expected);
             }
             Operation::Push { session, stream, bytes } => {
                 if self.pick(session).is_none() {

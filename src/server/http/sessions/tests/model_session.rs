@@ -85,7 +85,10 @@ impl ModelSession {
         Ok(self.opened)
     }
 
-    pub(super) fn listen(&mut self, exchange: ExchangeAddress) -> Result<u32, SessionError> {
+    pub(super) fn listen(
+        &mut self,
+        exchange: ExchangeAddress,
+    ) -> Result<ListeningStream, SessionError> {
         let stream = self.streams.entry(LISTENING_STREAM).or_default();
         if stream.exchange.is_some() {
             return Err(SessionError::Conflict);
@@ -93,7 +96,7 @@ impl ModelSession {
         let after = stream.last_delivered;
         stream.exchange = Some(exchange);
         stream.last_delivered = stream.last;
-        Ok(after)
+        Ok(ListeningStream { number: LISTENING_STREAM, after, replaced_listener: None })
     }
 
     pub(super) fn resume(
@@ -113,6 +116,7 @@ impl ModelSession {
         let missing = stream.last - after - u32::try_from(kept).unwrap();
         Ok(ResumedStream {
             replaced_exchange: replaced,
+            replaced_listener: None,
             missing_events: missing,
             is_finished: stream.is_finished,
         })
