@@ -104,7 +104,10 @@ pub(crate) fn servers_under_test(
             (listeners, "echo", Kind::Echo)
         }
         Transport::Http => (format!("--http {ANY_PORT} --tcp off"), "fixed", Kind::Fixed),
-        Transport::WebSocket => (format!("--http {ANY_PORT} --tcp off"), "frames", Kind::Echo),
+        Transport::WebSocket => {
+            let flags = format!("--websocket-connections-max {CONNECTIONS}");
+            (format!("--http {ANY_PORT} --tcp off {flags}"), "frames", Kind::Echo)
+        }
     };
     let bare = |engine: &str| {
         ServerUnderTest::new(

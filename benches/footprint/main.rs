@@ -85,9 +85,8 @@ fn main() -> io::Result<()> {
 fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io::Result<()> {
     let listener = match transport {
         Transport::Tcp => "--tcp 0.0.0.0:0 --http off --tcp-connections-max",
-        Transport::Http | Transport::WebSocket => {
-            "--http 0.0.0.0:0 --tcp off --http-connections-max"
-        }
+        Transport::Http => "--http 0.0.0.0:0 --tcp off --http-connections-max",
+        Transport::WebSocket => "--http 0.0.0.0:0 --tcp off --websocket-connections-max",
     };
     let line = format!("{CORELANE} serve {listener} {sessions} --shards {shards}");
     let server = Server::start(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())?;

@@ -217,12 +217,23 @@ impl MachineLimits {
 /// them. Defaults ask for none: they bound the connections where the machine does not.
 fn required_connections(options: &Options) -> (u64, &'static str) {
     let defaults = Options::for_profile(options.profile);
-    let (tcp, http) = (&options.tcp, &options.http);
-    let is_set = tcp.address.is_some() && tcp.connections_max != defaults.tcp.connections_max;
-    let tcp = if is_set { u64::from(tcp.connections_max) } else { 0 };
-    let is_set = http.address.is_some() && http.connections_max != defaults.http.connections_max;
-    let http = if is_set { u64::from(http.connections_max) } else { 0 };
-    (tcp + http, if http > tcp { "http.connections_max" } else { "tcp.connections_max" })
+    let required = |address: Option<_>, most: u32, default: u32| {
+        if address.is_some() && most != default { u64::from(most) } else { 0 }
+    };
+    let (tcp, http, websocket) = (&options.tcp, &options.http, &options.websocket);
+    let upgrades = http.address.filter(|_| websocket.path.is_some());
+    let tcp = required(tcp.address, tcp.connections_max, defaults.tcp.connections_max);
+    let http = required(http.address, http.connections_max, defaults.http.connections_max);
+    let most = defaults.websocket.connections_max;
+    let websocket = required(upgrades, websocket.connections_max, most);
+    let key = if websocket > http.max(tcp) {
+        "websocket.connections_max"
+    } else if http > tcp {
+        "http.connections_max"
+    } else {
+        "tcp.connections_max"
+    };
+    (tcp + http + websocket, key)
 }
 
 /// Returns the hard limit in the row of `/proc/self/limits` that begins with `name`, or `None` if
@@ -295,8 +306,13 @@ mod tests {
         let mut options = Options::default();
         options.engine.ring = RingBackend::Poll;
         (options.tcp.connections_max, options.http.connections_max) = (400, 500);
+        options.websocket.connections_max = 30;
         assert!(keys(&machine, &options).is_empty());
         options.http.connections_max = 600;
+        assert_eq!(keys(&machine, &options), ["http.connections_max"]);
+        options.websocket.connections_max = 700;
+        assert_eq!(keys(&machine, &options), ["websocket.connections_max"]);
+        options.websocket.path = None;
         assert_eq!(keys(&machine, &options), ["http.connections_max"]);
         options.tcp.address = None;
         assert!(keys(&machine, &options).is_empty());

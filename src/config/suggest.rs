@@ -3,13 +3,14 @@
 //! A suggestion is always one of the candidates. The same words in another order
 //! (`tcp.max_connections`) and the last part of a key (`connections_max`) count as close matches.
 
-/// Returns the candidate most similar to `word`, or `None` if none is similar enough.
+/// Returns the candidate most similar to `word`, the first of several, or `None` if none is similar
+/// enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (similarity(word, candidate), candidate))
         .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .reduce(|best, other| if other.0 > best.0 { other } else { best })
         .map(|(_, candidate)| candidate)
 }
 

@@ -31,6 +31,8 @@ impl CloseFrame {
         Self::new(CloseCode::INTERNAL, "send timeout: the client does not read");
     pub(super) const MESSAGE_TIMEOUT: Self =
         Self::new(CloseCode::PROTOCOL, "timeout: the message was not completed");
+    pub(super) const FIRST_MESSAGE_TIMEOUT: Self =
+        Self::new(CloseCode::PROTOCOL, "timeout: no valid message since the upgrade");
 
     const fn new(code: CloseCode, reason: &'static str) -> Self {
         Self { code: Some(code), reason }

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod first_message;
 pub mod listener;
 pub mod options;
 mod statistics;

@@ -11,7 +11,7 @@ pub struct ConnectionOptions {
     /// Time without a message, with no request in flight, after which a connection is closed.
     /// Default 5 min.
     pub idle_timeout: Duration,
-    /// Time from accept to the first complete message. Default 30 s.
+    /// Time from accept to the first valid message. Default 30 s.
     pub first_message_timeout: Duration,
     /// Time to wait for the peer to close after our side is shut down. Default 1 s.
     pub linger_timeout: Duration,
@@ -40,6 +40,9 @@ pub struct WebSocketFrameOptions {
     /// 1011. Output larger than the limit gets this time per `outgoing_bytes_max`, up to
     /// `idle_timeout`. Default 5 s.
     pub send_timeout: Duration,
+    /// Time from the upgrade to the first valid message; otherwise the connection is closed with
+    /// 1002. Default 5 s.
+    pub first_message_timeout: Duration,
     /// Time from the first byte of a message to its last; otherwise the connection is closed with
     /// 1002. Default 30 s.
     pub fragment_timeout: Duration,
@@ -72,6 +75,7 @@ impl Default for WebSocketFrameOptions {
         Self {
             outgoing_bytes_max: 100 << 10,
             send_timeout: Duration::from_secs(5),
+            first_message_timeout: Duration::from_secs(5),
             fragment_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_mins(5),
             ping_interval: Duration::from_secs(30),

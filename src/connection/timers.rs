@@ -18,8 +18,9 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
         return expire_websocket(entry, ring, now);
     }
     let active = connection.last_activity;
-    let is_incomplete =
-        !connection.lifecycle.has_received_message() || connection.input.is_inside_request();
+    let is_unproven = connection.record.traffic.messages_in == 0;
+    let has_only_invalid = is_unproven && connection.lifecycle.has_received_invalid();
+    let is_incomplete = is_unproven || connection.input.is_inside_request();
     let work = connection.pending_work;
     let reason = connection.lifecycle.close_reason();
     let (due, reason) = match connection.lifecycle.phase() {
@@ -29,6 +30,11 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
         // A peer that violated a limit has this time for the error.
         Phase::Draining if reason.is_some_and(CloseReason::limits_draining) => {
             (active.after(options.linger_timeout), CloseReason::ProtocolViolation)
+        }
+        // Invalid messages do not extend the time of the first valid one.
+        Phase::Open | Phase::Draining if has_only_invalid => {
+            let opened = connection.record.opened_at();
+            (opened.after(options.first_message_timeout), CloseReason::MessageTimeout)
         }
         Phase::Open | Phase::Draining if is_incomplete => {
             (active.after(options.first_message_timeout), CloseReason::MessageTimeout)
@@ -96,6 +102,7 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
         is_paused,
         is_over_limit: is_paused && !connection.is_drained(entry.options),
         may_ping: connection.lifecycle.is_open() && !is_paused,
+        messages_in: connection.record.traffic.messages_in,
     };
     let Some(frames) = connection.input.websocket() else { return };
     match frames.check_timeouts(status, &entry.options.websocket, now) {
@@ -109,6 +116,10 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
         TimeoutCheck::MessageTimeout => {
             entry.statistics.websocket.message_timeouts += 1;
             let frame = CloseFrame::MESSAGE_TIMEOUT;
+            closing::start_handshake(entry, frame, CloseReason::MessageTimeout, now);
+        }
+        TimeoutCheck::FirstMessageTimeout => {
+            let frame = CloseFrame::FIRST_MESSAGE_TIMEOUT;
             closing::start_handshake(entry, frame, CloseReason::MessageTimeout, now);
         }
         TimeoutCheck::IdleTimeout => {

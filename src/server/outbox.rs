@@ -43,6 +43,8 @@ pub(super) enum Effect {
     CloseStream(ReplyTo),
     /// Cancels the calls and client requests of a connection that reads no more responses.
     CancelCalls(Key),
+    /// A message of a connection is no valid JSON-RPC message.
+    RecordInvalidMessage(Key),
     /// Continues a connection whose HTTP exchange has new output or has ended.
     AdvanceExchange(Key),
     /// Notifies a legacy session, which has opened its stream, of the lists that have changed.

@@ -34,7 +34,7 @@ pub struct ConnectionTraffic {
     pub bytes_in: u64,
     /// Bytes accepted by the kernel, including framing.
     pub bytes_out: u64,
-    /// Messages received; over HTTP requests.
+    /// Valid JSON-RPC messages received; over HTTP requests.
     pub messages_in: u64,
     /// Messages sent; over HTTP responses, and events of streams.
     pub messages_out: u64,

@@ -16,8 +16,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Numbers of a server that are no counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauges {
-    /// Open connections by transport, WebSocket with HTTP; those beyond the limits are not counted.
-    pub connections: [(Transport, usize); 2],
+    /// Open connections by transport; those beyond the limits are not counted.
+    pub connections: [(Transport, usize); 3],
     /// Legacy HTTP sessions.
     pub sessions: usize,
     /// Notification streams, those of legacy sessions included.
@@ -207,7 +207,7 @@ impl Metrics<'_> {
 
     fn write_gauges(&self, out: &mut impl Write) -> fmt::Result {
         let Gauges { connections, sessions, streams, shards } = self.gauges;
-        let description = "Open connections that count against the limits; WebSocket with HTTP.";
+        let description = "Open connections that count against the limits.";
         write_head(out, "connections_open", "gauge", description)?;
         for (transport, count) in connections {
             let labels = format_args!("{{transport=\"{transport}\"}}");
@@ -273,7 +273,7 @@ mod tests {
 
     fn text(counters: &Counters) -> String {
         let gauges = Gauges {
-            connections: [(Transport::Tcp, 3), (Transport::Http, 2)],
+            connections: [(Transport::Tcp, 3), (Transport::Http, 2), (Transport::WebSocket, 1)],
             sessions: 4,
             streams: 5,
             shards: 2,
@@ -289,8 +289,8 @@ mod tests {
         let samples = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut values = 0;
         counters.for_each(|_| values += 1);
-        // Two errors, two transports, sessions, streams, shards, version.
-        assert_eq!(samples, values - SUMS.len() + 8);
+        // Two errors, three transports, sessions, streams, shards, version.
+        assert_eq!(samples, values - SUMS.len() + 9);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -334,6 +334,7 @@ mod tests {
             "corelane_websocket_pings_out_total 4",
             "corelane_errors_total{code=\"-32602\"} 1",
             "corelane_connections_open{transport=\"tcp\"} 3",
+            "corelane_connections_open{transport=\"websocket\"} 1",
             "# HELP corelane_connections_accepted_total Connections accepted.",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");

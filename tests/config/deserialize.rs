@@ -72,7 +72,7 @@ fn every_invalid_option_is_named() {
     for text in [
         "drain_timeout: expects a time, found a number with a fraction",
         "tcp.nodelay: \"perhaps\"",
-        "conections_max: no such option; did you mean http.connections_max?",
+        "conections_max: no such option; did you mean tcp.connections_max?",
         "htp: no such section; did you mean [http]?",
     ] {
         assert!(error.contains(text), "{error}");

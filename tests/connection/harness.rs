@@ -61,6 +61,7 @@ pub(crate) fn options() -> ConnectionOptions {
         websocket: WebSocketFrameOptions {
             outgoing_bytes_max: 40,
             send_timeout: Duration::from_millis(500),
+            first_message_timeout: Duration::from_hours(10),
             fragment_timeout: Duration::from_secs(4),
             idle_timeout: Duration::from_secs(10),
             ping_interval: Duration::from_secs(3),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::connection::CloseReason;
+use corelane::connection::{CloseReason, first_message};
 use corelane::engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
@@ -27,6 +27,32 @@ fn incomplete_first_message_times_out() {
     harness.complete_close(A);
     assert_eq!(harness.closed_connections, [("tcp", CloseReason::MessageTimeout)]);
     assert_eq!((harness.accounted_bytes(), harness.connections.deadline()), (0, None));
+}
+
+#[test]
+fn invalid_messages_do_not_satisfy_first_timeout() {
+    for valid_at in [None, Some(5)] {
+        let mut harness = Harness::new(Reaction::Echo);
+        let key = harness.open(A);
+        for number in 0..29 {
+            harness.advance_time(milliseconds(100));
+            harness.receive(A, b"x\n");
+            harness.drain(A);
+            if valid_at != Some(number) {
+                first_message::record_invalid(harness.connections.table.get_mut(key).unwrap());
+            }
+            assert!(harness.ring.closing.is_empty());
+        }
+        harness.advance_time(milliseconds(100));
+        if valid_at.is_some() {
+            assert!(harness.ring.closing.is_empty());
+            harness.advance_time(milliseconds(9_900));
+        }
+        harness.complete_close(A);
+        let idle =
+            if valid_at.is_some() { CloseReason::IdleTimeout } else { CloseReason::MessageTimeout };
+        assert_eq!(harness.closed_connections, [("tcp", idle)]);
+    }
 }
 
 #[test]

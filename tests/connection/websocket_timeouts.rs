@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::connection::CloseReason;
+use corelane::connection::{CloseReason, first_message};
 use corelane::engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
@@ -176,4 +176,45 @@ fn memory_limit_sends_close_frame_then_resets() {
         assert_eq!(harness.closed_connections, [("http", CloseReason::MemoryLimit)]);
         assert_eq!(harness.accounted_bytes(), 0);
     }
+}
+
+#[test]
+fn upgraded_connection_without_message_times_out() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    harness.connections.options.websocket.first_message_timeout = milliseconds(2_000);
+    harness.open_websocket(A);
+    harness.advance_time(milliseconds(1_000));
+    harness.receive(A, &pong());
+    harness.advance_time(milliseconds(999));
+    assert!(harness.drain_frames(A).is_empty());
+    harness.advance_time(milliseconds(1));
+    let closed = harness.drain_frames(A);
+    assert_eq!(closed, ["close 1002 timeout: no valid message since the upgrade"]);
+}
+
+#[test]
+fn upgrade_request_is_no_first_message() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    harness.connections.options.websocket.first_message_timeout = milliseconds(2_000);
+    let key = harness.open_websocket(A);
+    harness.receive(A, &text("{"));
+    first_message::record_invalid(harness.connections.table.get_mut(key).unwrap());
+    harness.advance_time(milliseconds(1_999));
+    harness.receive(A, &text("valid"));
+    harness.advance_time(milliseconds(2_900));
+    assert!(harness.drain_frames(A).is_empty());
+}
+
+#[test]
+fn first_message_that_has_begun_may_be_slow() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    harness.connections.options.websocket.first_message_timeout = milliseconds(2_000);
+    harness.open_websocket(A);
+    harness.advance_time(milliseconds(1_900));
+    harness.receive(A, &first_fragment("so"));
+    harness.advance_time(milliseconds(3_000));
+    assert_eq!(harness.drain_frames(A), ["ping"]);
+    harness.receive(A, &last_fragment(" on"));
+    harness.advance_time(milliseconds(2_900));
+    assert!(harness.drain_frames(A).is_empty());
 }

@@ -7,7 +7,9 @@ use corelane_test_support::messages::{
     LEGACY, call, echo, expect_error, initialize_with_elicitation, modern, result_text,
     with_progress,
 };
-use corelane_test_support::{HttpClient, Request, TestServer, http_options, over_each_ring};
+use corelane_test_support::{
+    HttpClient, Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
@@ -46,6 +48,32 @@ fn incomplete_request_closes_connection_after_first_message_timeout() {
         }
         let counters = server.close();
         assert_eq!(counters.connections.closed_message_timeout, closed, "{counters}");
+    });
+}
+
+#[test]
+fn refused_requests_do_not_extend_first_message_timeout() {
+    on_one_shard_and_two(|mut options| {
+        options.tcp.first_message_timeout = Duration::from_millis(50);
+        let server = TestServer::with_test_tools(options);
+        let refused = [
+            Request::new("GET", "/nowhere"),
+            Request::new("GET", "/mcp"),
+            Request::new("GET", "/mcp/ws"),
+            Request::modern(&modern(echo(1, "hi"))).body("{"),
+            Request::modern(&modern(echo(1, "hi"))).body("[]"),
+            Request::modern(&modern(echo(1, "hi"))).body("{}"),
+            Request::post(echo(1, "hi")).field("Mcp-Session-Id", &"0".repeat(36)),
+        ];
+        let count = refused.len() as u64;
+        for request in refused {
+            let mut client = server.connect_http();
+            while let Some(status) = client.try_exchange(&request) {
+                assert!((400..500).contains(&status), "{status}: {request:?}");
+            }
+        }
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_message_timeout, count, "{counters}");
     });
 }
 

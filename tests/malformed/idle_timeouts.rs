@@ -57,6 +57,48 @@ fn connection_without_message_times_out() {
 }
 
 #[test]
+fn invalid_messages_do_not_extend_first_message_timeout() {
+    over_each_ring(tcp_options(), |mut options| {
+        options.tcp.first_message_timeout = Duration::from_millis(50);
+        let server = TestServer::start(options);
+        for text in ["{", "7", "[]", "[1]", "{}", r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#] {
+            let mut client = server.connect_tcp();
+            // Each gets an error, until the connection is closed or reset.
+            while client.try_send(text).is_ok()
+                && let Some(line) = client.receive_line_or_reset()
+            {
+                assert!(line.contains("error"), "{line}");
+            }
+        }
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_message_timeout, 6, "{counters}");
+    });
+}
+
+#[test]
+fn valid_message_after_invalid_ones_is_first_message() {
+    over_each_ring(tcp_options(), |mut options| {
+        options.tcp.first_message_timeout = Duration::from_millis(50);
+        let server = TestServer::start(options);
+        let mut client = server.connect_tcp();
+        for _ in 0..10 {
+            assert!(client.exchange("{").get("error").is_some());
+        }
+        client.handshake(LEGACY);
+        for _ in 0..20 {
+            assert!(client.exchange("{").get("error").is_some());
+        }
+        // Takes longer than the timeout.
+        let response = client.exchange(call(1, "slow", json!({"steps": 1, "step_ms": 200})));
+        assert_eq!(response["id"], 1, "{response}");
+        client.ping();
+        drop(client);
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_message_timeout, 0, "{counters}");
+    });
+}
+
+#[test]
 fn incomplete_message_does_not_reset_idle_timeout() {
     over_each_ring(tcp_options(), |mut options| {
         options.tcp.idle_timeout = Duration::from_millis(100);

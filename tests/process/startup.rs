@@ -38,14 +38,24 @@ fn engine_line_precedes_listener_line() {
 
 #[test]
 fn engine_line_counts_connections_of_all_listeners() {
-    let bounds = ["--tcp-connections-max", "30", "--http-connections-max", "12", "--shards", "1"];
+    let bounds = [
+        "--tcp-connections-max",
+        "30",
+        "--http-connections-max",
+        "12",
+        "--websocket-connections-max",
+        "7",
+        "--shards",
+        "1",
+    ];
     let listeners = ["serve", "--tcp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let mut process = Process::start(CORELANE, &[listeners.as_slice(), &bounds].concat());
     process.wait_for(|line| line.contains("INFO listening http 127.0.0.1:"));
     let lines = process.stderr_lines();
     let engine = lines.iter().find(|line| line.contains("INFO corelane "));
     let engine = engine.expect("engine line is printed");
-    let wanted = "connections 42 (bound by tcp.connections_max and http.connections_max)";
+    let wanted = "connections 49 (bound by tcp.connections_max, http.connections_max and \
+                  websocket.connections_max)";
     assert!(engine.ends_with(wanted), "{engine}");
     assert!(lines.iter().any(|line| line.contains("INFO listening tcp 127.0.0.1:")), "{lines:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane_test_support::messages::{LEGACY, call, echo, listen, result_text};
+use corelane_test_support::messages::{LEGACY, call, echo, listen, modern, result_text};
 use corelane_test_support::websocket::{
     CONTINUATION, FIN, PING, PONG, TEXT, close_code, encode_frame, is_control, text_frame,
 };
@@ -161,6 +161,89 @@ fn tcp_timeouts_do_not_apply_after_upgrade() {
         // The ping arrives after both timeouts would have expired.
         assert_eq!(peer.read_control(Control::Ping), b"");
         peer.close(1000);
+        server.close();
+    });
+}
+
+#[test]
+fn connection_without_message_is_closed_after_upgrade() {
+    over_each_ring(http_options(), |mut options| {
+        options.websocket.first_message_timeout = Duration::from_millis(50);
+        let server = TestServer::with_test_tools(options);
+        WebSocketClient::connect(server.address()).expect_close(1002);
+        // Control frames are no messages.
+        let mut peer = WebSocketClient::connect(server.address());
+        peer.send(FIN | PING, b"still here");
+        assert_eq!(peer.read_control(Control::Pong), b"still here");
+        peer.expect_close(1002);
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_message_timeout, 2, "{counters}");
+        assert_eq!(counters.websockets.closed_protocol_error, 2, "{counters}");
+    });
+}
+
+#[test]
+fn invalid_message_is_no_first_message() {
+    over_each_ring(http_options(), |mut options| {
+        options.websocket.first_message_timeout = Duration::from_millis(50);
+        let server = TestServer::with_test_tools(options);
+        let invalid = ["{", "7", "[]", "{}", r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, "a\nb"];
+        for text in invalid {
+            let mut peer = WebSocketClient::connect(server.address());
+            peer.send_bytes(&text_frame(text));
+            for _ in text.lines() {
+                assert!(peer.read_message().get("error").is_some());
+            }
+            peer.expect_close(1002);
+        }
+        for text in ["", "\n", "\r\n\n"] {
+            let mut peer = WebSocketClient::connect(server.address());
+            peer.send_bytes(&text_frame(text));
+            peer.expect_close(1002);
+        }
+        let counters = server.close();
+        let closed = invalid.len() as u64 + 3;
+        assert_eq!(counters.connections.closed_message_timeout, closed, "{counters}");
+    });
+}
+
+#[test]
+fn valid_text_beside_invalid_is_first_message() {
+    over_each_ring(http_options(), |mut options| {
+        options.websocket.first_message_timeout = Duration::from_millis(20);
+        options.websocket.ping_interval = Duration::from_millis(100);
+        let server = TestServer::with_test_tools(options);
+        let valid = modern(echo(1, "hi")).to_string();
+        let both = [format!("{valid}\n{{\n7"), format!("{{\n{{\n{valid}\n{{"), valid.clone()];
+        for text in both {
+            let mut peer = WebSocketClient::connect(server.address());
+            peer.send_bytes(&text_frame(&text));
+            for _ in text.lines() {
+                peer.read_text();
+            }
+            // The ping arrives after the timeout would have expired.
+            assert_eq!(peer.read_control(Control::Ping), b"");
+            peer.close(1000);
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn incomplete_first_message_has_fragment_timeout() {
+    over_each_ring(http_options(), |mut options| {
+        options.websocket.first_message_timeout = Duration::from_millis(20);
+        options.websocket.ping_interval = Duration::from_millis(100);
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::connect(server.address());
+        let whole = text_frame(modern(echo(1, "large")));
+        let (first, rest) = whole.split_at(9);
+        peer.send_bytes(first);
+        assert_eq!(peer.read_control(Control::Ping), b"");
+        peer.send_bytes(rest);
+        let (response, _) = read_text_answering_pings(&mut peer);
+        assert!(response.contains("large"), "{response}");
+        drop(peer);
         server.close();
     });
 }

@@ -163,26 +163,78 @@ fn status_shows_the_websocket_path() {
 }
 
 #[test]
-fn upgraded_connections_count_toward_http_limit() {
+fn upgrade_beyond_websocket_limit_gets_503() {
+    on_one_shard_and_two(|mut options| {
+        options.websocket.connections_max = 2;
+        let server = TestServer::with_test_tools(options.clone());
+        let peers: Vec<_> =
+            (0..2).map(|_| WebSocketClient::initialize(server.address(), LEGACY)).collect();
+        let mut client = server.connect_http();
+        let response = client.exchange(&upgrade_request());
+        assert_eq!(response.status(), 503, "{response:?}");
+        assert!(response.head.field("Retry-After").is_some(), "{response:?}");
+        assert!(!response.head.closes_connection(), "{response:?}");
+        expect_error(&response.message(), 1001, None);
+        // The connection still serves HTTP, and upgrades once the limit is raised.
+        client.expect_alive();
+        options.websocket.connections_max = 3;
+        server.handle().reload_limits(&options);
+        let mut refused = 1;
+        loop {
+            client.send(&upgrade_request());
+            let head = client.read_head();
+            if head.status == 101 {
+                break;
+            }
+            client.read_body(head).expect_error(503, 1001, None);
+            refused += 1;
+        }
+        drop((client, peers));
+        let counters = server.close();
+        assert_eq!(counters.connections.refused_limit, refused, "{counters}");
+        assert_eq!(counters.websockets.upgraded, 3, "{counters}");
+    });
+}
+
+#[test]
+fn closed_websocket_frees_its_place() {
     over_each_ring(http_options(), |mut options| {
-        options.http.connections_max = 2;
+        options.websocket.connections_max = 1;
+        let server = TestServer::with_test_tools(options);
+        for _ in 0..20 {
+            let mut client = server.connect_http();
+            // Refused until the server has closed the connection before.
+            loop {
+                client.send(&upgrade_request());
+                let head = client.read_head();
+                if head.status == 101 {
+                    break;
+                }
+                client.read_body(head).expect_error(503, 1001, None);
+            }
+        }
+        let counters = server.close();
+        assert_eq!(counters.websockets.upgraded, 20, "{counters}");
+    });
+}
+
+#[test]
+fn upgraded_connection_frees_its_http_place() {
+    over_each_ring(http_options(), |mut options| {
+        options.http.connections_max = 1;
+        options.websocket.connections_max = 3;
         let server = TestServer::with_test_tools(options);
         let mut peers: Vec<_> =
-            (0..2).map(|_| WebSocketClient::initialize(server.address(), LEGACY)).collect();
-        let mut third = server.connect_http();
-        let response = third.exchange(&Request::new("GET", "/status"));
-        assert_eq!(response.status(), 503, "{response:?}");
-        expect_error(&response.message(), 1001, None);
-        peers.remove(0).close(1000);
-        drop(third);
-        // The connection limit has a free place again.
+            (0..3).map(|_| WebSocketClient::initialize(server.address(), LEGACY)).collect();
         let mut client = server.connect_http();
-        while {
-            client.send(&Request::new("GET", "/status"));
-            client.read_head().status == 503
-        } {
-            client = server.connect_http();
-        }
+        client.expect_alive();
+        let response = server.connect_http().exchange(&Request::new("GET", "/status"));
+        response.expect_error(503, 1001, None);
+        peers.iter_mut().for_each(WebSocketClient::expect_alive);
+        let metrics = client.exchange(&Request::new("GET", "/metrics")).body;
+        let metrics = String::from_utf8(metrics).expect("metrics are UTF-8");
+        let line = "corelane_connections_open{transport=\"websocket\"} 3\n";
+        assert!(metrics.contains(line), "{metrics}");
         drop((client, peers));
         server.close();
     });

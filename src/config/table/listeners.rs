@@ -77,8 +77,8 @@ pub(super) static TCP: Section = Section {
             key: "tcp.first_message_timeout",
             short: None,
             unit: Unit::Milliseconds { min: 1, max: DAY },
-            description: "Time from accept to the first valid request on a TCP or HTTP connection; \
-                          a slower connection is closed.",
+            description: "Time from accept to the first valid JSON-RPC message or HTTP request on \
+                          a TCP or HTTP connection; a slower connection is closed.",
             cost: "a longer time lets unidentified peers hold connections",
             source: "RFC 9110, section 15.5.9",
             is_reloadable: true,

@@ -1,6 +1,6 @@
 //! Options of WebSocket: path, keep-alive, limits and compression.
 //!
-//! Limits of connections and messages of every transport are options of TCP, HTTP and the limits.
+//! Limits of messages of every transport are in [`super::limits`].
 
 use crate::config::options::Utf8CloseCode;
 use crate::config::table::{DAY, GIB, KIB, Row, Section};
@@ -16,10 +16,21 @@ pub(super) static WEBSOCKET: Section = Section {
             unit: Unit::UrlPath,
             description: "Path on http.address where connections upgrade to WebSocket. Fixed at \
                           start.",
-            cost: "none: they count towards http.connections_max",
+            cost: "none: they count towards websocket.connections_max",
             source: "RFC 6455, section 4",
             is_reloadable: false,
             field: |options| &mut options.websocket.path,
+        },
+        Row {
+            key: "websocket.connections_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 10_000_000 },
+            description: "WebSocket connections open at once, over all shards, beside those of \
+                          http.connections_max; one more upgrade gets status 503.",
+            cost: "less than 1 KiB of memory and one socket each",
+            source: "RFC 9110, section 15.6.4",
+            is_reloadable: true,
+            field: |options| &mut options.websocket.connections_max,
         },
         Row {
             key: "websocket.ping_interval",
@@ -41,6 +52,17 @@ pub(super) static WEBSOCKET: Section = Section {
             source: "RFC 6455, section 7.4.1",
             is_reloadable: true,
             field: |options| &mut options.websocket.idle_timeout,
+        },
+        Row {
+            key: "websocket.first_message_timeout",
+            short: None,
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "Time from the upgrade to the first valid JSON-RPC message; a slower \
+                          connection is closed with code 1002.",
+            cost: "a longer time lets unidentified peers hold connections",
+            source: "RFC 6455, section 7.4.1",
+            is_reloadable: true,
+            field: |options| &mut options.websocket.first_message_timeout,
         },
         Row {
             key: "websocket.fragment_timeout",

@@ -58,10 +58,17 @@ pub(in crate::connection) fn upgrade<S>(
     let Some(partial) = connection.input.upgrade(reader, now) else { return false };
     connection.reading.set_suspended(false);
     connection.last_activity = now;
+    let messages_in = connection.record.traffic.messages_in;
+    if let Some(frames) = connection.input.websocket() {
+        frames.discount_messages(messages_in);
+    }
     entry.pool.put(partial);
     entry.statistics.websocket.upgraded += 1;
     let options = &entry.options.websocket;
-    entry.arm_timer(now.after(options.ping_interval.min(options.idle_timeout)));
+    let timeouts = [options.ping_interval, options.idle_timeout, options.first_message_timeout];
+    if let Some(first) = timeouts.into_iter().min() {
+        entry.arm_timer(now.after(first));
+    }
     if entry.connection.reading.is_paused() {
         backpressure::start(entry, now);
     }

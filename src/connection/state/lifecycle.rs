@@ -64,13 +64,13 @@ pub(in crate::connection) enum Phase {
 pub(in crate::connection) struct Lifecycle {
     phase: Phase,
     close_reason: Option<CloseReason>,
-    has_received_message: bool,
+    has_received_invalid: bool,
 }
 
 impl Lifecycle {
     /// Creates the lifecycle of an open connection.
     pub(in crate::connection) const fn new() -> Self {
-        Self { phase: Phase::Open, close_reason: None, has_received_message: false }
+        Self { phase: Phase::Open, close_reason: None, has_received_invalid: false }
     }
 
     #[inline]
@@ -94,15 +94,14 @@ impl Lifecycle {
         self.phase = phase;
     }
 
-    /// Returns whether at least one complete message has arrived.
-    pub(in crate::connection) const fn has_received_message(&self) -> bool {
-        self.has_received_message
+    /// Returns whether an invalid message has arrived.
+    pub(in crate::connection) const fn has_received_invalid(&self) -> bool {
+        self.has_received_invalid
     }
 
-    /// Records a complete message.
-    #[inline]
-    pub(in crate::connection) const fn record_message(&mut self) {
-        self.has_received_message = true;
+    /// Records an invalid message.
+    pub(in crate::connection) const fn record_invalid(&mut self) {
+        self.has_received_invalid = true;
     }
 
     /// Returns why the connection closes, once known.

@@ -182,7 +182,6 @@ impl<S> Connection<S> {
     #[inline]
     pub(super) fn record_message(&mut self, now: Instant, pool: &mut BufferPool) {
         self.last_activity = now;
-        self.lifecycle.record_message();
         self.reserve_output(pool);
     }
 

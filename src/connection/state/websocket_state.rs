@@ -12,6 +12,9 @@ use crate::transport::websocket::reader::{FrameEvent, FrameReader};
 #[derive(Debug)]
 pub(in crate::connection) struct WebSocketState {
     reader: FrameReader,
+    /// Time of the upgrade, and the valid requests before it.
+    upgraded_at: Instant,
+    messages_before: u64,
     /// Time of the last frame of the peer, or the end of the last backpressure.
     last_received: Instant,
     /// Time of the last ping sent.
@@ -48,6 +51,8 @@ pub(in crate::connection) struct ReadStatus {
     /// The output exceeds half of its limit.
     pub(in crate::connection) is_over_limit: bool,
     pub(in crate::connection) may_ping: bool,
+    /// Valid messages so far.
+    pub(in crate::connection) messages_in: u64,
 }
 
 /// The result of a check of the timeouts of an open WebSocket.
@@ -61,6 +66,8 @@ pub(in crate::connection) enum TimeoutCheck {
     SendTimeout,
     /// The peer has not completed a message in time.
     MessageTimeout,
+    /// The peer has sent no valid message in time.
+    FirstMessageTimeout,
     /// The peer has sent no frame in time.
     IdleTimeout,
 }
@@ -72,6 +79,8 @@ impl WebSocketState {
     pub(super) const fn new(reader: FrameReader, now: Instant) -> Self {
         Self {
             reader,
+            upgraded_at: now,
+            messages_before: 0,
             last_received: now,
             last_ping: now,
             message_start: None,
@@ -140,6 +149,11 @@ impl WebSocketState {
         self.reader.held_bytes()
     }
 
+    /// Has none of the `messages_in` valid messages so far count as the first one.
+    pub(in crate::connection) const fn discount_messages(&mut self, messages_in: u64) {
+        self.messages_before = messages_in;
+    }
+
     /// Starts backpressure, which the peer has to end before `until`.
     pub(in crate::connection) const fn start_backpressure(&mut self, now: Instant, until: Instant) {
         self.backpressure = Some(Backpressure { since: now, until });
@@ -179,10 +193,14 @@ impl WebSocketState {
         options: &WebSocketFrameOptions,
         now: Instant,
     ) -> TimeoutCheck {
-        let ReadStatus { is_paused, is_over_limit, may_ping } = status;
+        let ReadStatus { is_paused, is_over_limit, may_ping, messages_in } = status;
+        let has_message = messages_in > self.messages_before;
         // While reading is stopped, neither messages nor pongs can arrive.
         let message_start = self.message_start.filter(|_| !is_paused);
         let message_due = message_start.map(|start| start.after(options.fragment_timeout));
+        // A first message that has begun has the time of any other message.
+        let first_due = (!has_message && !is_paused && message_start.is_none())
+            .then(|| self.upgraded_at.after(options.first_message_timeout));
         let idle_due = self.last_received.after(options.idle_timeout);
         let ping_due = self.last_received.max(self.last_ping).after(options.ping_interval);
         match self.backpressure.filter(|_| is_over_limit) {
@@ -192,9 +210,10 @@ impl WebSocketState {
             }
             Some(_) => TimeoutCheck::SendTimeout,
             None if message_due.is_some_and(|due| due <= now) => TimeoutCheck::MessageTimeout,
+            None if first_due.is_some_and(|due| due <= now) => TimeoutCheck::FirstMessageTimeout,
             None if idle_due <= now => TimeoutCheck::IdleTimeout,
             None => {
-                let due = message_due.map_or(idle_due, |due| due.min(idle_due));
+                let due = message_due.or(first_due).map_or(idle_due, |due| due.min(idle_due));
                 if may_ping && ping_due <= now {
                     TimeoutCheck::Ping(due.min(now.after(options.ping_interval)))
                 } else if may_ping {

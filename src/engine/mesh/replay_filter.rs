@@ -16,7 +16,7 @@
 //! The filter does not know time: issuers bound the lifetime of their numbers elsewhere, and the
 //! table must hold the numbers of one lifetime. Checked under `loom` by `tests/mesh_loom.rs`.
 
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering, zeroed_words};
 
 /// Issues numbers and records which of them were redeemed.
 #[derive(Debug)]
@@ -41,8 +41,7 @@ impl ReplayFilter {
     /// power of two. Cost: two bits a number.
     pub fn new(numbers_max: usize) -> Self {
         let words = numbers_max.div_ceil(NUMBERS_PER_WORD).next_power_of_two();
-        let words = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Self { issued: AtomicU64::new(0), words }
+        Self { issued: AtomicU64::new(0), words: zeroed_words(words) }
     }
 
     /// Issues the next number; unique across threads.

@@ -5,6 +5,12 @@
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
+/// Returns zeroed words. Their pages use no memory before they are written.
+pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
+    // SAFETY: an `AtomicU64` has the representation of a `u64`, of which 0 is a value.
+    unsafe { Box::new_zeroed_slice(count).assume_init() }
+}
+
 /// A cell with closure-based access, as `loom` requires it.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

@@ -17,7 +17,7 @@ use crate::protocol::error::Error;
 use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
-use crate::server::shard_message::ShardLimits;
+use crate::server::shard_message::{ConnectionsMax, ShardLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::telemetry::throttle::EventThrottle;
@@ -42,8 +42,8 @@ pub(in crate::server) struct ListenerEntry {
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct ConnectionCounts {
     pub(in crate::server) tcp: Arc<ConnectionCount>,
-    /// WebSocket included.
     pub(in crate::server) http: Arc<ConnectionCount>,
+    pub(in crate::server) websocket: Arc<ConnectionCount>,
 }
 
 /// Connections of a shard that may be open beyond the limits, for requests of operators or an error
@@ -64,8 +64,8 @@ pub(in crate::server) struct Acceptor {
     shard: ShardId,
     listeners: Vec<ListenerEntry>,
     tcp: TransportConnections,
-    /// HTTP connections, WebSocket included.
     http: TransportConnections,
+    websocket: TransportConnections,
     /// Number of open connections of this shard that no limit of a transport counts.
     uncounted: u32,
     /// Number of open connections of the listener of operators.
@@ -99,12 +99,13 @@ impl Acceptor {
         counts: ConnectionCounts,
         limits: &ShardLimits,
     ) -> Self {
-        let [tcp, http] = connection_limits(limits);
+        let [tcp, http, websocket] = connection_limits(limits);
         Self {
             shard,
             listeners: Vec::new(),
             tcp: TransportConnections { count: counts.tcp, limit: tcp },
             http: TransportConnections { count: counts.http, limit: http },
+            websocket: TransportConnections { count: counts.websocket, limit: websocket },
             uncounted: 0,
             operators: 0,
             is_closed: false,
@@ -115,7 +116,7 @@ impl Acceptor {
 
     /// Applies new limits. Connections that exceed one already stay open.
     pub(in crate::server) const fn set_limits(&mut self, limits: &ShardLimits) {
-        [self.tcp.limit, self.http.limit] = connection_limits(limits);
+        [self.tcp.limit, self.http.limit, self.websocket.limit] = connection_limits(limits);
     }
 
     /// Accepts connections of `listener`.
@@ -201,6 +202,22 @@ impl Acceptor {
         Ok(())
     }
 
+    /// Counts a served HTTP connection as a WebSocket connection instead.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached. The connection stays HTTP.
+    pub(in crate::server) fn upgrade(
+        &self,
+        state: &mut ConnectionState,
+    ) -> Result<(), RefusalReason> {
+        debug_assert_eq!((state.transport, state.standing), (Transport::Http, Standing::Served));
+        self.websocket.count.acquire(state.client, self.websocket.limit)?;
+        self.http.count.release(state.client);
+        state.transport = Transport::WebSocket;
+        Ok(())
+    }
+
     /// Releases the count of a connection that sends a request of an operator, if there is space
     /// for one that is not counted.
     pub(in crate::server) fn exempt(&mut self, state: &mut ConnectionState) {
@@ -251,14 +268,15 @@ impl Acceptor {
     }
 
     /// Returns the numbers of connections of all shards that count against the limits.
-    pub(in crate::server) fn open_connections(&self) -> [(Transport, usize); 2] {
-        let of = |connections: &TransportConnections| connections.count.total();
-        [(Transport::Tcp, of(&self.tcp)), (Transport::Http, of(&self.http))]
+    pub(in crate::server) fn open_connections(&self) -> [(Transport, usize); 3] {
+        [Transport::Tcp, Transport::Http, Transport::WebSocket]
+            .map(|transport| (transport, self.connections_of(transport).count.total()))
     }
 
     const fn connections_of(&self, transport: Transport) -> &TransportConnections {
         match transport {
-            Transport::Http | Transport::WebSocket => &self.http,
+            Transport::Http => &self.http,
+            Transport::WebSocket => &self.websocket,
             Transport::InProcess | Transport::Stdio | Transport::Tcp => &self.tcp,
         }
     }
@@ -304,11 +322,13 @@ impl Acceptor {
     }
 }
 
-/// Returns the limits of TCP and HTTP connections.
-const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 2] {
+/// Returns the limits of TCP, HTTP and WebSocket connections.
+const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
+    let ConnectionsMax { tcp, http, websocket } = limits.connections_max;
     [
-        ConnectionLimit::new(limits.connections_max, limits.address_share),
-        ConnectionLimit::new(limits.http_connections_max, limits.address_share),
+        ConnectionLimit::new(tcp, limits.address_share),
+        ConnectionLimit::new(http, limits.address_share),
+        ConnectionLimit::new(websocket, limits.address_share),
     ]
 }
 

@@ -45,6 +45,11 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 peers.cancel_calls(key);
                 peers.fail_client_requests(PeerId::Connection(key));
             }
+            Effect::RecordInvalidMessage(key) => {
+                if let Some(connection) = self.transports.connections.table.get_mut(key) {
+                    first_message::record_invalid(connection);
+                }
+            }
             Effect::AdvanceExchange(key) => self.advance_exchange(key),
             Effect::Log(event) => self.transports.acceptor.log(&event, self.now),
             Effect::Close { key, reason } => self.close_gracefully(key, reason),

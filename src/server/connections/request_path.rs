@@ -8,7 +8,7 @@ mod frames;
 use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::{Codec, Connection};
+use crate::connection::{Codec, Connection, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError, Parser};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
@@ -107,6 +107,7 @@ impl RequestPath<'_> {
             }
             Err(error) => {
                 self.outbox.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
+                first_message::record_invalid(connection);
                 write_error(self.outbox, connection, &error.into());
             }
         }

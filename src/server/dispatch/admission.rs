@@ -14,7 +14,9 @@ use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
-use crate::server::connection_state::{ConnectionState, MessageOrigin};
+use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
+use crate::server::outbox::Effect;
+use crate::server::reply_to::PeerId;
 use crate::service::{ClientInfo, RequestSource};
 use crate::telemetry::label::Transport;
 
@@ -176,4 +178,15 @@ pub(super) fn validate<'a>(
         capabilities,
         log_level,
     })
+}
+
+/// Records that a message does not satisfy the timeout of the first message. A session and a
+/// revision with batches begin with a valid message, so that theirs need no record.
+#[cold]
+pub(super) fn record_invalid(ctx: MessageContext, peer: &mut PeerState<'_>) {
+    if let PeerId::Connection(key) = ctx.reply_to.peer_id
+        && !ctx.in_batch
+    {
+        peer.outbox.push(Effect::RecordInvalidMessage(key));
+    }
 }

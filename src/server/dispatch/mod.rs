@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(super) use self::admission::RawRequest;
-use self::admission::{Request, validate};
+use self::admission::{Request, record_invalid, validate};
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
@@ -214,6 +214,7 @@ impl Dispatcher {
                 Outcome::None
             }
             Err(refused) => {
+                record_invalid(ctx, peer);
                 let revision = peer.state.lifecycle.revision();
                 write_error(peer, refused.id, &refused.error, revision)
             }
@@ -242,6 +243,7 @@ impl Dispatcher {
             None
         };
         if let Some(refusal) = refusal {
+            record_invalid(ctx, peer);
             return write_error(peer, None, &Error::invalid_request(refusal), revision);
         }
         let start = peer.outgoing.len();

@@ -12,8 +12,8 @@ use crate::server::acceptance::ConnectionCount;
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Gauges {
-    /// HTTP connections of all shards, WebSocket included.
-    connections: Arc<ConnectionCount>,
+    /// HTTP and WebSocket connections of all shards.
+    connections: [Arc<ConnectionCount>; 2],
     sessions: Arc<SharedCounter>,
     streams: Arc<SharedCounter>,
     reported: GaugeValues,
@@ -22,7 +22,7 @@ pub(in crate::server) struct Gauges {
 /// Numbers of all shards.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::server) struct GaugeTotals {
-    /// HTTP connections, WebSocket included.
+    /// HTTP and WebSocket connections.
     pub(in crate::server) connections: usize,
     /// Legacy sessions.
     pub(in crate::server) sessions: usize,
@@ -40,8 +40,8 @@ pub(in crate::server) struct GaugeValues {
 }
 
 impl Gauges {
-    /// Creates gauges with the count of accepted connections.
-    pub(in crate::server) fn new(connections: Arc<ConnectionCount>) -> Self {
+    /// Creates gauges with the counts of open HTTP and WebSocket connections.
+    pub(in crate::server) fn new(connections: [Arc<ConnectionCount>; 2]) -> Self {
         Self { connections, ..Self::default() }
     }
 
@@ -58,7 +58,7 @@ impl Gauges {
     /// Returns the totals over all shards.
     pub(in crate::server) fn totals(&self) -> GaugeTotals {
         GaugeTotals {
-            connections: self.connections.total(),
+            connections: self.connections.iter().map(|it| it.total()).sum(),
             sessions: self.sessions.count(),
             streams: self.streams.count(),
         }

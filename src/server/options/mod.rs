@@ -63,8 +63,8 @@ pub struct TcpOptions {
     /// Time after which a connection without input and without requests in flight is closed.
     /// Default 5 min.
     pub idle_timeout: Duration,
-    /// Time from accept to the first valid request, after which the connection is closed.
-    /// Default 30 s.
+    /// Time from accept to the first valid JSON-RPC message or HTTP request, after which the
+    /// connection is closed. Invalid ones do not extend it. Default 30 s.
     pub first_message_timeout: Duration,
     /// Time that calls in flight get after their client has ended its input (`shutdown(SHUT_WR)`,
     /// `nc -N`); then they are cancelled and get an error. Zero cancels them at once, without a
@@ -337,11 +337,23 @@ impl Options {
     pub fn connections_max(&self) -> (u64, &'static str) {
         let tcp = self.tcp.address.map(|_| u64::from(self.tcp.connections_max));
         let http = self.http.address.map(|_| u64::from(self.http.connections_max));
-        match (tcp, http) {
-            (Some(tcp), Some(http)) => (tcp + http, "tcp.connections_max and http.connections_max"),
-            (None, Some(http)) => (http, "http.connections_max"),
-            (tcp, None) => (tcp.unwrap_or(0), "tcp.connections_max"),
-        }
+        let websocket = u64::from(self.websocket_connections_max());
+        let bound = match (tcp, http, websocket > 0) {
+            (Some(_), Some(_), true) => {
+                "tcp.connections_max, http.connections_max and websocket.connections_max"
+            }
+            (Some(_), Some(_), false) => "tcp.connections_max and http.connections_max",
+            (None, Some(_), true) => "http.connections_max and websocket.connections_max",
+            (None, Some(_), false) => "http.connections_max",
+            (_, None, _) => "tcp.connections_max",
+        };
+        (tcp.unwrap_or(0) + http.unwrap_or(0) + websocket, bound)
+    }
+
+    /// Returns the maximum number of open WebSocket connections; 0 without HTTP or without a path.
+    pub(crate) fn websocket_connections_max(&self) -> u32 {
+        let is_served = self.http.address.is_some() && self.websocket.path.is_some();
+        if is_served { self.websocket.connections_max } else { 0 }
     }
 }
 

@@ -88,8 +88,10 @@ impl Options {
 /// Short ping intervals and timeouts.
 fn tiny_websocket() -> WebSocketOptions {
     WebSocketOptions {
+        connections_max: 4,
         ping_interval: Duration::from_millis(50),
         idle_timeout: Duration::from_millis(200),
+        first_message_timeout: Duration::from_millis(100),
         fragment_timeout: Duration::from_millis(100),
         outgoing_bytes_max: 4096,
         send_timeout: Duration::from_millis(100),

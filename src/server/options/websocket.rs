@@ -1,7 +1,7 @@
 //! The options of WebSocket.
 //!
 //! Until the upgrade a connection is subject to the HTTP options: connection limit, hosts and
-//! origins, timeouts.
+//! origins, timeouts. From then on it counts against the limit of WebSocket instead.
 
 use std::time::Duration;
 
@@ -10,11 +10,18 @@ use std::time::Duration;
 pub struct WebSocketOptions {
     /// Path on the HTTP listener that is upgraded; `None` disables WebSocket. Default `/mcp/ws`.
     pub path: Option<String>,
+    /// Open connections over all shards, which do not count as HTTP connections; an upgrade beyond
+    /// it gets 503, and its connection stays HTTP. Cost: below 1 KiB of memory and one socket each.
+    /// Default 1,000.
+    pub connections_max: u32,
     /// Interval of pings to an idle peer. Cost: two frames of a few bytes each time. Default 30 s.
     pub ping_interval: Duration,
     /// Time without a frame, pongs included, after which a connection is closed (1000).
     /// Default 5 min.
     pub idle_timeout: Duration,
+    /// Time from the upgrade to the first valid message; then the connection is closed (1002). A
+    /// message that has begun has `fragment_timeout`. Default 5 s.
+    pub first_message_timeout: Duration,
     /// Time from the first fragment of a message to the last; then the connection is closed (1002).
     /// Cost: a longer time lets slow clients hold partial messages. Default 30 s.
     pub fragment_timeout: Duration,
@@ -52,8 +59,10 @@ impl Default for WebSocketOptions {
     fn default() -> Self {
         Self {
             path: Some("/mcp/ws".to_owned()),
+            connections_max: 1_000,
             ping_interval: Duration::from_secs(30),
             idle_timeout: Duration::from_mins(5),
+            first_message_timeout: Duration::from_secs(5),
             fragment_timeout: Duration::from_secs(30),
             outgoing_bytes_max: 100 << 10,
             send_timeout: Duration::from_secs(5),

@@ -152,15 +152,16 @@ mod tests {
         let mut messages = Vec::new();
         inbox.receive(&mut messages, usize::MAX);
         let limits = messages.into_iter().map(|message| match message {
-            ShardMessage::Broadcast(BroadcastMessage::Limits(limits)) => limits.connections_max,
+            ShardMessage::Broadcast(BroadcastMessage::Limits(limits)) => limits.connections_max.tcp,
             other => panic!("unexpected message {other:?}"),
         });
         limits.collect()
     }
 
     fn limits_message(connections_max: usize) -> BroadcastMessage {
-        let limits = start::shard_limits(&Options::default(), 1);
-        BroadcastMessage::Limits(Arc::new(ShardLimits { connections_max, ..limits }))
+        let mut limits = start::shard_limits(&Options::default(), 1);
+        limits.connections_max.tcp = connections_max;
+        BroadcastMessage::Limits(Arc::new(limits))
     }
 
     #[test]

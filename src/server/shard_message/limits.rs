@@ -18,8 +18,7 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) memory: MemoryLimit,
     /// What one client address may take of the connections.
     pub(in crate::server) address_share: AddressShare,
-    pub(in crate::server) connections_max: usize,
-    pub(in crate::server) http_connections_max: usize,
+    pub(in crate::server) connections_max: ConnectionsMax,
     pub(in crate::server) half_close: HalfCloseLimits,
     /// Limits of one HTTP request.
     pub(in crate::server) http_request: RequestLimits,
@@ -34,6 +33,14 @@ pub(in crate::server) struct ShardLimits {
     pub(in crate::server) drain: DrainTimeouts,
     pub(in crate::server) tasks: TaskLimits,
     pub(in crate::server) subscriptions: SubscriptionLimits,
+}
+
+/// Open connections of each transport, over all shards.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct ConnectionsMax {
+    pub(in crate::server) tcp: usize,
+    pub(in crate::server) http: usize,
+    pub(in crate::server) websocket: usize,
 }
 
 /// Times of a drain.

@@ -20,8 +20,8 @@ pub(super) use self::http_message::{
     ExchangeAddress, HttpMessage, HttpOutput, MessageSender, SessionOp,
 };
 pub(super) use self::limits::{
-    DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits,
-    StreamLimits, TaskLimits,
+    ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
+    ShardLimits, StreamLimits, TaskLimits,
 };
 pub(super) use self::report_message::ReportMessage;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};

@@ -8,8 +8,8 @@ use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
 use crate::server::shard_message::{
-    DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits, ShardLimits,
-    StreamLimits, TaskLimits,
+    ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
+    ShardLimits, StreamLimits, TaskLimits,
 };
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
@@ -52,8 +52,11 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         connections,
         memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),
         address_share,
-        connections_max: options.tcp.connections_max as usize,
-        http_connections_max: options.http.connections_max as usize,
+        connections_max: ConnectionsMax {
+            tcp: options.tcp.connections_max as usize,
+            http: options.http.connections_max as usize,
+            websocket: options.websocket.connections_max as usize,
+        },
         half_close: half_close_limits(&options.tcp),
         http_request: options.request_limits(),
         http_timeouts: http_timeouts(&options.http),
@@ -115,6 +118,7 @@ const fn websocket_frame_options(options: &WebSocketOptions) -> WebSocketFrameOp
     WebSocketFrameOptions {
         outgoing_bytes_max: options.outgoing_bytes_max,
         send_timeout: options.send_timeout,
+        first_message_timeout: options.first_message_timeout,
         fragment_timeout: options.fragment_timeout,
         idle_timeout: options.idle_timeout,
         ping_interval: options.ping_interval,

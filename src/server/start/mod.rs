@@ -411,7 +411,7 @@ impl Server {
             Some(updates) => UpdateExecutor::Channel(updates.clone()),
             None => UpdateExecutor::Pool(Arc::clone(&blocking)),
         };
-        let gauges = Gauges::new(Arc::clone(&connections.http));
+        let gauges = Gauges::new([&connections.http, &connections.websocket].map(Arc::clone));
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),

@@ -367,6 +367,7 @@ mod tests {
     ) -> (u64, &'static str) {
         let mut options = Options::default();
         (options.tcp.connections_max, options.http.connections_max) = (tcp, http);
+        options.websocket.path = None;
         options.engine.ring_sizes.sockets_max = sockets_max;
         connection_capacity(&options, 2, has_slots, descriptors_max)
     }
@@ -388,12 +389,16 @@ mod tests {
     #[test]
     fn disabled_listener_does_not_count_towards_capacity() {
         let mut options = Options::default();
+        options.http.connections_max = 500;
+        let capacity = |options: &Options| connection_capacity(options, 1, true, 10_000);
+        let all = "tcp.connections_max, http.connections_max and websocket.connections_max";
+        assert_eq!(capacity(&options), (2524, all));
         options.tcp.address = None;
-        assert_eq!(
-            connection_capacity(&options, 1, true, 20_000),
-            (10_000, "http.connections_max")
-        );
+        let both = "http.connections_max and websocket.connections_max";
+        assert_eq!(capacity(&options), (1500, both));
+        options.websocket.path = None;
+        assert_eq!(capacity(&options), (500, "http.connections_max"));
         options.tcp.address = options.http.address.take();
-        assert_eq!(connection_capacity(&options, 1, true, 20_000), (1024, "tcp.connections_max"));
+        assert_eq!(capacity(&options), (1024, "tcp.connections_max"));
     }
 }

@@ -12,7 +12,7 @@
 
 use super::{RequestPath, peer_state};
 use crate::base::slab::Key;
-use crate::connection::MessageEvent;
+use crate::connection::{MessageEvent, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError};
 use crate::server::connections::transports::Transports;
@@ -87,21 +87,39 @@ impl RequestPath<'_> {
             self.fail_websocket(key, error);
             return None;
         }
-        let (mut from, length) = (0, message.as_bytes().len());
-        while let Some(range) = DelimitedMessages::new(&message.as_bytes()[from..]).next() {
-            let (start, end) = (from + range.start, from + range.end);
+        let length = message.as_bytes().len();
+        let Some(range) = DelimitedMessages::new(message.as_bytes()).next() else {
+            self.record_empty(key, length);
+            return None;
+        };
+        let (mut start, mut end) = (range.start, range.end);
+        loop {
             if !self.dispatch_text(key, message.part(start, end), is_checked) {
                 return None;
             }
-            from = end;
             // At the end of the message there is nothing to defer.
             if end + 1 < length && self.is_queue_full(key) {
                 self.transports.websockets.counters.bytes_in += end as u64;
                 return Some(self.defer_rest(key, &message.as_bytes()[end..]));
             }
+            let Some(range) = DelimitedMessages::new(&message.as_bytes()[end..]).next() else {
+                self.transports.websockets.counters.bytes_in += length as u64;
+                return None;
+            };
+            (start, end) = (end + range.start, end + range.end);
+            if let Some(connection) = self.transports.connections.table.get_mut(key) {
+                first_message::record_further_text(connection);
+            }
         }
+    }
+
+    /// Records a message without a text: it is empty, or has newlines only.
+    #[cold]
+    fn record_empty(&mut self, key: Key, length: usize) {
         self.transports.websockets.counters.bytes_in += length as u64;
-        None
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
+            first_message::record_invalid(connection);
+        }
     }
 
     /// Parses and dispatches one text. Returns `false` if that closed the connection.
@@ -123,12 +141,17 @@ impl RequestPath<'_> {
                 self.fail_websocket(key, ProtocolError::INVALID_UTF8);
                 return false;
             }
-            Err(error) => reject_text(&mut peer, None, &error.into()),
+            Err(error) => {
+                let outcome = reject_text(&mut peer, None, &error.into());
+                first_message::record_invalid(connection);
+                outcome
+            }
         };
+        let outgoing = &mut connection.outgoing;
         if outcome == Outcome::None {
-            writer::cancel_message(peer.outgoing, mark);
+            writer::cancel_message(outgoing, mark);
         } else {
-            websockets.end_frame(peer.outgoing, mark, compression);
+            websockets.end_frame(outgoing, mark, compression);
             connection.record.traffic.messages_out += 1;
         }
         true

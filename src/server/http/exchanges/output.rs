@@ -1,6 +1,7 @@
 //! Output of sessions, on the shard of the connection that carries it.
 
 use super::ExchangePath;
+use crate::connection::first_message;
 use crate::protocol::error::Error;
 use crate::protocol::model;
 use crate::server::connection_state::HttpExchange;
@@ -80,6 +81,11 @@ impl ExchangePath<'_> {
         let error = Error::new(check.error_kind, session_error_message(id));
         self.outbox.counters.input_errors.http += 1;
         self.outbox.count_error(&error);
+        if id == CheckId::SessionExists
+            && let Some(connection) = self.connections.table.get_mut(to.connection)
+        {
+            first_message::record_invalid(connection);
+        }
         self.with_exchange(to.connection, |exchange, out, date| {
             exchange.write_response(out, (check.status, BodyKind::Json), date, |out| {
                 model::write_error_response(out, None, &error, None);

@@ -4,6 +4,7 @@ use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use super::{legacy_sse, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
+use crate::connection::first_message;
 use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
@@ -64,7 +65,10 @@ impl HttpPath<'_> {
         let standing = self.standing(key);
         let kind = match check_head(self.http, standing, &incoming) {
             Ok(kind) => kind,
-            Err(rejection) => return self.reject_request(&incoming, &rejection),
+            Err(rejection) => {
+                self.record_invalid(key);
+                return self.reject_request(&incoming, &rejection);
+            }
         };
         let is_admitted = standing == Standing::Served && !kind.is_operators();
         if !is_admitted && !self.admit(&incoming, &kind) {
@@ -111,6 +115,14 @@ impl HttpPath<'_> {
                     Err(rejection) => self.reject_request(&incoming, &rejection),
                 }
             }
+        }
+    }
+
+    /// Records that a request does not satisfy the timeout of the first message.
+    #[cold]
+    pub(super) fn record_invalid(&mut self, key: Key) {
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            first_message::record_invalid(connection);
         }
     }
 

@@ -1,5 +1,7 @@
 //! The path of an HTTP request, and the responses that every kind of request uses.
 
+use std::net::SocketAddr;
+
 use super::incoming::IncomingRequest;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -21,7 +23,7 @@ use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::HttpMessage;
 use crate::server::websocket::WebSocketFrontend;
-use crate::telemetry::label::RefusalReason;
+use crate::telemetry::label::{RefusalReason, Transport};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::{Field, HttpMethod};
@@ -133,12 +135,34 @@ impl HttpPath<'_> {
             connection.state.standing = Standing::Rejected;
         }
         let peer = (connection.state.transport, connection.record.peer());
-        self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
         let format = ResponseFormat { closes: true, ..incoming.format };
-        let incoming = IncomingRequest { format, ..*incoming };
+        self.respond_refused(&IncomingRequest { format, ..*incoming }, peer, reason);
+    }
+
+    /// Responds that the limit of WebSocket connections is reached. The connection stays HTTP.
+    #[cold]
+    pub(in crate::server::http) fn refuse_upgrade(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        reason: RefusalReason,
+    ) {
+        let Some(connection) = self.connections.table.get(incoming.key) else { return };
+        let peer = (Transport::WebSocket, connection.record.peer());
+        self.record_invalid(incoming.key);
+        self.respond_refused(incoming, peer, reason);
+    }
+
+    /// Records that a connection or its upgrade is refused, and responds with status 503.
+    fn respond_refused(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        peer: (Transport, Option<SocketAddr>),
+        reason: RefusalReason,
+    ) {
+        self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        self.respond_error(&incoming, (Status::UNAVAILABLE, fields), &refusal_error(reason));
+        self.respond_error(incoming, (Status::UNAVAILABLE, fields), &refusal_error(reason));
     }
 
     /// Responds to a request that is rejected before its message is dispatched.
@@ -189,6 +213,7 @@ impl HttpPath<'_> {
         &mut self,
         incoming: &IncomingRequest<'_>,
     ) {
+        self.record_invalid(incoming.key);
         let rejection =
             CheckId::SessionExists.reject(session_error_message(CheckId::SessionExists));
         self.reject_request(incoming, &rejection);

@@ -6,7 +6,7 @@ use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use super::session;
 use crate::base::time::Instant;
-use crate::connection::Connection;
+use crate::connection::{Connection, first_message};
 use crate::protocol::eras::{Method, RequestMetaObject};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, Value};
@@ -88,10 +88,14 @@ fn post_without_session(
     };
     let document = match parser.parse(text) {
         Ok(document) => document,
-        Err(error) => return PostOutcome::Rejected(CheckId::Parse.reject_with(error.into())),
+        Err(error) => {
+            first_message::record_invalid(connection);
+            return PostOutcome::Rejected(CheckId::Parse.reject_with(error.into()));
+        }
     };
     let root = document.root();
     if root.as_array().is_some() {
+        first_message::record_invalid(connection);
         let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
         return PostOutcome::Rejected(CheckId::MessageShape.reject(message));
     }
@@ -121,6 +125,7 @@ fn post_without_session(
             }
         },
         Err(invalid) => {
+            first_message::record_invalid(connection);
             let error = (Status::BAD_REQUEST, &invalid.error);
             let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
             request.respond_error(invalid.id, error)

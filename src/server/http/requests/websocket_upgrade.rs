@@ -1,7 +1,8 @@
 //! Upgrade of an HTTP connection to WebSocket.
 //!
 //! Invariants: the connection keeps its key and its slot; it is a peer of its own with a unique
-//! session id; an invalid handshake gets an error response, and the connection stays HTTP.
+//! session id; an invalid handshake, and one beyond the limit of WebSocket connections, gets an
+//! error response, and the connection stays HTTP.
 //!
 //! Source: RFC 6455, section 4.2.
 
@@ -9,7 +10,6 @@ use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use crate::server::owner_id::SessionId;
 use crate::server::websocket::CompressionParams;
-use crate::telemetry::label::Transport;
 use crate::transport::websocket::handshake;
 use crate::transport::websocket::reader::FrameReader;
 
@@ -20,9 +20,14 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
         Ok(upgrade) => upgrade,
         Err(rejection) => {
             path.websockets.counters.handshakes_refused += 1;
+            path.record_invalid(key);
             return path.reject_request(incoming, &rejection);
         }
     };
+    let Some(connection) = path.connections.table.get_mut(key) else { return };
+    if let Err(reason) = path.acceptor.upgrade(&mut connection.state) {
+        return path.refuse_upgrade(incoming, reason);
+    }
     // For the client's logs; it grants no access.
     let session = path.http.sessions.generate_id().map(SessionId::to_text);
     let date = path.http.date(path.now);
@@ -35,7 +40,6 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
     if path.connections.upgrade_to_websocket(key, reader, path.now)
         && let Some(connection) = path.connections.table.get_mut(key)
     {
-        connection.state.transport = Transport::WebSocket;
         connection.state.compression = CompressionParams { window_bits };
     }
 }

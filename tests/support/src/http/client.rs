@@ -107,6 +107,16 @@ impl HttpClient {
         if request.is_head() { self.read_head_response() } else { self.read_response() }
     }
 
+    /// Sends a request and reads its response. Returns the status, or `None` if the connection was
+    /// closed or reset.
+    pub fn try_exchange(&mut self, request: &Request) -> Option<u16> {
+        self.reader.get_mut().write_all(&request.bytes()).ok()?;
+        let head = self.try_read_head().ok()??;
+        let status = head.status;
+        self.discard_body(head);
+        Some(status)
+    }
+
     /// Sends a request and reads the head of the event stream in response.
     pub fn request_stream(&mut self, request: &Request) -> ResponseHead {
         self.send(request);
