@@ -22,6 +22,8 @@ pub enum RequestKey {
     Call(CallId),
     /// A subscription stream, by its key in the registry.
     Stream(Key),
+    /// Nothing yet: it waits for the response to the request before it.
+    Waiting,
 }
 
 /// The requests in flight of one connection.
@@ -72,6 +74,12 @@ impl RequestsInFlight {
         std::mem::take(&mut self.requests).into_iter().filter_map(|(_, key)| key.call())
     }
 
+    /// Returns whether no request is in flight.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
     /// Returns whether a request with this `id` is in flight.
     #[inline]
     pub fn contains(&self, id: Id<'_>) -> bool {
@@ -88,7 +96,7 @@ impl RequestKey {
     const fn call(self) -> Option<CallId> {
         match self {
             Self::Call(key) => Some(key),
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::Waiting => None,
         }
     }
 }

@@ -26,6 +26,7 @@ mod memory;
 mod handler_memory;
 mod result_memory;
 mod subscriptions;
+mod waiting_requests;
 mod websocket;
 
 mod shard_message;

@@ -45,6 +45,8 @@ pub(super) enum Effect {
     CancelCalls(Key),
     /// A message of a connection is no valid JSON-RPC message.
     RecordInvalidMessage(Key),
+    /// So many requests of a connection wait that nothing more is read of it (stdio).
+    HoldInput(Key),
     /// Continues a connection whose HTTP exchange has new output or has ended.
     AdvanceExchange(Key),
     /// Notifies a legacy session, which has opened its stream, of the lists that have changed.

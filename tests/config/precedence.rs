@@ -225,6 +225,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("websocket.deflate", "false"),
     ("websocket.deflate_ratio_max", "100"),
     ("stdio.buffer_bytes", "64KiB"),
+    ("stdio.sequential", "false"),
     ("message_bytes_max", "16MiB"),
     ("nesting_max", "64"),
     ("requests_in_flight_max", "256"),

@@ -12,6 +12,7 @@ mod memory;
 mod reloads;
 #[cfg(target_os = "linux")]
 mod ring_fallback;
+mod sequential;
 mod signals;
 mod standard_streams;
 mod startup;

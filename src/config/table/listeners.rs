@@ -141,15 +141,30 @@ pub(super) static TCP: Section = Section {
 
 pub(super) static STDIO: Section = Section {
     heading: "Standard input and output",
-    rows: &[Row {
-        key: "stdio.buffer_bytes",
-        short: None,
-        unit: Unit::Bytes { min: 256, max: 64 * MIB },
-        description: "Size of the read buffer of standard input, and of the write buffer of \
-                      standard output.",
-        cost: "that many bytes, twice",
-        source: "MCP, basic/transports: stdio",
-        is_reloadable: false,
-        field: |options| &mut options.stdio.buffer_bytes,
-    }],
+    rows: &[
+        Row {
+            key: "stdio.buffer_bytes",
+            short: None,
+            unit: Unit::Bytes { min: 256, max: 64 * MIB },
+            description: "Size of the read buffer of standard input, and of the write buffer of \
+                          standard output.",
+            cost: "that many bytes, twice",
+            source: "MCP, basic/transports: stdio",
+            is_reloadable: false,
+            field: |options| &mut options.stdio.buffer_bytes,
+        },
+        Row {
+            key: "stdio.sequential",
+            short: None,
+            unit: Unit::Switch,
+            description: "Start a request only after the response to the one before; \
+                          notifications and responses are handled meanwhile. Requests that wait \
+                          take up to message_bytes_max and requests_in_flight_max, nothing is \
+                          read beyond that.",
+            cost: "a slow call delays all others",
+            source: "JSON-RPC 2.0, section 6",
+            is_reloadable: false,
+            field: |options| &mut options.stdio.sequential,
+        },
+    ],
 };

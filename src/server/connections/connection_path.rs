@@ -16,6 +16,7 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
+use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
@@ -225,6 +226,9 @@ impl<R: Ring> ConnectionPath<'_, R> {
 
     /// Dispatches the pending input of a paused connection, then reads on.
     fn resume_reading(&mut self, key: Key) {
+        if holds_back_input(self, key) {
+            return;
+        }
         let (mut bytes, from) = self.transports.connections.table.take_pending_input(key);
         let length = bytes.len();
         bytes.resize(length + PADDING_BYTES, 0);
@@ -269,7 +273,10 @@ impl<R: Ring> ConnectionPath<'_, R> {
         peers.cancel_streams(key);
         // Before the connection closes: an idle one closes at once.
         peers.fail_client_requests(PeerId::Connection(key));
-        self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+        // Requests that wait are answered before.
+        if self.dispatcher.waiting.is_empty() {
+            self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+        }
         if transport.is_some_and(Transport::is_only_connection) {
             self.outbox.push(Effect::EndInput);
         }
@@ -386,4 +393,71 @@ impl<R: Ring> ConnectionPath<'_, R> {
         dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);
         dispatcher.deferred.tasks.table.remove_owner(PeerId::Connection(key));
     }
+}
+
+/// Starts the requests of a connection that wait for the one before (`stdio.sequential`), until one
+/// is in flight or the output exceeds its limit. After the last one the connection may close.
+#[inline]
+pub(super) fn start_waiting<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
+    if !path.dispatcher.waiting.is_empty() {
+        start_requests(path, key);
+    }
+}
+
+#[cold]
+fn start_requests<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
+    loop {
+        let connections = &mut path.transports.connections;
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        if connection.queued_bytes() > connections.options.outgoing_bytes_max {
+            // Goes on when half of it is sent.
+            return hold_input(path, key);
+        }
+        let in_flight = &mut connection.state.in_flight;
+        let Some(mut text) = path.dispatcher.waiting.start_next(in_flight) else { break };
+        // Reserves the output buffer, as input does.
+        if connections.outgoing(key).is_some() {
+            path.requests().dispatch_line(key, text.text());
+        }
+        path.dispatcher.waiting.end_start();
+        path.transports.connections.pool.put(text.into_buffer());
+    }
+    path.transports.connections.account_memory(key);
+    if !path.dispatcher.waiting.is_full() {
+        path.schedule_reading(key);
+    }
+    if path.dispatcher.waiting.is_empty() {
+        path.finish_input(key);
+    }
+}
+
+/// Stops reading a connection until its output is sent or a request that waits has started.
+pub(super) fn hold_input<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
+    let table = &mut path.transports.connections.table;
+    table.hold_input(key);
+    table.pause(path.ring, key);
+}
+
+/// Starts requests that wait before further input is read. Returns whether none may be read.
+fn holds_back_input<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) -> bool {
+    start_waiting(path, key);
+    let holds = path.dispatcher.waiting.is_full();
+    if holds {
+        path.transports.connections.table.hold_input(key);
+    }
+    holds
+}
+
+/// Responds with `error` to the requests that wait, which do not start any more. Returns their
+/// number.
+pub(in crate::server) fn fail_waiting<R: Ring>(
+    path: &mut ConnectionPath<'_, R>,
+    key: Key,
+    error: &Error,
+) -> u64 {
+    let failed = path.peers().fail_waiting(key, error);
+    if failed > 0 {
+        path.finish_input(key);
+    }
+    failed
 }

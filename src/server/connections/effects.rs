@@ -1,6 +1,7 @@
 //! Applies the effects that concern peers and connections.
 
-use super::connection_path::ConnectionPath;
+use super::connection_path::{ConnectionPath, hold_input, start_waiting};
+use crate::connection::first_message;
 use crate::engine::ring::Ring;
 use crate::server::outbox::{Effect, NotificationKind};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
@@ -17,6 +18,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 }
                 if let PeerId::Connection(key) = to.peer_id {
                     self.check_memory(key);
+                    start_waiting(self, key);
                     self.schedule_reading(key);
                 }
             }
@@ -29,12 +31,14 @@ impl<R: Ring> ConnectionPath<'_, R> {
             }
             Effect::Notify { to, kind, text } => self.send_notification(to, kind, &texts[text]),
             Effect::Request { to, number, text } => self.send_request(to, number, &texts[text]),
-            Effect::CloseReply(ReplyTo { peer_id, stream }) => {
-                if let PeerId::HttpSession(key) = peer_id {
+            Effect::CloseReply(ReplyTo { peer_id, stream }) => match peer_id {
+                PeerId::Connection(key) => start_waiting(self, key),
+                PeerId::HttpSession(key) => {
                     let http = &mut self.transports.http;
                     http.session_output(self.outbox, self.now).end_stream(key, stream);
                 }
-            }
+            },
+            Effect::HoldInput(key) => hold_input(self, key),
             Effect::CloseStream(ReplyTo { peer_id, stream }) => {
                 if let PeerId::HttpSession(key) = peer_id {
                     self.transports.http.close_stream((key, stream), self.outbox, self.now);

@@ -18,7 +18,7 @@ mod connection_path;
 mod effects;
 
 pub(super) use self::broadcaster::{Broadcaster, Recipients};
-pub(super) use self::connection_path::ConnectionPath;
+pub(super) use self::connection_path::{ConnectionPath, fail_waiting};
 pub(super) use self::half_closed::HalfClosed;
 #[cfg(feature = "internals")]
 pub(super) use self::held_memory::held_memory;

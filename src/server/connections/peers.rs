@@ -11,6 +11,7 @@ use crate::base::time::Instant;
 use crate::connection::{Codec, Connection, PendingWork};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
+use crate::protocol::model;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
@@ -83,7 +84,8 @@ impl Peers<'_> {
         let Transports { connections, http, .. } = &*self.transports;
         match peer_id {
             PeerId::Connection(key) => {
-                connections.table.get(key).is_some_and(|it| !it.is_discarding())
+                let is_discarding = connections.table.get(key).is_none_or(|it| it.is_discarding());
+                !is_discarding && !connections.table.is_input_over(key)
             }
             PeerId::HttpSession(key) => http.can_respond(key),
         }
@@ -155,6 +157,24 @@ impl Peers<'_> {
         if let Some(in_flight) = in_flight {
             dispatcher.deferred.fail_calls(in_flight, error, outbox);
         }
+    }
+
+    /// Responds with `error` to the requests of a connection that wait for the one before. Returns
+    /// their number.
+    pub(in crate::server) fn fail_waiting(&mut self, key: Key, error: &Error) -> u64 {
+        let mut failed = 0;
+        while let Some(connection) = self.transports.connections.table.get_mut(key)
+            && let Some(id) = self.dispatcher.waiting.discard_next(&mut connection.state.in_flight)
+        {
+            let revision = connection.state.lifecycle.revision();
+            let mut text = Vec::new();
+            model::write_error_response(&mut text, Some(id.as_id()), error, revision);
+            self.outbox.count_error(error);
+            let to = ReplyTo::standalone(PeerId::Connection(key));
+            self.send(to, Outcome::Error(error.kind), &text);
+            failed += 1;
+        }
+        failed
     }
 
     /// Removes the streams of a connection without a response.

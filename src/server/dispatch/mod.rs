@@ -20,6 +20,7 @@ mod lists;
 mod task_creation;
 
 mod handler_calls;
+mod sequential;
 
 mod subscriptions;
 mod task_requests;
@@ -42,6 +43,7 @@ use super::shard_message::{BroadcastMessage, ShardLimits};
 use super::subscriptions::{
     CatalogList, CatalogLists, ConnectionSubscriptions, SubscriptionRegistry,
 };
+use super::waiting_requests::WaitingRequests;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
@@ -69,6 +71,8 @@ pub(super) struct Dispatcher {
     pub(super) deferred: DeferredWork,
     pub(super) handlers: Handlers,
     pub(super) slow_handlers: SlowHandlers,
+    /// Requests over stdio that wait for the response to the one before.
+    pub(super) waiting: WaitingRequests,
     /// The only revision over HTTP (`http.strict`).
     pub(super) http_revision: Option<Revision>,
     /// The number of shards.
@@ -94,6 +98,7 @@ impl Dispatcher {
         self.handlers.memory.set_limit(limits.memory);
         self.handlers.results.set_limit(limits.memory);
         self.subscriptions.limits = limits.subscriptions;
+        self.waiting.set_limits(limits.waiting());
     }
 
     /// Ends what has passed its deadline, and wakes the handlers that waited for this time.
@@ -272,6 +277,9 @@ impl Dispatcher {
         raw: &RawRequest<'_>,
     ) -> Outcome {
         let state = &*peer.state;
+        if !state.in_flight.is_empty() && sequential::must_wait(self, peer, raw) {
+            return sequential::queue_request(self, ctx, peer, raw);
+        }
         let request = match validate(ctx, raw, state.lifecycle, &state.in_flight) {
             Ok(request) => request,
             Err(error) => {
@@ -398,6 +406,10 @@ impl Dispatcher {
         match peer.state.in_flight.remove(cancelled.request_id) {
             Some(RequestKey::Stream(stream)) => self.subscriptions().end_stream(peer, stream),
             Some(RequestKey::Call(call_id)) => self.deferred.cancel_call(call_id, peer),
+            Some(RequestKey::Waiting) => {
+                self.waiting.remove(cancelled.request_id);
+                peer.outbox.counters.requests.cancelled += 1;
+            }
             None => {}
         }
     }

@@ -6,6 +6,7 @@
 mod http;
 
 mod services;
+mod stdio;
 
 mod tiny;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
+pub use self::stdio::StdioOptions;
 pub(crate) use self::uri_prefix::check_uri_prefix;
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
@@ -101,14 +103,6 @@ pub struct AdminOptions {
     /// Default `None`: health, readiness and metrics are served at the address of HTTP, and the
     /// list of connections only if that is a loopback address.
     pub address: Option<SocketAddr>,
-}
-
-/// Options of standard input and output.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct StdioOptions {
-    /// Bytes read from standard input at a time, and buffered for standard output before a write.
-    /// Cost: that many bytes, twice. Default 64 KiB.
-    pub buffer_bytes: u32,
 }
 
 /// Limits per message, request and connection, for every transport.
@@ -372,12 +366,6 @@ impl Default for TcpOptions {
             backlog_max: 4096,
             reuse_port: false,
         }
-    }
-}
-
-impl Default for StdioOptions {
-    fn default() -> Self {
-        Self { buffer_bytes: 64 * KIB }
     }
 }
 

@@ -43,7 +43,7 @@ impl Options {
             },
             admin: AdminOptions::default(),
             websocket: tiny_websocket(),
-            stdio: StdioOptions { buffer_bytes: 512 },
+            stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,
                 nesting_max: 8,

@@ -24,7 +24,7 @@ pub(super) use self::lifecycle::Lifecycle;
 pub(super) use self::unsent_messages::UnsentMessages;
 use super::acceptance::ListenerKind;
 use super::connection_state::ConnectionState;
-use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports};
+use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports, fail_waiting};
 use super::deferred::DeferredWork;
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
@@ -148,6 +148,8 @@ impl Shard {
             let mut path = self.path(ring, now);
             path.requests().http().end_idle_stream(key);
             path.peers().complete_streams(key);
+            let cut = fail_waiting(&mut path, key, &Error::cut_by_drain());
+            path.outbox.counters.requests.cut += cut;
             self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
         }
     }
@@ -191,8 +193,12 @@ impl Shard {
     fn expire_input<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         if self.lifecycle.expire_input(now) {
             let timeout = self.lifecycle.drain_timeout();
+            let message =
+                format!("the request did not start within {timeout:?} of the end of the input");
             for key in self.connection_keys() {
-                self.path(ring, now).peers().time_out_calls(key, timeout);
+                let mut path = self.path(ring, now);
+                fail_waiting(&mut path, key, &Error::internal(message.clone()));
+                path.peers().time_out_calls(key, timeout);
             }
         }
     }

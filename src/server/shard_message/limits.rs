@@ -7,6 +7,7 @@ use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::SecondStream;
 use crate::server::subscriptions::SubscriptionLimits;
+use crate::server::waiting_requests::WaitingLimits;
 use crate::server::websocket::MessageRules;
 use crate::transport::http::limits::RequestLimits;
 
@@ -41,6 +42,16 @@ pub(in crate::server) struct ConnectionsMax {
     pub(in crate::server) tcp: usize,
     pub(in crate::server) http: usize,
     pub(in crate::server) websocket: usize,
+}
+
+impl ShardLimits {
+    /// Returns what may wait for the response to the request before (stdio).
+    pub(in crate::server) const fn waiting(&self) -> WaitingLimits {
+        WaitingLimits {
+            bytes_max: self.connections.message_bytes_max,
+            requests_max: self.requests_in_flight_max,
+        }
+    }
 }
 
 /// Times of a drain.

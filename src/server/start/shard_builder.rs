@@ -43,6 +43,7 @@ use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
+use crate::server::waiting_requests::WaitingRequests;
 use crate::server::websocket::WebSocketFrontend;
 use crate::service::{Catalog, CatalogError};
 use crate::telemetry::label::Transport;
@@ -196,9 +197,8 @@ impl ShardBuilder {
         let (catalog_writer, blocking, sender) =
             (self.catalog_writer, self.blocking_pool, self.sender);
         let shard = self.endpoint.shard();
-        let writer = Arc::clone(&catalog_writer);
-        let pending_updates =
-            PendingUpdates::new(writer, self.update_executor, sender.clone(), shard);
+        let updates = (Arc::clone(&catalog_writer), self.update_executor);
+        let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
         let deferred =
             deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
@@ -231,6 +231,7 @@ impl ShardBuilder {
                 sender,
             },
             slow_handlers: slow_handlers(&self.options, shard),
+            waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
             http_revision: self.options.http.strict,
             shard_count: shards,
         };
