@@ -4,6 +4,7 @@
 //! cargo bench --bench footprint -- [--ws] [--sessions 50000] [--shards 3]
 //! cargo bench --bench footprint -- --http [--sessions 50000] [--shards 3]
 //!     [--streams 50000] [--rate 10000] [--seconds 5] [--changes 6]
+//! cargo bench --bench footprint -- --stdio
 //! ```
 //!
 //! Sessions: one `corelane` process holds all of them, each over its own connection: TCP,
@@ -14,6 +15,8 @@
 //!
 //! Streams (with `--http`): see [`stream_load`]. `--sessions 0` or `--streams 0` skips a part.
 //!
+//! With `--stdio`: see [`stdio_start`].
+//!
 //! Connections are direct descriptors on both sides, so the file limit applies to each shard or
 //! ring and not to the process; they are spread over loopback addresses, each of which has about
 //! 28,000 client ports. Kernel memory (about 4 KiB per socket) is not included.
@@ -21,6 +24,7 @@
 mod client_group;
 mod open_loop;
 mod sessions;
+mod stdio_start;
 mod stream_load;
 mod streams;
 
@@ -64,6 +68,9 @@ fn main() -> io::Result<()> {
         value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
     };
     let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has_flag("--stdio") {
+        return stdio_start::measure(CORELANE);
+    }
     let transport = match (has_flag("--http"), has_flag("--ws")) {
         (true, _) => Transport::Http,
         (_, true) => Transport::WebSocket,

@@ -21,24 +21,23 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)
-        .subcommand(with_options(
-            Command::new("serve").about("Serve MCP over the network until SIGTERM or SIGINT"),
-        ))
-        .subcommand(with_options(
-            Command::new("stdio").about("Serve MCP to one peer over standard input and output"),
-        ))
         .subcommand(
-            with_options(Command::new("check").about(
-                "Check the configuration and print the options that differ from their defaults, \
-                 with their sources, and what this machine does not support",
-            ))
-            .arg(
-                Arg::new(ALL_FLAG)
-                    .long(ALL_FLAG)
-                    .action(ArgAction::SetTrue)
-                    .help_heading(table::SECTIONS[0].heading)
-                    .help("Print every option"),
-            ),
+            Command::new("serve")
+                .about("Serve MCP over the network until SIGTERM or SIGINT")
+                .defer(with_options),
+        )
+        .subcommand(
+            Command::new("stdio")
+                .about("Serve MCP to one peer over standard input and output")
+                .defer(with_options),
+        )
+        .subcommand(
+            Command::new("check")
+                .about(
+                    "Check the configuration and print the options that differ from their \
+                     defaults, with their sources, and what this machine does not support",
+                )
+                .defer(|command| with_options(command).arg(all_flag())),
         )
 }
 
@@ -74,6 +73,15 @@ pub(crate) fn shows_all(matches: &ArgMatches) -> bool {
     matches.get_flag(ALL_FLAG)
 }
 
+fn all_flag() -> Arg {
+    Arg::new(ALL_FLAG)
+        .long(ALL_FLAG)
+        .action(ArgAction::SetTrue)
+        .help_heading(table::SECTIONS[0].heading)
+        .help("Print every option")
+}
+
+/// Adds the options to the command that runs; those of the others are not needed.
 fn with_options(command: Command) -> Command {
     let file = Arg::new(CONFIG_FLAG)
         .long(CONFIG_FLAG)

@@ -51,8 +51,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "check" => check::run(&effective, arguments::shows_all(matches)),
         // Its one client holds little memory, and an idle server needs no second thread.
         "stdio" => {
-            allocator::return_large_allocations();
-            serve::stdio(start(effective).0)
+            let can_trim = allocator::return_large_allocations();
+            serve::stdio(start(effective).0, can_trim)
         }
         _ => with_idle_trim(|| {
             let (options, log) = start(effective);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::config::options::{DemoServices, ServiceOptions};
 use crate::config::{self, CommandLine, Options, table};
+use crate::engine::buffer::allocator;
 use crate::files::Files;
 use crate::protocol::model::Implementation;
 use crate::server::{Handle, Server};
@@ -36,9 +37,17 @@ pub(crate) fn serve(options: Options, reloader: Reloader) -> ExitCode {
     exit_code(build_server(options).and_then(|server| Ok(server.on_reload(reload).serve()?)))
 }
 
-/// Serves one peer over standard input and output until end of input.
-pub(crate) fn stdio(options: Options) -> ExitCode {
-    exit_code(build_server(options).and_then(|server| Ok(server.stdio()?)))
+/// Serves one peer over standard input and output until end of input. With `can_trim` it returns
+/// the memory that only its start has needed to the system.
+pub(crate) fn stdio(options: Options, can_trim: bool) -> ExitCode {
+    let server = build_server(options).map(|server| {
+        server.on_start(move |_| {
+            if can_trim {
+                allocator::trim();
+            }
+        })
+    });
+    exit_code(server.and_then(|server| Ok(server.stdio()?)))
 }
 
 impl Reloader {

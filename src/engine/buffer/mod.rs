@@ -17,11 +17,15 @@ use std::ptr::NonNull;
 /// vector of a parser (64 bytes, the block of `simd-json`).
 pub const PADDING: usize = 64;
 
-const PAGE_BYTES: usize = 4096;
+/// The largest alignment for which zeroed memory comes from `calloc(3)`, which does not touch fresh
+/// pages. For a larger one the standard library writes the zeros itself.
+const CALLOC_ALIGN: usize = 16;
 
 /// A fixed set of equal buffers in one allocation. Untouched pages use no memory.
 #[derive(Debug)]
 pub struct ReceiveBuffers {
+    allocation: NonNull<u8>,
+    /// The first buffer, aligned to [`PADDING`].
     memory: NonNull<u8>,
     layout: Layout,
     count: u16,
@@ -40,13 +44,17 @@ impl ReceiveBuffers {
         let count = count.max(1);
         let buffer_bytes = buffer_bytes.max(1);
         let stride = (buffer_bytes as usize + PADDING).next_multiple_of(PADDING);
-        let Ok(layout) = Layout::from_size_align(stride * usize::from(count), PAGE_BYTES) else {
+        let bytes = stride * usize::from(count) + PADDING;
+        let Ok(layout) = Layout::from_size_align(bytes, CALLOC_ALIGN) else {
             panic!("{count} receive buffers of {buffer_bytes} bytes exceed the address space");
         };
-        // SAFETY: the layout is not empty, both factors being at least one.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        Self { memory, layout, count, buffer_bytes, stride, is_leaked: false }
+        // SAFETY: the layout is not empty.
+        let allocation = unsafe { alloc_zeroed(layout) };
+        let Some(allocation) = NonNull::new(allocation) else { handle_alloc_error(layout) };
+        let offset = allocation.as_ptr().align_offset(PADDING).min(PADDING);
+        // SAFETY: the allocation is `PADDING` bytes longer than the buffers.
+        let memory = unsafe { allocation.add(offset) };
+        Self { allocation, memory, layout, count, buffer_bytes, stride, is_leaked: false }
     }
 
     /// Returns the number of buffers.
@@ -96,7 +104,7 @@ impl Drop for ReceiveBuffers {
         // SAFETY: allocated in `new` with this layout and freed once. The ring that shares the
         // memory with the kernel is dropped first (field order in the backend), with no operation
         // in flight.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
@@ -111,6 +119,7 @@ mod tests {
     fn buffers_and_their_padding_do_not_overlap() {
         let mut buffers = ReceiveBuffers::new(3, 100);
         for index in 0..3_u8 {
+            assert!(buffers.address(index.into()).addr().is_multiple_of(PADDING));
             let bytes = buffers.bytes(u16::from(index));
             assert!(bytes.len() >= 100 + PADDING);
             bytes.fill(index + 1);
