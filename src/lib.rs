@@ -167,16 +167,19 @@ pub mod transport;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod transport;
 
+pub use http::Extensions;
+
 pub use crate::server::{Busy, Handle, InProcessConnection, Options, Running, Server, StartError};
 #[cfg(feature = "tokio")]
 pub use crate::service::TokioContext;
 pub use crate::service::{
     BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, CatalogBuilder,
-    CatalogError, ClientInfo, ClientRequestError, Completion, CompletionContext, Features,
-    GetPromptResult, HandlerError, InlineContext, InternalError, IntoCallToolResult, NoArguments,
-    Prompt, PromptArgument, PromptArguments, PromptBuilder, ReadContext, ReadResourceResult,
-    RequestContext, RequestInfo, RequestView, Resource, ResourceBuilder, ResourceTemplate,
-    Structured, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
+    CatalogError, ClientImplementation, ClientInfo, ClientRequestError, Completion,
+    CompletionContext, Features, GetPromptResult, HandlerError, InlineContext, InternalError,
+    IntoCallToolResult, NoArguments, Prompt, PromptArgument, PromptArguments, PromptBuilder,
+    ReadContext, ReadResourceResult, RequestContext, RequestInfo, RequestView, Resource,
+    ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
+    TraceContext,
 };
 pub use crate::telemetry::{ConnectionInfo, ConnectionTraffic, Counters, PingCounts, Transport};
 

@@ -57,7 +57,7 @@ impl RequestKind {
 
 /// Returns the catalog of the server.
 pub(crate) fn catalog() -> Result<Catalog, CatalogError> {
-    let greet = Prompt::new("greet").description("A greeting.").inline(|_, prompt| {
+    let greet = Prompt::new("greet").description("A greeting.").inline(|_, prompt, _| {
         prompt.text(Role::User, "Good morning!");
         Ok(())
     });

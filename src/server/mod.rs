@@ -15,6 +15,7 @@
 pub mod options;
 
 mod client_address;
+mod extension_slot;
 mod owner_id;
 mod reply_to;
 
@@ -63,6 +64,8 @@ pub mod fuzz;
 
 #[cfg(feature = "internals")]
 pub use self::catalog_updates::UpdateJob;
+#[cfg(feature = "tower")]
+pub(crate) use self::extension_slot::ExtensionSlot;
 pub use self::options::Options;
 #[cfg(feature = "internals")]
 pub use self::shard::Shard;

@@ -4,22 +4,61 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::protocol::params::StringMap;
+use crate::service::context::{
+    ClientImplementation, ClientInfo, RequestView, StateType, shard_state,
+};
 use crate::service::handler::catch_panic;
 use crate::service::results::{Completion, HandlerError};
 
 /// The argument to complete: its value so far and the other arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct CompletionContext<'a> {
+///
+/// `S` is the state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
+pub struct CompletionContext<'a, S = ()> {
     value: &'a str,
     arguments: StringMap<'a>,
+    request: RequestView<'a>,
+    state: PhantomData<fn() -> S>,
 }
 
 impl<'a> CompletionContext<'a> {
     /// A value to complete, with the arguments already filled in.
-    pub(in crate::service) const fn new(value: &'a str, arguments: StringMap<'a>) -> Self {
-        Self { value, arguments }
+    pub(in crate::service) const fn new(
+        value: &'a str,
+        arguments: StringMap<'a>,
+        request: RequestView<'a>,
+    ) -> Self {
+        Self { value, arguments, request, state: PhantomData }
+    }
+
+    const fn with_state<S>(&self) -> CompletionContext<'a, S> {
+        let Self { value, arguments, request, .. } = *self;
+        CompletionContext { value, arguments, request, state: PhantomData }
+    }
+}
+
+impl<'a, S: 'static> CompletionContext<'a, S> {
+    /// The request: its id, headers, `_meta` and what is known of its connection. Its name is that
+    /// of the prompt, or the URI template.
+    pub const fn request(&self) -> RequestView<'a> {
+        self.request
+    }
+
+    /// Revision and capabilities of the client.
+    pub fn client(&self) -> ClientInfo {
+        self.request.client()
+    }
+
+    /// Name and version of the client program, if it has sent them.
+    pub fn client_implementation(&self) -> Option<ClientImplementation<'a>> {
+        self.request.client_implementation()
+    }
+
+    /// The state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
+    pub fn state(&self) -> &'a S {
+        shard_state::get(self.request.state())
     }
 
     /// The value typed so far; may be empty.
@@ -43,16 +82,32 @@ impl<'a> CompletionContext<'a> {
     }
 }
 
+impl<S> fmt::Debug for CompletionContext<'_, S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CompletionContext")
+            .field("value", &self.value)
+            .field("arguments", &self.arguments)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Completion function of one argument.
-pub(in crate::service) struct Completer(Box<CompleterFn>);
+pub(in crate::service) struct Completer {
+    complete: Box<CompleterFn>,
+    /// The shard state that it reads.
+    pub(in crate::service) required_state: Option<StateType>,
+}
 
 type CompleterFn = dyn Fn(&CompletionContext<'_>) -> Completion + Send + Sync;
 
 impl Completer {
-    pub(in crate::service) fn new(
-        function: impl Fn(&CompletionContext<'_>) -> Completion + Send + Sync + 'static,
+    pub(in crate::service) fn new<S: 'static>(
+        function: impl Fn(&CompletionContext<'_, S>) -> Completion + Send + Sync + 'static,
+        required_state: Option<StateType>,
     ) -> Self {
-        Self(Box::new(function))
+        let complete = move |ctx: &CompletionContext<'_>| function(&ctx.with_state());
+        Self { complete: Box::new(complete), required_state }
     }
 
     /// Runs the function; a panic becomes an error.
@@ -60,7 +115,7 @@ impl Completer {
         &self,
         ctx: &CompletionContext<'_>,
     ) -> Result<Completion, HandlerError> {
-        catch_panic(|| Ok((self.0)(ctx)))
+        catch_panic(|| Ok((self.complete)(ctx)))
     }
 }
 

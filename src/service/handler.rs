@@ -14,7 +14,7 @@ use crate::service::call::TokioWork;
 use crate::service::call::{BlockingWork, LocalWork};
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
-use crate::service::context::{BlockingContext, RequestContext};
+use crate::service::context::{BlockingContext, InlineEvents, RequestContext};
 use crate::service::results::{HandlerError, HandlerOutput};
 
 /// Wraps a local handler: `start` creates its future, `finish` converts the result.
@@ -34,6 +34,20 @@ where
                 poll_fn(|context| poll_caught(work.as_mut(), context)).await
             };
             finish(result)
+        })
+    })
+}
+
+/// Completes an inline handler that has sent messages: sends them, then ends with `output`.
+#[cold]
+pub(in crate::service) fn emitted_work(
+    events: Box<InlineEvents>,
+    output: Result<HandlerOutput, HandlerError>,
+) -> LocalWork {
+    Box::new(move |ctx| {
+        Box::pin(async move {
+            events.send(&ctx);
+            output
         })
     })
 }

@@ -81,9 +81,11 @@ pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArgum
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog_error::CatalogError;
 pub use self::completer::CompletionContext;
+pub use self::context::request::DetachedRequest;
 pub use self::context::{
-    BlockingContext, BlockingHost, ClientInfo, HostFuture, InlineContext, RequestContext,
-    RequestHost, RequestInfo, RequestSource, RequestView, StateType,
+    BlockingContext, BlockingHost, ClientImplementation, ClientInfo, HostFuture, InlineContext,
+    RequestContext, RequestHost, RequestInfo, RequestSource, RequestView, StateType,
+    StoredClientInfo, TraceContext,
 };
 #[cfg(feature = "tokio")]
 pub use self::context::{SendFuture, TokioContext, TokioHost};

@@ -15,6 +15,8 @@ pub struct HeldMemory {
     pub task_results: usize,
     /// Subscription streams with their names.
     pub subscriptions: usize,
+    /// What is kept of peers for their handlers: `clientInfo`, header fields of WebSocket upgrades.
+    pub facts: usize,
 }
 
 impl HeldMemory {
@@ -22,8 +24,8 @@ impl HeldMemory {
     #[inline]
     pub const fn total(&self) -> usize {
         let Self { connections, sessions, handlers, .. } = *self;
-        let Self { blocking_results, task_results, subscriptions, .. } = *self;
-        connections + sessions + handlers + blocking_results + task_results + subscriptions
+        let Self { blocking_results, task_results, subscriptions, facts, .. } = *self;
+        connections + sessions + handlers + blocking_results + task_results + subscriptions + facts
     }
 }
 

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::task::{Context, Poll, Waker};
 
+use http::Extensions;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::result::TestError;
-use crate::protocol::eras::{CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
+use crate::protocol::eras::{
+    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY,
+};
 use crate::protocol::revision::Revision;
 use crate::server::InProcessConnection;
 
@@ -21,6 +24,8 @@ type Answer = Box<dyn FnMut(&Value) -> Value>;
 /// A client of one connection.
 pub(super) struct Client {
     pub(super) connection: InProcessConnection,
+    /// Those of every request.
+    extensions: Extensions,
     revision: Revision,
     /// The handshake of a legacy revision is complete.
     is_initialized: bool,
@@ -54,9 +59,10 @@ struct OutgoingMessage<'a, P> {
 }
 
 impl Client {
-    pub(super) const fn new(connection: InProcessConnection) -> Self {
+    pub(super) fn new(connection: InProcessConnection) -> Self {
         Self {
             connection,
+            extensions: Extensions::new(),
             revision: Revision::LATEST,
             is_initialized: false,
             answers: BTreeMap::new(),
@@ -69,6 +75,12 @@ impl Client {
     /// Sets the revision, before the first request.
     pub(super) const fn set_revision(&mut self, revision: Revision) {
         self.revision = revision;
+    }
+
+    /// Attaches a value to all requests from now on.
+    pub(super) fn set_extension<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        self.extensions.insert(value);
+        self.connection.set_extensions(self.extensions.clone());
     }
 
     /// Sets the answer to requests of the server, which declares the capability.
@@ -227,7 +239,7 @@ impl Client {
         let params = json!({
             "protocolVersion": self.revision.as_str(),
             "capabilities": self.capabilities(),
-            "clientInfo": { "name": "test", "version": env!("CARGO_PKG_VERSION") },
+            "clientInfo": client_info(),
         });
         let id = self.allocate_id();
         self.send_request(id, "initialize", &params);
@@ -250,6 +262,7 @@ impl Client {
         if self.revision.is_modern() {
             meta.insert(PROTOCOL_VERSION_KEY.to_owned(), self.revision.as_str().into());
             meta.insert(CLIENT_CAPABILITIES_KEY.to_owned(), self.capabilities());
+            meta.insert(CLIENT_INFO_KEY.to_owned(), client_info());
             meta.insert(LOG_LEVEL_KEY.to_owned(), "debug".into());
         }
         params.insert("_meta".to_owned(), meta.into());
@@ -296,6 +309,11 @@ impl Client {
             exchange.waker.take().inspect(Waker::wake_by_ref);
         }
     }
+}
+
+/// Returns the `Implementation` of the client.
+fn client_info() -> Value {
+    json!({ "name": "test", "version": env!("CARGO_PKG_VERSION") })
 }
 
 impl fmt::Debug for Client {

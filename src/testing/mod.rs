@@ -131,6 +131,15 @@ impl TestServer {
         self
     }
 
+    /// Attaches a value to the requests, in the place of a value of the same type: handlers read it
+    /// by [`RequestInfo::extension`](crate::RequestInfo::extension), such as an authenticated user
+    /// that a middleware attaches in production.
+    #[must_use]
+    pub fn extension<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
+        self.client.borrow_mut().set_extension(value);
+        self
+    }
+
     /// Calls a tool with a JSON object and returns its result; a failed tool is a result with
     /// [`CallResult::is_error`].
     ///

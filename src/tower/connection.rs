@@ -7,10 +7,11 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
@@ -18,6 +19,8 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, Parts, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
+
+use crate::server::ExtensionSlot;
 
 /// Any error, as bodies of other crates return it.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
@@ -33,6 +36,8 @@ pub(super) struct Connection {
     transport: Transport,
     /// The transport has ended and must not be polled.
     has_ended: bool,
+    /// Shared with the shard.
+    extensions: ExtensionSlot,
     /// A request before this one was answered.
     pub(super) is_reused: bool,
 }
@@ -40,11 +45,14 @@ pub(super) struct Connection {
 impl Connection {
     /// Opens a connection over the client's end of a socket pair. Must be called on a tokio
     /// runtime, which alone can use the connection.
-    pub(super) async fn open(stream: StdUnixStream) -> Result<Self, BoxError> {
+    pub(super) async fn open(
+        stream: StdUnixStream,
+        extensions: ExtensionSlot,
+    ) -> Result<Self, BoxError> {
         stream.set_nonblocking(true)?;
         let stream = TokioIo::new(UnixStream::from_std(stream)?);
         let (sender, transport) = http1::handshake(stream).await?;
-        Ok(Self { sender, transport, has_ended: false, is_reused: false })
+        Ok(Self { sender, transport, has_ended: false, extensions, is_reused: false })
     }
 
     /// Returns whether a request can be sent: the last response is complete, and the server has not
@@ -54,6 +62,11 @@ impl Connection {
         let context = &mut Context::from_waker(Waker::noop());
         self.poll_transport(context);
         matches!(self.sender.poll_ready(context), Poll::Ready(Ok(()))) && !self.has_ended
+    }
+
+    /// Sets the extensions of the next request, or of all messages of a WebSocket.
+    pub(super) fn set_extensions(&self, extensions: Option<Arc<Extensions>>) {
+        self.extensions.set(extensions);
     }
 
     /// Sends a request and receives the head of its response.

@@ -45,6 +45,13 @@
 //! has closed the connection, is cancelled like any other one. Handlers see no address of the peer;
 //! fields such as `X-Forwarded-For` reach them as the host has set them.
 //!
+//! # Extensions
+//!
+//! What middleware inserts into the extensions of a request reaches the handlers of this request on
+//! every shard, and those of all messages of a WebSocket, if it is the upgrade: see
+//! [`RequestInfo::extension`](crate::RequestInfo::extension). They pass beside the request, so that
+//! no client can set one.
+//!
 //! Cost: two sockets and two copies of each message more than a listener of the server, and at most
 //! 64 idle connections.
 

@@ -49,8 +49,8 @@ impl Pool {
             }
         }
         let index = self.opened.fetch_add(1, Ordering::Relaxed);
-        let stream = self.handle.connect_http(index)?;
-        let mut connection = Box::new(Connection::open(stream).await?);
+        let (stream, extensions) = self.handle.connect_http(index)?;
+        let mut connection = Box::new(Connection::open(stream, extensions).await?);
         if !connection.is_ready() {
             return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
         }
@@ -61,6 +61,7 @@ impl Pool {
     /// if too many are unused.
     pub(super) fn put(&self, mut connection: Box<Connection>) {
         if connection.is_ready() {
+            connection.set_extensions(None);
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < IDLE_CONNECTIONS_MAX {
                 connection.is_reused = true;

@@ -1,11 +1,13 @@
 //! From the request of a host's router to the request that a shard gets.
 
+use std::sync::Arc;
+
 use bytes::{Buf, Bytes};
 use http::header::{
     CONNECTION, HOST, HeaderMap, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, Request, Uri};
+use http::{Extensions, HeaderValue, Method, Request, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::upgrade::OnUpgrade;
@@ -64,12 +66,17 @@ const CONNECTION_FIELDS: [HeaderName; 7] = [
     UPGRADE,
 ];
 
-/// Converts a request to one of `targets`. Also returns how to take over the connection of a client
-/// that requests WebSocket.
-pub(super) fn convert<B>(
-    mut request: Request<B>,
-    targets: &Targets,
-) -> (Request<RequestBody>, Option<OnUpgrade>)
+/// A request for a shard.
+pub(super) struct ConvertedRequest {
+    pub(super) request: Request<RequestBody>,
+    /// How to take over the connection of a client that requests WebSocket.
+    pub(super) upgrade: Option<OnUpgrade>,
+    /// What the middleware of the host has attached, if anything.
+    pub(super) extensions: Option<Arc<Extensions>>,
+}
+
+/// Converts a request to one of `targets`.
+pub(super) fn convert<B>(mut request: Request<B>, targets: &Targets) -> ConvertedRequest
 where
     B: Body + Send + 'static,
     B::Data: Send,
@@ -96,7 +103,8 @@ where
     *converted.method_mut() = parts.method;
     *converted.uri_mut() = targets.target(&parts.uri);
     *converted.headers_mut() = headers;
-    (converted, upgrade)
+    let extensions = (!parts.extensions.is_empty()).then(|| Arc::new(parts.extensions));
+    ConvertedRequest { request: converted, upgrade, extensions }
 }
 
 /// Removes the fields that concern only the connection on which a message came.
@@ -128,7 +136,8 @@ mod tests {
     use super::*;
 
     fn converted(request: http::request::Builder) -> Request<RequestBody> {
-        convert(request.body(Empty::<Bytes>::new()).unwrap(), &Targets::new(&Options::default())).0
+        let targets = Targets::new(&Options::default());
+        convert(request.body(Empty::<Bytes>::new()).unwrap(), &targets).request
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::connection::BoxError;
 use super::pool::Pool;
-use super::request::{Targets, convert, remove_connection_fields};
+use super::request::{ConvertedRequest, Targets, convert, remove_connection_fields};
 use super::response::{ResponseBody, error_response};
 use super::upgrade::switch_protocols;
 use crate::protocol::error::Error;
@@ -132,12 +132,14 @@ where
     B::Error: Into<BoxError>,
 {
     let pool = &inner.pool;
-    let (mut request, upgrade) = convert(request, &inner.targets);
+    let ConvertedRequest { mut request, upgrade, extensions } = convert(request, &inner.targets);
     loop {
         let mut connection = match pool.take().await {
             Ok(connection) => connection,
             Err(error) => return no_connection(&*error),
         };
+        // Before the request, so that the shard finds them.
+        connection.set_extensions(extensions.clone());
         let response = match connection.send(request).await {
             Ok(response) => response,
             Err(mut error) => match error.take_message() {

@@ -15,7 +15,8 @@ use corelane::protocol::model::Implementation;
 use corelane::protocol::params::{GetPromptRequestParams, ReadResourceRequestParams};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, Dispatch, RequestInfo,
+    BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, DetachedRequest,
+    Dispatch, RequestInfo,
 };
 use serde_json::{Value, json};
 
@@ -79,7 +80,7 @@ pub(crate) fn read_in(catalog: &Catalog, revision: Revision, uri: &str) -> Resul
     let mut result = send_request(&json!({ "uri": uri }), |document, out| {
         let request = ReadResourceRequestParams::read(Some(document.root()))?;
         finish_response(catalog, revision, out, |out| {
-            catalog.read_resource(revision, &request, Id::Signed(1), out)
+            catalog.read_resource(&request, &detached(revision), Id::Signed(1), out)
         })
     })?;
     assert_eq!(result["contents"].as_array().map(Vec::len), Some(1));
@@ -98,13 +99,17 @@ pub(crate) fn prompt(catalog: &Catalog, name: &str, arguments: &Value) -> Result
     let result = send_request(&params, |document, out| {
         let request = GetPromptRequestParams::read(Some(document.root()))?;
         finish_response(catalog, revision, out, |out| {
-            catalog.get_prompt(revision, &request, Id::Signed(1), out)
+            catalog.get_prompt(&request, &detached(revision), Id::Signed(1), out)
         })
     })?;
     assert_eq!(result["messages"].as_array().map(Vec::len), Some(1));
     let message = &result["messages"][0];
     assert_eq!((&message["role"], &message["content"]["type"]), (&json!("user"), &json!("text")));
     Ok(message["content"]["text"].as_str().unwrap_or_default().to_owned())
+}
+
+fn detached(revision: Revision) -> DetachedRequest {
+    DetachedRequest { client: ClientInfo { revision, capabilities: ClientCapabilities::NONE } }
 }
 
 fn send_request(

@@ -92,7 +92,7 @@ fn invalid_prompt_files_are_reported_others_stay() {
     write(root.path(), "e.md", "+++\nname = \"a\"\n+++\nA second a.");
     write(root.path(), "f.md", vec![b'x'; (1 << 20) + 1]);
     write(root.path(), "taken.md", "The name is used by the program.");
-    let own = Prompt::new("taken").inline(|_, messages| {
+    let own = Prompt::new("taken").inline(|_, messages, _| {
         messages.text(Role::User, "own");
         Ok(())
     });

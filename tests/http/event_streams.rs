@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use corelane_test_support::messages::{call, echo, modern, result_text, with_progress};
+use corelane::model::Implementation;
+use corelane::{Catalog, NoArguments, Tool};
+use corelane_test_support::messages::{
+    BATCHED, LEGACY, call, echo, modern, result_text, with_progress,
+};
 use corelane_test_support::{
     Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
 };
 use serde_json::json;
+
+use crate::http_session::HttpSession;
 
 #[test]
 fn progress_is_sent_before_the_response() {
@@ -219,4 +225,72 @@ fn log_messages_follow_the_requested_level() {
     );
     drop(client);
     server.close();
+}
+
+/// A tool whose inline handler sends progress.
+fn inline_progress() -> Catalog {
+    let tool = Tool::new("inline").inline(|_: NoArguments, ctx| {
+        ctx.progress(1.0, None, None);
+        "done"
+    });
+    Catalog::builder(Implementation::new("test", "1")).tool(tool).build().expect("valid")
+}
+
+#[test]
+fn progress_of_inline_handler_starts_stream() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_catalog(options, inline_progress());
+        let mut client = server.connect_http();
+        let request = modern(call(1, "inline", json!({})));
+        let response = client.exchange(&Request::modern(&request)).message();
+        assert_eq!(result_text(&response), "done");
+        client.request_stream(&Request::modern(&with_progress(request)));
+        let notification = client.read_message_without_id();
+        assert_eq!(notification["params"]["progress"], 1, "{notification}");
+        assert_eq!(result_text(&client.read_message_without_id()), "done");
+        client.expect_end_of_stream();
+        drop(client);
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        for _ in 0..4 {
+            let request = session.post(&with_progress(call(2, "inline", json!({}))));
+            let (notifications, response) = session.connect().exchange_to_end(&request);
+            assert_eq!(notifications.len(), 1, "{notifications:?}");
+            assert_eq!(result_text(&response), "done");
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn progress_of_inline_handlers_in_batch_is_sent() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_catalog(options, inline_progress());
+        let session = HttpSession::initialize(server.address(), BATCHED);
+        let (emitting, silent) = (call(1, "inline", json!({})), call(2, "inline", json!({})));
+        let batch = json!([with_progress(emitting), silent]);
+        let mut client = session.connect();
+        client.request_stream(&session.post(&batch));
+        let mut responses = Vec::new();
+        let mut progress = 0;
+        while responses.len() < 2 {
+            let event = client.read_event().expect("an event");
+            let data = event.data.unwrap_or_default();
+            if data.is_empty() {
+                continue;
+            }
+            let message: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+            let messages = message.as_array().cloned().unwrap_or_else(|| vec![message]);
+            for message in messages {
+                match message.get("method") {
+                    Some(_) => progress += 1,
+                    None => responses.push((message["id"].clone(), progress)),
+                }
+            }
+        }
+        responses.sort_by_key(|(id, _)| id.as_u64());
+        assert_eq!(responses[0], (json!(1), 1), "progress precedes its response");
+        assert_eq!(responses[1].0, json!(2));
+        drop(client);
+        server.close();
+    });
 }

@@ -1,7 +1,7 @@
 //! What handlers read of their HTTP request: headers, session, peer, `_meta`.
 
 use corelane::model::Implementation;
-use corelane::{Catalog, NoArguments, Tool};
+use corelane::{Catalog, ClientImplementation, NoArguments, Tool};
 use corelane_test_support::messages::{LEGACY, call, modern, result_text};
 use corelane_test_support::{Request, TestServer, http_options, on_one_shard_and_two};
 use serde_json::json;
@@ -33,9 +33,19 @@ fn catalog() -> Catalog {
         let addr = ctx.request().peer_addr().map(|addr| addr.to_string());
         format!("{} {}", ctx.request().transport(), addr.unwrap_or_default())
     });
+    let client = |client: Option<ClientImplementation<'_>>| {
+        client.map_or_else(String::new, |it| format!("{} {} {:?}", it.name, it.version, it.title))
+    };
+    let inline_client = Tool::new("inline_client")
+        .inline(move |_: NoArguments, ctx| client(ctx.client_implementation()));
+    let local_client = Tool::new("local_client")
+        .local(move |_: NoArguments, ctx| async move { client(ctx.client_implementation()) });
+    let blocking_client = Tool::new("blocking_client")
+        .blocking(move |_: NoArguments, ctx| client(ctx.client_implementation()));
     let info = Implementation::new("context", "1");
     Catalog::builder(info)
         .tools([inline, local, blocking, peer])
+        .tools([inline_client, local_client, blocking_client])
         .build()
         .expect("the catalog is valid")
 }
@@ -80,4 +90,44 @@ fn handler_reads_session_id_on_every_shard() {
         }
         server.close();
     });
+}
+
+/// Tools that return the `Implementation` of the client.
+const CLIENT_TOOLS: [&str; 3] = ["inline_client", "local_client", "blocking_client"];
+
+#[test]
+fn handler_reads_client_of_session_on_every_shard() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_catalog(options, catalog());
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        for _ in 0..8 {
+            let mut client = session.connect();
+            for tool in CLIENT_TOOLS {
+                let request = session.post(&call(7, tool, json!({})));
+                let response = client.exchange_to_end(&request).1;
+                assert_eq!(result_text(&response), "test 1 None");
+            }
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn handler_reads_client_of_each_modern_request() {
+    let server = TestServer::with_catalog(http_options(), catalog());
+    let mut client = server.connect_http();
+    for tool in CLIENT_TOOLS {
+        let mut message = modern(call(7, tool, json!({})));
+        let mut text = |client_info| {
+            message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = client_info;
+            let response = client.exchange(&Request::modern(&message)).message();
+            result_text(&response).to_owned()
+        };
+        let client_info = json!({ "name": "a", "version": "2", "title": "A" });
+        assert_eq!(text(client_info), r#"a 2 Some("A")"#);
+        assert_eq!(text(json!({ "name": "a", "version": 2 })), "");
+        assert_eq!(text(json!(null)), "");
+    }
+    drop(client);
+    server.close();
 }

@@ -4,5 +4,6 @@
 mod calls;
 mod connection;
 mod lifetime;
+mod request_context;
 mod test_client;
 mod tools;

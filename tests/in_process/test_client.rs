@@ -63,7 +63,7 @@ fn missing_answer_is_an_undeclared_capability() {
 #[test]
 fn lists_resources_and_prompts_are_read() {
     let review = Prompt::new("review").argument(PromptArgument::new("code").required()).inline(
-        |arguments, out| {
+        |arguments, out, _| {
             out.text(Role::User, &format!("Review {}", arguments.text("code")));
             Ok(())
         },

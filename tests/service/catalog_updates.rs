@@ -20,7 +20,7 @@ fn tool_returning(name: &str, text: &'static str) -> Tool {
 fn first_version() -> Catalog {
     Catalog::builder(Implementation::new("test", "1"))
         .tools([tool_returning("a", "first"), tool_returning("b", "first")])
-        .prompt(Prompt::new("p").inline(|_, _| Ok(())))
+        .prompt(Prompt::new("p").inline(|_, _, _| Ok(())))
         .resource(Resource::new("test://r", "r").text("r"))
         .template(ResourceTemplate::new("test://{t}", "t").text("t"))
         .page_size(2)

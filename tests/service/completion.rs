@@ -20,7 +20,7 @@ fn catalog() -> Catalog {
     let user = ResourceTemplate::new("test://users/{id}", "user")
         .completer("id", |ctx| ctx.complete_from(["alice", "bob"]));
     Catalog::builder(Implementation::new("test", "1"))
-        .prompt(travel.inline(|_, _| Ok(())))
+        .prompt(travel.inline(|_, _, _| Ok(())))
         .template(user.text("a user"))
         .resource(Resource::new("test://plain", "plain").text("plain"))
         .build()

@@ -26,8 +26,8 @@ use corelane::protocol::params::{
 use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, BlockingHost, CallToolRequest, Catalog, CatalogError, CatalogUpdate,
-    ClientInfo, ClientRequestError, Dispatch, HandlerError, HandlerOutput, HostFuture,
-    RequestContext, RequestHost, RequestInfo,
+    ClientInfo, ClientRequestError, DetachedRequest, Dispatch, HandlerError, HandlerOutput,
+    HostFuture, RequestContext, RequestHost, RequestInfo,
 };
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ pub(crate) fn get_prompt(
 ) -> Result<Value, Error> {
     let dispatch = |document: &Document<'_>, out: &mut Vec<u8>| {
         let request = GetPromptRequestParams::read(Some(document.root()))?;
-        Ok(catalog.get_prompt(revision, &request, ID, out))
+        Ok(catalog.get_prompt(&request, &detached(revision), ID, out))
     };
     run_request(catalog, revision, "prompts/get", params, dispatch, Default::default())
 }
@@ -97,7 +97,7 @@ pub(crate) fn read_resource(
 ) -> Result<Value, Error> {
     let dispatch = |document: &Document<'_>, out: &mut Vec<u8>| {
         let request = ReadResourceRequestParams::read(Some(document.root()))?;
-        Ok(catalog.read_resource(revision, &request, ID, out))
+        Ok(catalog.read_resource(&request, &detached(revision), ID, out))
     };
     run_request(catalog, revision, "resources/read", params, dispatch, Default::default())
 }
@@ -110,9 +110,14 @@ pub(crate) fn complete(
 ) -> Result<Value, Error> {
     let dispatch = |document: &Document<'_>, out: &mut Vec<u8>| {
         let request = CompleteRequestParams::read(Some(document.root()))?;
-        Ok(catalog.complete(revision, &request, ID, out))
+        Ok(catalog.complete(&request, &detached(revision), ID, out))
     };
     run_request(catalog, revision, "completion/complete", params, dispatch, Default::default())
+}
+
+/// A request of a client without capabilities, and without a connection.
+fn detached(revision: Revision) -> DetachedRequest {
+    DetachedRequest { client: ClientInfo { revision, capabilities: ClientCapabilities::NONE } }
 }
 
 /// A page as the result of `method`, validated against the schema of the revision.

@@ -26,7 +26,7 @@ fn review() -> Prompt {
         .argument(PromptArgument::new("tone"))
         .icon(Icon::new("https://example.com/icon.png"))
         .meta("example.com/color", "blue")
-        .inline(|arguments, out| {
+        .inline(|arguments, out, _| {
             let code = arguments.get("code").unwrap_or_default();
             out.format(Role::User, format_args!("{}: {code}", arguments.text("tone")));
             out.text(Role::Assistant, "Let me see.");
@@ -99,7 +99,7 @@ fn required_arguments_are_searched_in_one_pass() {
     const COUNT: usize = 100_000;
     let arguments = (0..COUNT).map(|index| PromptArgument::new(format!("a{index}")).required());
     let prompt = arguments.fold(Prompt::new("p"), PromptBuilder::argument);
-    let catalog = catalog_of(prompt.inline(|arguments, out| {
+    let catalog = catalog_of(prompt.inline(|arguments, out, _| {
         out.text(Role::User, arguments.text("a0"));
         Ok(())
     }));
@@ -119,7 +119,7 @@ fn required_arguments_are_searched_in_one_pass() {
 /// A prompt of each handler kind that ends with `end`.
 fn prompts_ending_with(end: fn() -> Result<GetPromptResult, HandlerError>) -> [Prompt; 3] {
     [
-        Prompt::new("p").inline(move |_, out| {
+        Prompt::new("p").inline(move |_, out, _| {
             out.text(Role::User, "half a sent");
             end()?.write_to(out);
             Ok(())
@@ -183,7 +183,7 @@ fn prompt_message_holds_any_content() {
 fn invalid_prompt_is_rejected_by_name() {
     let duplicate =
         || Prompt::new("p").argument(PromptArgument::new("a")).argument(PromptArgument::new("a"));
-    for prompt in [Prompt::new("").inline(|_, _| Ok(())), duplicate().inline(|_, _| Ok(()))] {
+    for prompt in [Prompt::new("").inline(|_, _, _| Ok(())), duplicate().inline(|_, _, _| Ok(()))] {
         let error = Catalog::builder(Implementation::new("test", "1")).prompt(prompt).build();
         assert!(matches!(error.unwrap_err(), CatalogError::InvalidEntry { kind: "prompt", .. }));
     }

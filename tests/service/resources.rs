@@ -34,7 +34,7 @@ fn full_resource() -> Resource {
 
 fn user_template() -> ResourceTemplate {
     ResourceTemplate::new("test://users/{id}/name", "user").mime_type("text/plain").inline(
-        |ctx, contents| {
+        |ctx, contents, _| {
             let id = ctx.variable("id").unwrap_or_default();
             if id == "missing" {
                 return Ok(());
@@ -114,7 +114,7 @@ fn template_reads_only_matching_uris() {
 #[test]
 fn resource_precedes_templates_in_their_order() {
     let one = |name: &'static str| {
-        ResourceTemplate::new("test://{+any}", name).inline(move |ctx, contents| {
+        ResourceTemplate::new("test://{+any}", name).inline(move |ctx, contents, _| {
             contents.text(ctx.uri(), None, name);
             Ok(())
         })
@@ -142,7 +142,7 @@ fn missing_resource_has_error_code_of_revision() {
 
 #[test]
 fn unsafe_file_uri_never_reaches_handler() {
-    let files = ResourceTemplate::new("file:///srv/{+path}", "files").inline(|ctx, contents| {
+    let files = ResourceTemplate::new("file:///srv/{+path}", "files").inline(|ctx, contents, _| {
         contents.text(ctx.uri(), None, ctx.path().unwrap_or("none"));
         Ok(())
     });

@@ -6,6 +6,7 @@
 mod mounted;
 
 mod example;
+mod extensions;
 mod lifetime;
 mod limits;
 mod same_responses;

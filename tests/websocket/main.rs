@@ -17,6 +17,7 @@ mod compression;
 mod drains;
 mod fragments;
 mod protocol_errors;
+mod request_context;
 mod server_messages;
 mod text_messages;
 mod timeouts;

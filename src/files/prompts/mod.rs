@@ -269,7 +269,7 @@ fn to_prompt(file: PromptFile) -> Prompt {
         prompt = prompt.description(description);
     }
     let prompt = arguments.into_iter().map(to_argument).fold(prompt, PromptBuilder::argument);
-    prompt.inline(move |arguments, messages| {
+    prompt.inline(move |arguments, messages, _| {
         let text = body.fill(arguments.iter());
         if text.length() > FILLED_BYTES_MAX {
             let limit = FILLED_BYTES_MAX >> 20;

@@ -137,6 +137,8 @@ pub struct InitializeRequestParams<'a> {
     pub protocol_version: &'a str,
     /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
+    /// `clientInfo`, an object with a name and a version.
+    pub client_info: Option<Value<'a>>,
 }
 
 impl<'a> InitializeRequestParams<'a> {
@@ -154,6 +156,7 @@ impl<'a> InitializeRequestParams<'a> {
             .and_then(Value::as_str)
             .ok_or_else(missing("params.protocolVersion (a string)"))?;
         let capabilities = capabilities.ok_or_else(missing("params.capabilities (an object)"))?;
+        let client_info = client;
         let client = client
             .and_then(Value::as_object)
             .ok_or_else(missing("params.clientInfo (an object)"))?;
@@ -167,6 +170,7 @@ impl<'a> InitializeRequestParams<'a> {
         Ok(Self {
             protocol_version: version,
             capabilities: ClientCapabilities::read(capabilities)?,
+            client_info,
         })
     }
 
@@ -186,6 +190,7 @@ mod tests {
     const PARAMS: InitializeRequestParams<'static> = InitializeRequestParams {
         protocol_version: "2025-06-18",
         capabilities: ClientCapabilities::ROOTS,
+        client_info: None,
     };
 
     fn states() -> [Lifecycle; 3] {

@@ -15,6 +15,8 @@ use crate::protocol::revision::Revision;
 pub const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 /// `_meta` key of the client's capabilities in a modern request.
 pub const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// `_meta` key of the client's `Implementation` in a modern request.
+pub const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 /// `_meta` key of the minimum log level in a modern request.
 pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 

@@ -20,6 +20,7 @@ mod lifecycle;
 pub use capabilities::{ClientCapabilities, TASKS_EXTENSION};
 pub use lifecycle::{InitializeRequestParams, Lifecycle};
 pub use meta::{
-    CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, LoggingLevel, PROTOCOL_VERSION_KEY, RequestMetaObject,
+    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, LoggingLevel, PROTOCOL_VERSION_KEY,
+    RequestMetaObject,
 };
 pub use method::{ClientNotification, Method};

@@ -189,7 +189,19 @@ impl<'o> CallToolResultWriter<'o> {
 
     /// Writes the end of the result.
     #[inline]
-    pub fn finish(self) {
+    pub fn finish(mut self) {
+        self.close();
+    }
+
+    /// Ends the result and takes it out of the buffer. What is written afterwards is void.
+    #[cold]
+    pub fn take(&mut self) -> Vec<u8> {
+        self.close();
+        self.out.split_off(self.start - 1)
+    }
+
+    #[inline]
+    fn close(&mut self) {
         self.out.push(b']');
         if self.is_error {
             self.out.extend_from_slice(br#","isError":true"#);

@@ -16,6 +16,8 @@ use std::fmt;
 pub struct GetPromptResultWriter<'o> {
     out: &'o mut Vec<u8>,
     suffix: &'o [u8],
+    /// Offset of this result in `out`.
+    start: usize,
     revision: Revision,
     is_empty: bool,
 }
@@ -29,10 +31,11 @@ impl<'o> GetPromptResultWriter<'o> {
         description: Option<&str>,
         suffix: &'o [u8],
     ) -> Self {
+        let start = out.len();
         let mut object = ObjectWriter::open(out);
         object.string_opt("description", description);
         object.key("messages").push(b'[');
-        Self { out, suffix, revision, is_empty: true }
+        Self { out, suffix, start, revision, is_empty: true }
     }
 
     /// Returns the revision of the client.
@@ -67,7 +70,18 @@ impl<'o> GetPromptResultWriter<'o> {
     }
 
     /// Writes the end of the result.
-    pub fn finish(self) {
+    pub fn finish(mut self) {
+        self.close();
+    }
+
+    /// Ends the result and takes it out of the buffer. What is written afterwards is void.
+    #[cold]
+    pub fn take(&mut self) -> Vec<u8> {
+        self.close();
+        self.out.split_off(self.start)
+    }
+
+    fn close(&mut self) {
         self.out.push(b']');
         self.out.extend_from_slice(self.suffix);
         self.out.push(b'}');

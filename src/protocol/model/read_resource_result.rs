@@ -16,6 +16,8 @@ use crate::protocol::revision::Revision;
 pub struct ReadResourceResultWriter<'o> {
     out: &'o mut Vec<u8>,
     suffix: &'o [u8],
+    /// Offset of this result in `out`.
+    start: usize,
     cache_hint: CacheHint,
     revision: Revision,
     is_empty: bool,
@@ -30,8 +32,9 @@ impl<'o> ReadResourceResultWriter<'o> {
         cache_hint: CacheHint,
         suffix: &'o [u8],
     ) -> Self {
+        let start = out.len();
         out.extend_from_slice(br#"{"contents":["#);
-        Self { out, suffix, cache_hint, revision, is_empty: true }
+        Self { out, suffix, start, cache_hint, revision, is_empty: true }
     }
 
     /// Returns the revision of the client.
@@ -74,7 +77,18 @@ impl<'o> ReadResourceResultWriter<'o> {
     }
 
     /// Writes the end of the result.
-    pub fn finish(self) {
+    pub fn finish(mut self) {
+        self.close();
+    }
+
+    /// Ends the result and takes it out of the buffer. What is written afterwards is void.
+    #[cold]
+    pub fn take(&mut self) -> Vec<u8> {
+        self.close();
+        self.out.split_off(self.start)
+    }
+
+    fn close(&mut self) {
         self.out.push(b']');
         if self.revision.dialect().cache_hints {
             self.cache_hint.write(self.out);

@@ -60,6 +60,12 @@ impl<'a> CompleteRequestParams<'a> {
 }
 
 impl<'a> CompletionReference<'a> {
+    /// Returns the name or the URI.
+    pub const fn name(self) -> &'a str {
+        let (Self::Prompt(name) | Self::Resource(name)) = self;
+        name
+    }
+
     fn read(value: Option<Value<'a>>) -> Result<Self, Error> {
         let keys = ["type", "name", "uri"];
         let [kind, name, uri] = require_object(value, "params.ref")?.find_unique(keys)?;

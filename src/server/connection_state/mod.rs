@@ -1,11 +1,15 @@
 //! The state that the server holds for one peer.
 
 mod http_exchange;
+mod peer_facts;
 
 pub(super) use self::http_exchange::{
     HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
+pub(super) use self::peer_facts::FactsMemory;
+use self::peer_facts::PeerFacts;
 use super::client_address::ClientAddress;
+use super::extension_slot::ExtensionSlot;
 use super::outbox::Outbox;
 use super::owner_id::SessionId;
 use super::reply_to::Outcome;
@@ -35,6 +39,8 @@ pub(super) struct ConnectionState {
     pub(super) violated_limit: bool,
     /// The HTTP request whose response is incomplete.
     pub(super) exchange: Option<Box<HttpExchange>>,
+    /// What is kept of the peer for its handlers, if anything.
+    facts: Option<Box<PeerFacts>>,
     /// The connection closes after the response in progress. WebSocket: the peer has sent a close
     /// frame.
     pub(super) is_closing: bool,
@@ -83,6 +89,7 @@ impl ConnectionState {
             subscriptions: ConnectionSubscriptions::default(),
             violated_limit: false,
             exchange: None,
+            facts: None,
             is_closing: false,
             compression: CompressionParams::default(),
             standing,
@@ -141,6 +148,15 @@ pub(super) struct MessageOrigin<'a> {
     pub(super) http_head: &'a [u8],
     /// The legacy HTTP session.
     pub(super) session_id: Option<SessionId>,
+    /// The slot of the extensions of the connection, if the peer is a session.
+    pub(super) extensions: Option<&'a ExtensionSlot>,
+}
+
+impl MessageOrigin<'_> {
+    /// The connection of a message without HTTP request.
+    pub(super) const fn of_peer(peer_addr: Option<PeerAddress>) -> Self {
+        Self { peer_addr, http_head: &[], session_id: None, extensions: None }
+    }
 }
 
 /// Mutable view of one peer while a message of it is dispatched.

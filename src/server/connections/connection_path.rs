@@ -388,6 +388,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
         let Self { dispatcher, outbox, now, .. } = self;
         let peer = Some((PeerId::Connection(key), None));
+        dispatcher.facts.release(&mut state);
         dispatcher.deferred.fail_client_requests(peer, *now, outbox);
         dispatcher.remove_streams(&mut state.subscriptions, outbox);
         dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);

@@ -11,7 +11,7 @@ pub(in crate::server) fn held_memory(
     dispatcher: &Dispatcher,
 ) -> HeldMemory {
     let Transports { connections, http, .. } = transports;
-    let Dispatcher { handlers, deferred, subscriptions, .. } = dispatcher;
+    let Dispatcher { handlers, deferred, subscriptions, facts, .. } = dispatcher;
     HeldMemory {
         connections: connections.memory.held_bytes(),
         sessions: http.sessions.held_bytes(),
@@ -19,5 +19,6 @@ pub(in crate::server) fn held_memory(
         blocking_results: handlers.results.held_bytes(),
         task_results: deferred.tasks.table.usage().result_bytes,
         subscriptions: subscriptions.held_bytes(),
+        facts: facts.held_bytes(),
     }
 }

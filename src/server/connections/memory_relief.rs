@@ -45,11 +45,12 @@ impl<R: Ring> MemoryRelief<'_, R> {
         }
     }
 
-    /// Returns what a connection holds: its input and output, and what the handlers of its calls
-    /// hold.
+    /// Returns what a connection holds: its input and output, what is kept of its peer, and what the
+    /// handlers of its calls hold.
     fn bytes_of(&self, connection: &Connection<ConnectionState>) -> usize {
         let deferred = &self.requests.dispatcher.deferred;
-        connection.held_bytes() + deferred.handler_bytes(&connection.state.in_flight)
+        let handlers = deferred.handler_bytes(&connection.state.in_flight);
+        connection.held_bytes() + connection.state.facts_bytes() + handlers
     }
 
     /// Closes a connection. It receives an error first if that does not keep what it holds.

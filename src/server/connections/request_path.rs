@@ -137,8 +137,7 @@ pub(in crate::server) const fn peer_state<'a>(
     outbox: &'a mut Outbox,
 ) -> PeerState<'a> {
     let Connection { state, pending_work, outgoing, record, .. } = connection;
-    let origin =
-        MessageOrigin { peer_addr: record.peer_address(), http_head: &[], session_id: None };
+    let origin = MessageOrigin::of_peer(record.peer_address());
     PeerState { origin, state, pending_work, outgoing, outbox }
 }
 

@@ -2,6 +2,9 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::Extensions;
 
 use super::MessageContext;
 use crate::base::heap_bytes::HeapBytes;
@@ -17,7 +20,7 @@ use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
 use crate::server::outbox::Effect;
 use crate::server::reply_to::PeerId;
-use crate::service::{ClientInfo, RequestSource};
+use crate::service::{ClientInfo, RequestSource, StoredClientInfo};
 use crate::telemetry::label::Transport;
 
 /// A parsed request, not validated.
@@ -48,8 +51,8 @@ pub(super) struct Request<'a> {
 /// A validated request with its connection, as its handler reads it.
 pub(super) struct DispatchedRequest<'a> {
     request: &'a Request<'a>,
-    transport: Transport,
-    origin: MessageOrigin<'a>,
+    peer: &'a ConnectionState,
+    origin: &'a MessageOrigin<'a>,
     shard_state: &'a dyn Any,
 }
 
@@ -70,8 +73,31 @@ impl RequestSource for DispatchedRequest<'_> {
         self.request.client()
     }
 
+    fn initialize_client_info(&self) -> StoredClientInfo<'_> {
+        // A modern request names its client itself.
+        if self.request.revision.is_modern() {
+            return StoredClientInfo::NONE;
+        }
+        self.peer.client_info()
+    }
+
+    fn wants_progress(&self) -> bool {
+        self.request.progress_token.is_some()
+    }
+
+    fn accepts_log(&self, level: LoggingLevel) -> bool {
+        match self.request.log_level {
+            Some(least) => level >= least,
+            None => !self.request.revision.is_modern() && level >= self.peer.log_level,
+        }
+    }
+
+    fn extensions(&self) -> Option<Arc<Extensions>> {
+        self.origin.extensions.or_else(|| self.peer.extension_slot())?.get()
+    }
+
     fn transport(&self) -> Transport {
-        self.transport
+        self.peer.transport
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
@@ -84,7 +110,10 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn http_head(&self) -> &[u8] {
-        self.origin.http_head
+        match self.origin.http_head {
+            [] => self.peer.upgrade_fields(),
+            head => head,
+        }
     }
 
     fn state(&self) -> &dyn Any {
@@ -109,10 +138,10 @@ impl Request<'_> {
     pub(super) const fn source<'r>(
         &'r self,
         peer: &'r ConnectionState,
-        origin: MessageOrigin<'r>,
+        origin: &'r MessageOrigin<'r>,
         shard_state: &'r dyn Any,
     ) -> DispatchedRequest<'r> {
-        DispatchedRequest { request: self, transport: peer.transport, origin, shard_state }
+        DispatchedRequest { request: self, peer, origin, shard_state }
     }
 
     /// Returns the bytes that its ids take while it is in flight: that of the request is stored in

@@ -238,21 +238,19 @@ fn start_handler(
 ) -> Dispatch {
     let Request { id, revision, params, call_params, .. } = *request;
     let PeerState { outgoing: out, state, origin, .. } = peer;
+    let source = &request.source(state, origin, shard_state);
     let started = match request.method {
         Method::PromptsGet => GetPromptRequestParams::read(params)
-            .map(|parsed| catalog.get_prompt(revision, &parsed, id, out)),
+            .map(|parsed| catalog.get_prompt(&parsed, source, id, out)),
         Method::ResourcesRead => ReadResourceRequestParams::read(params)
-            .map(|parsed| catalog.read_resource(revision, &parsed, id, out)),
+            .map(|parsed| catalog.read_resource(&parsed, source, id, out)),
         Method::CompletionComplete => CompleteRequestParams::read(params)
-            .map(|parsed| catalog.complete(revision, &parsed, id, out)),
-        _ => {
-            let source = request.source(state, *origin, shard_state);
-            CallToolRequest::from_params(revision, call_params).map(|mut call| {
-                call.set_client_capabilities(request.capabilities);
-                call.set_source(&source);
-                catalog.call_tool(&call, id, out)
-            })
-        }
+            .map(|parsed| catalog.complete(&parsed, source, id, out)),
+        _ => CallToolRequest::from_params(revision, call_params).map(|mut call| {
+            call.set_client_capabilities(request.capabilities);
+            call.set_source(source);
+            catalog.call_tool(&call, id, out)
+        }),
     };
     started.unwrap_or_else(Dispatch::Failed)
 }

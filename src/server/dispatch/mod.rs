@@ -33,7 +33,7 @@ use self::admission::{Request, record_invalid, validate};
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
-use super::connection_state::PeerState;
+use super::connection_state::{FactsMemory, PeerState};
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
@@ -57,7 +57,7 @@ use crate::protocol::model;
 use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
 use crate::server::shard_message::{TaskEvent, TaskMessage};
-use crate::service::{Catalog, Features};
+use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::counters::{Counters, RequestCounters};
 use crate::telemetry::label::Transport;
 use crate::telemetry::open_work::OpenWork;
@@ -75,6 +75,8 @@ pub(super) struct Dispatcher {
     pub(super) waiting: WaitingRequests,
     /// The only revision over HTTP (`http.strict`).
     pub(super) http_revision: Option<Revision>,
+    /// What is kept of the peers.
+    pub(super) facts: FactsMemory,
     /// The number of shards.
     pub(super) shard_count: u16,
 }
@@ -339,9 +341,14 @@ impl Dispatcher {
         let pinned = self.http_revision.filter(|_| peer.state.transport == Transport::Http);
         let lifecycle = &mut peer.state.lifecycle;
         let agreed = InitializeRequestParams::read(request.params)
-            .and_then(|params| lifecycle.initialize(&params, pinned));
+            .and_then(|params| Ok((lifecycle.initialize(&params, pinned)?, params.client_info)));
         match agreed {
-            Ok(revision) => write_result(peer, request, self.catalog.initialize_result(revision)),
+            Ok((revision, client_info)) => {
+                if let Some(client) = client_info.and_then(ClientImplementation::read) {
+                    self.facts.keep_client_info(peer.state, client);
+                }
+                write_result(peer, request, self.catalog.initialize_result(revision))
+            }
             Err(error) => write_request_error(peer, request, &error),
         }
     }

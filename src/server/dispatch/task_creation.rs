@@ -4,7 +4,7 @@
 //!
 //! Invariants: a task is in the table before its id is sent. An inline handler never runs as a
 //! task: a modern caller gets its result at once, and a 2025-11-25 caller that requires a task gets
-//! one that has completed.
+//! one that has completed. One that has sent progress or log messages ends as a local handler does.
 //!
 //! Source: 2025-11-25, basic/utilities/tasks, "Creating Tasks"; Tasks extension 2026-07-28, "Task
 //! Creation".
@@ -142,7 +142,7 @@ impl TaskCalls<'_> {
         ttl: Option<Duration>,
     ) -> Outcome {
         let start = peer.outgoing.len();
-        let source = &request.source(peer.state, peer.origin, &*self.handlers.shard_state);
+        let source = &request.source(peer.state, &peer.origin, &*self.handlers.shard_state);
         let mut call = *call;
         call.set_source(source);
         let call = &call;

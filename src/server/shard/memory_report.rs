@@ -14,7 +14,10 @@ impl From<&Shard> for MemoryReport {
         let is_closed = |it: &&Connection<ConnectionState>| {
             it.is_closed() || it.is_discarding() && it.state.violated_limit
         };
-        let closed = connections().filter(is_closed).map(Connection::held_bytes).sum();
+        let closed = connections().filter(is_closed);
+        let closed = closed.map(|it| it.held_bytes() + it.state.facts_bytes()).sum();
+        let of_connections = connections().map(|it| it.state.facts_bytes());
+        let of_sessions = transports.http.sessions.iter().map(|it| it.state.facts_bytes());
         let (handlers, task_results) = dispatcher.deferred.recount_bytes();
         let stored = HeldMemory {
             connections: connections().map(Connection::held_bytes).sum(),
@@ -24,6 +27,7 @@ impl From<&Shard> for MemoryReport {
             blocking_results: 0,
             task_results,
             subscriptions: dispatcher.subscriptions.recount_bytes(),
+            facts: of_connections.chain(of_sessions).sum(),
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
         Self { accounted: held_memory(transports, dispatcher), stored, closed, bytes_max }

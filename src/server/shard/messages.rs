@@ -39,7 +39,9 @@ impl Shard {
             },
             ShardMessage::Report(report) => reports::continue_report(self, *report),
             #[cfg(feature = "tower")]
-            ShardMessage::AdoptStream(stream) => self.adopt_stream(ring, stream, now),
+            ShardMessage::AdoptStream(stream, extensions) => {
+                self.adopt_stream(ring, (stream, extensions), now);
+            }
             ShardMessage::PublishCounters { request, snapshots } => {
                 snapshots.publish(self.id, request, self.counters());
             }

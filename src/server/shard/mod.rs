@@ -27,6 +27,7 @@ use super::connection_state::ConnectionState;
 use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports, fail_waiting};
 use super::deferred::DeferredWork;
 use super::dispatch::Dispatcher;
+use super::extension_slot::ExtensionSlot;
 use super::handlers::HandlerEvent;
 use super::outbox::{Effect, Outbox};
 use super::reply_to::PeerId;
@@ -263,18 +264,42 @@ impl Shard {
     /// Opens an HTTP connection over the stream socket of another thread. On failure the socket is
     /// closed.
     #[cfg(feature = "tower")]
-    fn adopt_stream<R: Ring>(&mut self, ring: &mut R, stream: OwnedFd, now: Instant) {
+    fn adopt_stream<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (stream, extensions): (OwnedFd, ExtensionSlot),
+        now: Instant,
+    ) {
         let transport = Transport::Http;
         let error = match ring.register(Source::Stream(stream)) {
             Ok(Registered::Socket(socket)) => {
                 let kind = ListenerKind::Clients(transport);
-                return self.open_connection(ring, (kind, socket, None), now);
+                self.open_connection(ring, (kind, socket, None), now);
+                let key = self.transports.connections.table.key_of(socket);
+                if let Some(key) = key {
+                    self.attach_extensions(key, extensions);
+                }
+                return;
             }
             Ok(Registered::Listener(_)) => io::ErrorKind::InvalidInput.into(),
             Err(error) => error,
         };
         let Self { transports: Transports { acceptor, .. }, outbox, .. } = self;
         acceptor.record_failure(transport, &error, now, outbox);
+    }
+
+    /// Lets the handlers of the only connection read the extensions in `slot`.
+    pub(in crate::server) fn attach_to_only_connection(&mut self, slot: ExtensionSlot) {
+        let key = self.transports.connections.table.iter().next().map(|(key, _)| key);
+        if let Some(key) = key {
+            self.attach_extensions(key, slot);
+        }
+    }
+
+    fn attach_extensions(&mut self, key: Key, slot: ExtensionSlot) {
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
+            self.dispatcher.facts.keep_extensions(&mut connection.state, slot);
+        }
     }
 
     /// Does large work that waits, some in each turn.

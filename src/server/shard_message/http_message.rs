@@ -14,6 +14,7 @@ use crate::base::slab::Key;
 use crate::connection::PeerAddress;
 use crate::engine::mesh::ShardId;
 use crate::protocol::json::PaddedBuffer;
+use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::checks::CheckId;
@@ -76,6 +77,8 @@ pub(in crate::server) struct MessageSender {
     pub(in crate::server) peer_addr: Option<PeerAddress>,
     /// Head of the HTTP request.
     pub(in crate::server) http_head: Box<[u8]>,
+    /// The slot of the extensions of the connection.
+    pub(in crate::server) extensions: Option<ExtensionSlot>,
 }
 
 /// An operation on a session.

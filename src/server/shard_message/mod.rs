@@ -26,6 +26,8 @@ pub(super) use self::limits::{
 pub(super) use self::report_message::ReportMessage;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::diagnostics::CounterSnapshots;
+#[cfg(feature = "tower")]
+use super::extension_slot::ExtensionSlot;
 use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
@@ -57,9 +59,10 @@ pub(super) enum ShardMessage {
         key: Key,
         result: UpdateResult,
     },
-    /// Serve a client over this connected stream socket, with HTTP.
+    /// Serve a client over this connected stream socket, with HTTP; the host attaches extensions to
+    /// its requests.
     #[cfg(feature = "tower")]
-    AdoptStream(OwnedFd),
+    AdoptStream(OwnedFd, ExtensionSlot),
     /// Publish the counters as the reply to this request.
     PublishCounters {
         request: u64,

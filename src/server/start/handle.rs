@@ -17,6 +17,8 @@ use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
     ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
 };
+#[cfg(feature = "tower")]
+use crate::server::extension_slot::ExtensionSlot;
 use crate::server::options::Options;
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
@@ -200,16 +202,17 @@ impl Handle {
     /// `NotConnected` if the server has ended, `WouldBlock` if inboxes are full, or an error of the
     /// system.
     #[cfg(feature = "tower")]
-    pub(crate) fn connect_http(&self, index: usize) -> io::Result<UnixStream> {
+    pub(crate) fn connect_http(&self, index: usize) -> io::Result<(UnixStream, ExtensionSlot)> {
         let (client, stream) = UnixStream::pair()?;
+        let extensions = ExtensionSlot::default();
         let sender = self.broadcast.sender();
         let shards = self.broadcast.shard_count();
-        let mut message = ShardMessage::AdoptStream(stream.into());
+        let mut message = ShardMessage::AdoptStream(stream.into(), extensions.clone());
         let mut cause = io::ErrorKind::NotConnected;
         let from_index = sender.shards().skip(index % shards.max(1));
         for shard in from_index.chain(sender.shards()).take(shards) {
             message = match sender.try_send(shard, message) {
-                Ok(()) => return Ok(client),
+                Ok(()) => return Ok((client, extensions)),
                 Err(TrySendError::Closed(message)) => message,
                 Err(TrySendError::Full(message)) => {
                     cause = io::ErrorKind::WouldBlock;

@@ -4,7 +4,10 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+
+use http::Extensions;
 
 use super::Guard;
 use super::handle::Handle;
@@ -15,6 +18,7 @@ use crate::engine::ring::Ring;
 use crate::engine::ring::memory::MemoryRing;
 use crate::engine::shard_loop::{Driver, ShardLoop};
 use crate::engine::task_park::TaskPark;
+use crate::server::extension_slot::ExtensionSlot;
 use crate::server::shard::Shard;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::label::Transport;
@@ -53,6 +57,8 @@ pub struct InProcessConnection {
     park: TaskPark,
     handle: Handle,
     has_ended: bool,
+    /// Shared with the shard, once there were extensions.
+    extensions: Option<ExtensionSlot>,
     /// Values of the callbacks of [`Server::on_start`](super::Server::on_start), dropped last.
     pub(super) guards: Vec<Guard>,
 }
@@ -83,7 +89,7 @@ impl InProcessConnection {
             transport: Transport::InProcess,
         };
         let shard = builder.build(ring, executor, &[connection])?;
-        Ok(Self { shard, park, handle, has_ended: false, guards: Vec::new() })
+        Ok(Self { shard, park, handle, has_ended: false, extensions: None, guards: Vec::new() })
     }
 
     /// Sends one JSON text to the server, and runs it once. Line breaks between tokens are allowed.
@@ -102,6 +108,17 @@ impl InProcessConnection {
             self.shard.ring_mut().push_line(message);
         }
         self.run_turn();
+    }
+
+    /// Attaches values to all requests that are sent from now on: their handlers read them by type,
+    /// such as an authenticated user; see [`RequestInfo::extension`](crate::RequestInfo::extension).
+    pub fn set_extensions(&mut self, extensions: Extensions) {
+        let slot = self.extensions.get_or_insert_with(|| {
+            let slot = ExtensionSlot::default();
+            self.shard.ring_and_driver_mut().1.attach_to_only_connection(slot.clone());
+            slot
+        });
+        slot.set(Some(Arc::new(extensions)));
     }
 
     /// Receives the next message of the server, or `None` after the end of the server, which

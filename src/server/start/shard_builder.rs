@@ -25,7 +25,7 @@ use crate::server::catalog_updates::state_factory::{StateFactory, check_state};
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
-use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
 use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
@@ -233,6 +233,7 @@ impl ShardBuilder {
             slow_handlers: slow_handlers(&self.options, shard),
             waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
             http_revision: self.options.http.strict,
+            facts: FactsMemory::default(),
             shard_count: shards,
         };
         let acceptor = Acceptor::new(shard, self.connections, &limits);

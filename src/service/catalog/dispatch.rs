@@ -15,6 +15,7 @@ use crate::protocol::revision::Revision;
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::catalog::Catalog;
 use crate::service::completer::{Completer, CompletionContext};
+use crate::service::context::{RequestSource, RequestView};
 use crate::service::resource::{ReadContext, Resource, ResourceTemplate, strip_localhost};
 use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerOutput};
 
@@ -45,11 +46,12 @@ impl Catalog {
     /// Source: MCP server/prompts, "Getting a Prompt".
     pub fn get_prompt(
         &self,
-        revision: Revision,
         request: &GetPromptRequestParams<'_>,
+        source: &dyn RequestSource,
         id: Id<'_>,
         out: &mut Vec<u8>,
     ) -> Dispatch {
+        let revision = source.client().revision;
         let Some(prompt) = self.prompt(request.name) else {
             return Dispatch::Failed(Error::unknown_name("prompt", request.name));
         };
@@ -57,7 +59,7 @@ impl Catalog {
         write_response(id, out, is_ready, |out| {
             let mut writer =
                 GetPromptResultWriter::open(out, revision, prompt.description(), suffix);
-            let reply = prompt.run(revision, request.arguments, &mut writer);
+            let reply = prompt.run(request.arguments, source, &mut writer);
             writer.finish();
             reply
         })
@@ -72,23 +74,25 @@ impl Catalog {
     /// Source: MCP server/resources, "Reading Resources".
     pub fn read_resource(
         &self,
-        revision: Revision,
         request: &ReadResourceRequestParams<'_>,
+        source: &dyn RequestSource,
         id: Id<'_>,
         out: &mut Vec<u8>,
     ) -> Dispatch {
+        let revision = source.client().revision;
         let uri = strip_localhost(request.uri);
         let mut read = match ReadContext::new(&uri, revision) {
             Ok(read) => read,
             Err(error) => return Dispatch::Failed(error),
         };
-        let Some(source) = self.find_source(&mut read) else {
+        let Some(entry) = self.find_source(&mut read) else {
             return Dispatch::Failed(Error::resource_not_found(request.uri, revision));
         };
         let suffix = self.result_suffix(revision);
         write_response(id, out, is_ready, |out| {
-            let mut writer = ReadResourceResultWriter::open(out, revision, source.cache(), suffix);
-            let reply = source.read(&read, &mut writer);
+            let mut writer = ReadResourceResultWriter::open(out, revision, entry.cache(), suffix);
+            let view = RequestView::new(request.uri, source);
+            let reply = entry.read(&read, view, &mut writer);
             writer.finish();
             reply
         })
@@ -108,11 +112,12 @@ impl Catalog {
     /// Source: MCP server/utilities/completion.
     pub fn complete(
         &self,
-        revision: Revision,
         request: &CompleteRequestParams<'_>,
+        source: &dyn RequestSource,
         id: Id<'_>,
         out: &mut Vec<u8>,
     ) -> Dispatch {
+        let revision = source.client().revision;
         let completer = match request.reference {
             CompletionReference::Prompt(name) => {
                 self.prompt(name).map(|prompt| prompt.completer(request.argument_name))
@@ -126,7 +131,8 @@ impl Catalog {
             let message = "params.ref is invalid: no such prompt, resource or resource template";
             return Dispatch::Failed(Error::invalid_params(message));
         };
-        let ctx = CompletionContext::new(request.argument_value, request.context_arguments);
+        let view = RequestView::new(request.reference.name(), source);
+        let ctx = CompletionContext::new(request.argument_value, request.context_arguments, view);
         let completion = completer
             .map_or(Ok(Completion::EMPTY), |completer: &Completer| completer.complete(&ctx));
         match completion {
@@ -202,6 +208,10 @@ fn write_handler_output(
             write_completion(&completion, suffix, out);
             return Ok(false);
         }
+        Ok(HandlerOutput::Encoded { result, is_error }) => {
+            out.extend_from_slice(&result);
+            return Ok(is_error);
+        }
         Ok(HandlerOutput::Prompt(prompt)) => {
             let description = prompt.description.as_deref();
             let mut writer = GetPromptResultWriter::open(out, revision, description, suffix);
@@ -249,11 +259,12 @@ impl ResourceSource<'_> {
     fn read(
         &self,
         read: &ReadContext<'_>,
+        view: RequestView<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
         match self {
-            Self::Resource(resource) => resource.read(read, contents),
-            Self::Template(template) => template.read(read, contents),
+            Self::Resource(resource) => resource.read(read, view, contents),
+            Self::Template(template) => template.read(read, view, contents),
         }
     }
 }

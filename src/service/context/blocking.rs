@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::protocol::eras::LoggingLevel;
 use crate::service::catalog_error::CatalogError;
+use crate::service::context::ClientImplementation;
 use crate::service::context::ClientInfo;
 use crate::service::context::RequestInfo;
 use crate::service::results::Cancelled;
@@ -78,6 +79,17 @@ impl BlockingContext {
     /// Revision and capabilities of the client.
     pub fn client(&self) -> ClientInfo {
         self.request().client()
+    }
+
+    /// Name and version of the client program, if it has sent them.
+    pub fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
+        self.request().client_implementation()
+    }
+
+    /// The value of type `T` that the host has attached to the request; see
+    /// [`RequestInfo::extension`].
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.request().extension()
     }
 
     /// Sends a log message; see [`RequestContext::log`](crate::service::RequestContext::log). Cost:

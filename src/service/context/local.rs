@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::client_implementation::ClientImplementation;
 use super::client_info::ClientInfo;
 use super::request::RequestInfo;
 use super::{input, shard_state};
@@ -152,6 +153,17 @@ impl<S: 'static> RequestContext<S> {
     /// Revision and capabilities of the client.
     pub fn client(&self) -> ClientInfo {
         self.request().client()
+    }
+
+    /// Name and version of the client program, if it has sent them.
+    pub fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
+        self.request().client_implementation()
+    }
+
+    /// The value of type `T` that the host has attached to the request; see
+    /// [`RequestInfo::extension`].
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.request().extension()
     }
 
     /// Requests input from the user, through a form or a URL to open (`elicitation/create`). `key`

@@ -6,15 +6,18 @@
 use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use http::Extensions;
 use serde_json::{Map, Value};
 
 use crate::base::heap_bytes::OBJECT_BYTES;
 use crate::base::transport::Transport;
-use crate::protocol::eras::Method;
+use crate::protocol::eras::{CLIENT_INFO_KEY, LoggingLevel, Method};
 use crate::protocol::json;
 use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::service::context::ClientInfo;
+use crate::service::context::client_implementation::StoredClientInfo;
+use crate::service::context::{ClientImplementation, ClientInfo, TraceContext};
 
 /// The message and the connection of a request, as the server knows them while it is dispatched.
 pub trait RequestSource {
@@ -30,6 +33,18 @@ pub trait RequestSource {
     /// Revision and capabilities of the client.
     fn client(&self) -> ClientInfo;
 
+    /// `clientInfo` of the handshake (up to 2025-11-25).
+    fn initialize_client_info(&self) -> StoredClientInfo<'_>;
+
+    /// Whether the client has requested progress.
+    fn wants_progress(&self) -> bool;
+
+    /// Whether the client has enabled log messages of `level`.
+    fn accepts_log(&self, level: LoggingLevel) -> bool;
+
+    /// What the host has attached to the request.
+    fn extensions(&self) -> Option<Arc<Extensions>>;
+
     /// Transport of the connection.
     fn transport(&self) -> Transport;
 
@@ -39,7 +54,8 @@ pub trait RequestSource {
     /// Id of the legacy HTTP session.
     fn session_id(&self) -> Option<Box<str>>;
 
-    /// Head of the HTTP request: the request line and the fields. Empty for other transports.
+    /// Head of the HTTP request: the request line, or an empty line, and the fields. For WebSocket
+    /// that of the upgrade; empty for other transports.
     fn http_head(&self) -> &[u8];
 
     /// The state of the shard.
@@ -68,7 +84,7 @@ impl<'a> RequestView<'a> {
         self.source.method().as_str()
     }
 
-    /// Name of the called tool.
+    /// Name of the called tool or prompt, or URI of the resource.
     pub const fn name(self) -> &'a str {
         self.name
     }
@@ -88,8 +104,8 @@ impl<'a> RequestView<'a> {
         self.source.session_id()
     }
 
-    /// Value of an HTTP header, the first one if it occurs several times. Cost: one pass over the
-    /// head of the request.
+    /// Value of an HTTP header, the first one if it occurs several times: of the request, or over
+    /// WebSocket of the upgrade, without the fields of the handshake. Cost: one pass over them.
     pub fn header(self, name: &str) -> Option<&'a str> {
         find_header(self.source.http_head(), name)
     }
@@ -99,9 +115,35 @@ impl<'a> RequestView<'a> {
         self.source.meta()?.as_object()?.find(key)
     }
 
+    /// The trace that the request belongs to.
+    pub fn trace_context(self) -> TraceContext<'a> {
+        TraceContext::read(|key| self.meta(key)?.as_str())
+    }
+
+    /// What the host has attached to the request; see [`RequestInfo::extension`]. Cost: one lock.
+    pub fn extensions(self) -> Option<Arc<Extensions>> {
+        self.source.extensions()
+    }
+
     /// Revision and capabilities of the client.
     pub(in crate::service) fn client(self) -> ClientInfo {
         self.source.client()
+    }
+
+    /// Name and version of the client program, if it has sent them.
+    pub fn client_implementation(self) -> Option<ClientImplementation<'a>> {
+        if self.client().revision.is_modern() {
+            return ClientImplementation::read(self.meta(CLIENT_INFO_KEY)?);
+        }
+        self.source.initialize_client_info().implementation()
+    }
+
+    pub(in crate::service) fn wants_progress(self) -> bool {
+        self.source.wants_progress()
+    }
+
+    pub(in crate::service) fn accepts_log(self, level: LoggingLevel) -> bool {
+        self.source.accepts_log(level)
     }
 
     pub(in crate::service) fn state(self) -> &'a dyn Any {
@@ -129,17 +171,19 @@ pub struct RequestInfo {
     transport: Transport,
     peer_addr: Option<SocketAddr>,
     session_id: Option<Box<str>>,
-    /// The name, then the head of the HTTP request.
+    /// The name, the stored `clientInfo` of the handshake, and the head of the HTTP request.
     bytes: Box<[u8]>,
     name_length: usize,
     /// `_meta` without the members that only the protocol needs.
     meta: Map<String, Value>,
+    extensions: Option<Arc<Extensions>>,
 }
 
 impl RequestInfo {
     /// Copies a request for the tool, prompt or resource `name`.
     pub fn copy(name: &str, source: &dyn RequestSource) -> Self {
-        let bytes = [name.as_bytes(), source.http_head()].concat().into_boxed_slice();
+        let client_info = source.initialize_client_info().as_bytes();
+        let bytes = [name.as_bytes(), client_info, source.http_head()].concat().into_boxed_slice();
         let meta = kept_meta(source).map(|(key, value)| (key.to_owned(), value.to_json()));
         let meta = meta.collect();
         Self {
@@ -152,6 +196,7 @@ impl RequestInfo {
             bytes,
             name_length: name.len(),
             meta,
+            extensions: source.extensions(),
         }
     }
 
@@ -190,10 +235,11 @@ impl RequestInfo {
         self.session_id.as_deref()
     }
 
-    /// Value of an HTTP header, the first one if it occurs several times. Cost: one pass over the
-    /// head of the request.
+    /// Value of an HTTP header, the first one if it occurs several times: of the request, or over
+    /// WebSocket of the upgrade, without the fields of the handshake. Cost: one pass over them.
     pub fn header(&self, name: &str) -> Option<&str> {
-        find_header(&self.bytes[self.name_length..], name)
+        let (_, head) = StoredClientInfo::split_from(&self.bytes[self.name_length..]);
+        find_header(head, name)
     }
 
     /// A member of `_meta`, such as `traceparent`. The members of the protocol that have accessors
@@ -202,16 +248,37 @@ impl RequestInfo {
         self.meta.get(key)
     }
 
+    /// The trace that the request belongs to.
+    pub fn trace_context(&self) -> TraceContext<'_> {
+        TraceContext::read(|key| self.meta(key)?.as_str())
+    }
+
+    /// The value of type `T` that the host has attached to the request: a middleware in front of
+    /// `McpService` by the extensions of its `http::Request`, the owner of an in-process connection
+    /// by [`set_extensions`](crate::InProcessConnection::set_extensions). Clients cannot set one.
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.extensions.as_ref()?.get()
+    }
+
     /// Revision and capabilities of the client.
     pub const fn client(&self) -> ClientInfo {
         self.client
+    }
+
+    /// Name and version of the client program.
+    pub(in crate::service) fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
+        if self.client.revision.is_modern() {
+            return ClientImplementation::from_json(self.meta(CLIENT_INFO_KEY)?);
+        }
+        StoredClientInfo::split_from(&self.bytes[self.name_length..]).0.implementation()
     }
 }
 
 /// Returns the bytes that [`RequestInfo::copy`] allocates beside the session id.
 pub fn copied_bytes(name: &str, source: &dyn RequestSource) -> usize {
     let meta = kept_meta(source).map(|(key, value)| OBJECT_BYTES + key.len() + value.owned_bytes());
-    name.len() + source.http_head().len() + meta.sum::<usize>()
+    let client_info = source.initialize_client_info().as_bytes();
+    name.len() + client_info.len() + source.http_head().len() + meta.sum::<usize>()
 }
 
 /// Returns the members of `_meta` without accessors of their own.
@@ -242,6 +309,22 @@ impl RequestSource for DetachedRequest {
 
     fn client(&self) -> ClientInfo {
         self.client
+    }
+
+    fn initialize_client_info(&self) -> StoredClientInfo<'_> {
+        StoredClientInfo::NONE
+    }
+
+    fn wants_progress(&self) -> bool {
+        false
+    }
+
+    fn accepts_log(&self, _: LoggingLevel) -> bool {
+        false
+    }
+
+    fn extensions(&self) -> Option<Arc<Extensions>> {
+        None
     }
 
     fn transport(&self) -> Transport {

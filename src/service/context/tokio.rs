@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::client_implementation::ClientImplementation;
 use super::client_info::ClientInfo;
 use super::input;
 use super::request::RequestInfo;
@@ -74,6 +75,17 @@ impl TokioContext {
     /// Revision and capabilities of the client.
     pub fn client(&self) -> ClientInfo {
         self.request().client()
+    }
+
+    /// Name and version of the client program, if it has sent them.
+    pub fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
+        self.request().client_implementation()
+    }
+
+    /// The value of type `T` that the host has attached to the request; see
+    /// [`RequestInfo::extension`].
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.request().extension()
     }
 
     /// Sends `notifications/progress` if the request has a progress token; otherwise does nothing.

@@ -1,5 +1,6 @@
 //! Builder of prompts and their arguments.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,7 +10,9 @@ use crate::protocol::model::{GetPromptResultWriter, Icon};
 use crate::protocol::revision::Revision;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::BlockingContext;
+use crate::service::context::InlineContext;
 use crate::service::context::RequestContext;
+use crate::service::context::StateType;
 use crate::service::entry::Metadata;
 use crate::service::handler::{blocking_work, local_work, protocol_error};
 use crate::service::prompt::arguments::PromptArguments;
@@ -17,16 +20,36 @@ use crate::service::prompt::{Prompt, PromptHandler};
 use crate::service::results::{Completion, GetPromptResult, HandlerError, HandlerOutput};
 
 /// Builder of a prompt. Set its properties first; one of the handler methods completes it.
+///
+/// `S` is the state of the shard that the handler reads; see [`PromptBuilder::state`].
 #[derive(Debug)]
 #[must_use = "complete the prompt with a handler: inline, local or blocking"]
-pub struct PromptBuilder {
+pub struct PromptBuilder<S = ()> {
     metadata: Metadata,
     arguments: Vec<PromptArgument>,
+    required_state: Option<StateType>,
+    state: PhantomData<fn() -> S>,
 }
 
 impl PromptBuilder {
     pub(super) fn new(name: Box<str>) -> Self {
-        Self { metadata: Metadata::new(name), arguments: Vec::new() }
+        Self {
+            metadata: Metadata::new(name),
+            arguments: Vec::new(),
+            required_state: None,
+            state: PhantomData,
+        }
+    }
+}
+
+impl<S: 'static> PromptBuilder<S> {
+    /// Lets an inline or local handler read the state of its shard, as that of a tool; see
+    /// [`ToolBuilder::state`](crate::service::ToolBuilder::state). Completers of arguments have
+    /// [`PromptArgument::state`].
+    pub fn state<T: 'static>(self) -> PromptBuilder<T> {
+        let Self { metadata, arguments, .. } = self;
+        let required_state = Some(StateType::of::<T>());
+        PromptBuilder { metadata, arguments, required_state, state: PhantomData }
     }
 
     /// Display name for people, sent since 2025-06-18. Default none.
@@ -42,8 +65,8 @@ impl PromptBuilder {
     }
 
     /// Adds an argument; clients ask for arguments in this order.
-    pub fn argument(mut self, argument: PromptArgument) -> Self {
-        self.arguments.push(argument);
+    pub fn argument<T: 'static>(mut self, argument: PromptArgument<T>) -> Self {
+        self.arguments.push(argument.with_state());
         self
     }
 
@@ -63,26 +86,34 @@ impl PromptBuilder {
     /// no allocation beside those of the handler.
     pub fn inline<F>(self, handler: F) -> Prompt
     where
-        F: Fn(&PromptArguments<'_>, &mut GetPromptResultWriter<'_>) -> Result<(), HandlerError>
+        F: Fn(
+                &PromptArguments<'_>,
+                &mut GetPromptResultWriter<'_>,
+                &InlineContext<'_, S>,
+            ) -> Result<(), HandlerError>
             + Send
             + Sync
             + 'static,
     {
-        self.build(PromptHandler::Inline(Box::new(handler)))
+        self.build(PromptHandler::Inline(Box::new(move |arguments, writer, view| {
+            let ctx = InlineContext::new(view);
+            let written = handler(arguments, writer, &ctx);
+            ctx.end(written)
+        })))
     }
 
     /// Completes the prompt with an async function that runs on the shard that received the
     /// request. Its future may be `!Send`.
     pub fn local<F, R>(self, handler: F) -> Prompt
     where
-        F: Fn(PromptArguments<'static>, RequestContext) -> R + Send + Sync + 'static,
+        F: Fn(PromptArguments<'static>, RequestContext<S>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<GetPromptResult, HandlerError>> + 'static,
     {
         let handler = Arc::new(handler);
         self.build(PromptHandler::Local(Box::new(move |arguments, prompt| {
             let (handler, revision) = (Arc::clone(&handler), arguments.revision());
             let finish = convert_result(prompt, revision);
-            local_work(move |ctx| handler(arguments, ctx), finish)
+            local_work(move |ctx| handler(arguments, ctx.with_state()), finish)
         })))
     }
 
@@ -103,7 +134,8 @@ impl PromptBuilder {
     }
 
     fn build(self, handler: PromptHandler) -> Prompt {
-        Prompt { metadata: self.metadata, arguments: self.arguments, handler }
+        let Self { metadata, arguments, required_state, .. } = self;
+        Prompt { metadata, arguments, handler, required_state }
     }
 }
 
@@ -127,20 +159,46 @@ fn convert_result(
 }
 
 /// Definition of an argument of a prompt.
+///
+/// `S` is the state of the shard that its completer reads; see [`PromptArgument::state`].
 #[derive(Debug)]
-pub struct PromptArgument {
+pub struct PromptArgument<S = ()> {
     pub(super) name: Box<str>,
     title: Option<Box<str>>,
     description: Option<Box<str>>,
     pub(super) is_required: bool,
     pub(super) completer: Option<Completer>,
+    required_state: Option<StateType>,
+    state: PhantomData<fn() -> S>,
 }
 
 impl PromptArgument {
     /// An optional argument.
     pub fn new(name: impl Into<Box<str>>) -> Self {
-        let name = name.into();
-        Self { name, title: None, description: None, is_required: false, completer: None }
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            is_required: false,
+            completer: None,
+            required_state: None,
+            state: PhantomData,
+        }
+    }
+}
+
+impl<S: 'static> PromptArgument<S> {
+    /// Lets the completer read the state of its shard; see
+    /// [`ToolBuilder::state`](crate::service::ToolBuilder::state).
+    #[must_use]
+    pub fn state<T: 'static>(self) -> PromptArgument<T> {
+        PromptArgument { required_state: Some(StateType::of::<T>()), ..self.with_state() }
+    }
+
+    pub(super) fn with_state<T>(self) -> PromptArgument<T> {
+        let Self { name, title, description, is_required, completer, required_state, .. } = self;
+        let state = PhantomData;
+        PromptArgument { name, title, description, is_required, completer, required_state, state }
     }
 
     /// Name of the argument.
@@ -173,9 +231,9 @@ impl PromptArgument {
     #[must_use]
     pub fn completer(
         mut self,
-        completer: impl Fn(&CompletionContext<'_>) -> Completion + Send + Sync + 'static,
+        completer: impl Fn(&CompletionContext<'_, S>) -> Completion + Send + Sync + 'static,
     ) -> Self {
-        self.completer = Some(Completer::new(completer));
+        self.completer = Some(Completer::new(completer, self.required_state));
         self
     }
 

@@ -22,15 +22,17 @@ use crate::protocol::params::StringMap;
 use crate::protocol::revision::Revision;
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
 use crate::service::completer::Completer;
+use crate::service::context::{InlineEnd, RequestSource, RequestView, StateType};
 use crate::service::entry::{Entry, Metadata};
-use crate::service::handler::catch_panic;
-use crate::service::results::HandlerError;
+use crate::service::handler::{catch_panic, emitted_work, protocol_error};
+use crate::service::results::{HandlerError, HandlerOutput};
 
 /// A prompt of a catalog.
 pub struct Prompt {
     metadata: Metadata,
     arguments: Vec<PromptArgument>,
     handler: PromptHandler,
+    required_state: Option<StateType>,
 }
 
 /// Handler of a prompt.
@@ -44,7 +46,11 @@ enum PromptHandler {
 }
 
 type InlineHandler = Box<
-    dyn Fn(&PromptArguments<'_>, &mut GetPromptResultWriter<'_>) -> Result<(), HandlerError>
+    dyn Fn(
+            &PromptArguments<'_>,
+            &mut GetPromptResultWriter<'_>,
+            RequestView<'_>,
+        ) -> Result<(), InlineEnd>
         + Send
         + Sync,
 >;
@@ -61,7 +67,7 @@ impl Prompt {
     /// let prompt = Prompt::new("review")
     ///     .description("Asks for a code review.")
     ///     .argument(PromptArgument::new("code").description("Code to review.").required())
-    ///     .inline(|arguments, out| {
+    ///     .inline(|arguments, out, _| {
     ///         let code = arguments.text("code");
     ///         out.format(Role::User, format_args!("Please review this:\n{code}"));
     ///         Ok(())
@@ -92,16 +98,29 @@ impl Prompt {
     /// messages are written; otherwise what was written to `writer` is void.
     pub(in crate::service) fn run(
         &self,
-        revision: Revision,
         values: StringMap<'_>,
+        source: &dyn RequestSource,
         writer: &mut GetPromptResultWriter<'_>,
     ) -> Dispatch {
+        let revision = writer.revision();
         let arguments = PromptArguments::borrowed(revision, values);
         let result = self.check_required_arguments(&arguments).and_then(|()| {
             catch_panic(|| match &self.handler {
                 PromptHandler::Inline(handler) => {
-                    handler(&arguments, writer)?;
-                    Ok(Dispatch::Ready { is_error: false })
+                    let view = RequestView::new(self.name(), source);
+                    match handler(&arguments, writer, view) {
+                        Ok(()) => Ok(Dispatch::Ready { is_error: false }),
+                        Err(InlineEnd::Failed(error)) => Err(error),
+                        Err(InlineEnd::Emitted(events, written)) => {
+                            let is_error = false;
+                            let output =
+                                |()| HandlerOutput::Encoded { result: writer.take(), is_error };
+                            let output = written.map(output).map_err(|error| {
+                                protocol_error(error, revision.is_modern(), ("prompt", self.name()))
+                            });
+                            Ok(Dispatch::Local(emitted_work(events, output)))
+                        }
+                    }
                 }
                 PromptHandler::Local(handler) => {
                     Ok(Dispatch::Local(handler(arguments.clone().into_owned(), self)))
@@ -121,6 +140,12 @@ impl Prompt {
     pub(in crate::service) fn completer(&self, name: &str) -> Option<&Completer> {
         let argument = self.arguments.iter().find(|argument| *argument.name == *name)?;
         argument.completer.as_ref()
+    }
+
+    /// The shard states that the handler and the completers need.
+    pub fn required_states(&self) -> impl Iterator<Item = StateType> {
+        let completers = self.arguments.iter().filter_map(|argument| argument.completer.as_ref());
+        self.required_state.into_iter().chain(completers.filter_map(|it| it.required_state))
     }
 
     /// Whether any argument has a completer.

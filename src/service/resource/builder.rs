@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -11,7 +12,9 @@ use crate::protocol::model::{Annotations, CacheHint, Icon, ReadResourceResultWri
 use crate::protocol::revision::Revision;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::BlockingContext;
+use crate::service::context::InlineContext;
 use crate::service::context::RequestContext;
+use crate::service::context::StateType;
 use crate::service::entry::Metadata;
 use crate::service::resource::handler::{ReadTarget, ResourceHandler};
 use crate::service::resource::read_context::ReadContext;
@@ -29,6 +32,8 @@ pub(super) struct ResourceDefinition {
     annotations: Option<Annotations>,
     pub(super) cache_hint: CacheHint,
     pub(super) completers: Vec<(Box<str>, Completer)>,
+    /// The shard state that the handler needs.
+    pub(super) required_state: Option<StateType>,
 }
 
 impl ResourceDefinition {
@@ -41,6 +46,7 @@ impl ResourceDefinition {
             annotations: None,
             cache_hint: CacheHint { ttl_ms: 0, is_public: false },
             completers: Vec::new(),
+            required_state: None,
         }
     }
 
@@ -69,10 +75,13 @@ impl ResourceDefinition {
 
 /// Builder of a [`Resource`] or a [`ResourceTemplate`]. Set its properties first; constant contents
 /// or one of the handler methods complete it.
+///
+/// `S` is the state of the shard that the handler reads; see [`ResourceBuilder::state`].
 #[must_use = "complete it with contents or a handler: text, blob, inline, local or blocking"]
-pub struct ResourceBuilder<T> {
+pub struct ResourceBuilder<T, S = ()> {
     definition: ResourceDefinition,
     build: fn(ResourceDefinition, ResourceHandler) -> T,
+    state: PhantomData<fn() -> S>,
 }
 
 impl<T> ResourceBuilder<T> {
@@ -80,7 +89,18 @@ impl<T> ResourceBuilder<T> {
         definition: ResourceDefinition,
         build: fn(ResourceDefinition, ResourceHandler) -> T,
     ) -> Self {
-        Self { definition, build }
+        Self { definition, build, state: PhantomData }
+    }
+}
+
+impl<T, S: 'static> ResourceBuilder<T, S> {
+    /// Lets an inline or local handler, and completers that are added later, read the state of
+    /// their shard, as a tool does; see
+    /// [`ToolBuilder::state`](crate::service::ToolBuilder::state).
+    pub fn state<R: 'static>(mut self) -> ResourceBuilder<T, R> {
+        self.definition.required_state = Some(StateType::of::<R>());
+        let Self { definition, build, .. } = self;
+        ResourceBuilder { definition, build, state: PhantomData }
     }
 
     /// Display name for people, sent since 2025-06-18. Default none.
@@ -141,19 +161,23 @@ impl<T> ResourceBuilder<T> {
     /// nothing, the request fails with resource not found.
     pub fn inline<F>(self, handler: F) -> T
     where
-        F: Fn(&ReadContext<'_>, &mut ReadResourceResultWriter<'_>) -> Result<(), HandlerError>
+        F: Fn(
+                &ReadContext<'_>,
+                &mut ReadResourceResultWriter<'_>,
+                &InlineContext<'_, S>,
+            ) -> Result<(), HandlerError>
             + Send
             + Sync
             + 'static,
     {
-        self.finish(ResourceHandler::Inline(Box::new(handler)))
+        self.finish(ResourceHandler::inline(handler))
     }
 
     /// Completes it with an async function that runs on the shard that received the request. Its
     /// future may be `!Send`; it returns a [`ReadResourceResult`] or a single content.
     pub fn local<F, R, C>(self, handler: F) -> T
     where
-        F: Fn(ReadContext<'static>, RequestContext) -> R + Send + Sync + 'static,
+        F: Fn(ReadContext<'static>, RequestContext<S>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<C, HandlerError>> + 'static,
         C: Into<ReadResourceResult> + 'static,
     {
@@ -178,7 +202,7 @@ impl<T> ResourceBuilder<T> {
     }
 }
 
-impl ResourceBuilder<Resource> {
+impl<S> ResourceBuilder<Resource, S> {
     /// Size of the contents in bytes, before base64. Default unknown.
     pub const fn size(mut self, size_bytes: u64) -> Self {
         self.definition.size_bytes = Some(size_bytes);
@@ -186,19 +210,20 @@ impl ResourceBuilder<Resource> {
     }
 }
 
-impl ResourceBuilder<ResourceTemplate> {
+impl<S: 'static> ResourceBuilder<ResourceTemplate, S> {
     /// Sets the function that completes the variable `name`. It runs inline on the shard.
     pub fn completer(
         mut self,
         name: impl Into<Box<str>>,
-        completer: impl Fn(&CompletionContext<'_>) -> Completion + Send + Sync + 'static,
+        completer: impl Fn(&CompletionContext<'_, S>) -> Completion + Send + Sync + 'static,
     ) -> Self {
-        self.definition.completers.push((name.into(), Completer::new(completer)));
+        let completer = Completer::new(completer, self.definition.required_state);
+        self.definition.completers.push((name.into(), completer));
         self
     }
 }
 
-impl<T> fmt::Debug for ResourceBuilder<T> {
+impl<T, S> fmt::Debug for ResourceBuilder<T, S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = formatter.debug_struct("ResourceBuilder");
         debug.field("definition", &self.definition).finish_non_exhaustive()

@@ -11,7 +11,10 @@ use crate::protocol::revision::Revision;
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
 use crate::service::context::BlockingContext;
 use crate::service::context::RequestContext;
-use crate::service::handler::{blocking_work, catch_panic, local_work, protocol_error};
+use crate::service::context::{InlineContext, InlineEnd, RequestView};
+use crate::service::handler::{
+    blocking_work, catch_panic, emitted_work, local_work, protocol_error,
+};
 use crate::service::resource::read_context::ReadContext;
 use crate::service::results::{HandlerError, HandlerOutput, ReadResourceResult};
 
@@ -41,15 +44,39 @@ pub(super) struct ReadTarget<'d> {
 type DeferredHandler<W> = Box<dyn Fn(ReadContext<'static>, ReadTarget<'_>) -> W + Send + Sync>;
 
 type InlineHandler = Box<
-    dyn Fn(&ReadContext<'_>, &mut ReadResourceResultWriter<'_>) -> Result<(), HandlerError>
+    dyn Fn(
+            &ReadContext<'_>,
+            &mut ReadResourceResultWriter<'_>,
+            RequestView<'_>,
+        ) -> Result<(), InlineEnd>
         + Send
         + Sync,
 >;
 
 impl ResourceHandler {
-    pub(super) fn local<F, R, C>(handler: F) -> Self
+    pub(super) fn inline<S, F>(handler: F) -> Self
     where
-        F: Fn(ReadContext<'static>, RequestContext) -> R + Send + Sync + 'static,
+        S: 'static,
+        F: Fn(
+                &ReadContext<'_>,
+                &mut ReadResourceResultWriter<'_>,
+                &InlineContext<'_, S>,
+            ) -> Result<(), HandlerError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self::Inline(Box::new(move |read, contents, view| {
+            let ctx = InlineContext::new(view);
+            let written = handler(read, contents, &ctx);
+            ctx.end(written)
+        }))
+    }
+
+    pub(super) fn local<S, F, R, C>(handler: F) -> Self
+    where
+        S: 'static,
+        F: Fn(ReadContext<'static>, RequestContext<S>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<C, HandlerError>> + 'static,
         C: Into<ReadResourceResult> + 'static,
     {
@@ -57,7 +84,7 @@ impl ResourceHandler {
         Self::Local(Box::new(move |request, target| {
             let handler = Arc::clone(&handler);
             let finish = convert_result(target, request.revision());
-            local_work(move |ctx| handler(request, ctx), finish)
+            local_work(move |ctx| handler(request, ctx.with_state()), finish)
         }))
     }
 
@@ -80,7 +107,7 @@ impl ResourceHandler {
     /// Writes the contents, or returns the work of a local or blocking handler.
     pub(super) fn start(
         &self,
-        ctx: &ReadContext<'_>,
+        (ctx, view): (&ReadContext<'_>, RequestView<'_>),
         target: ReadTarget<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
@@ -94,13 +121,15 @@ impl ResourceHandler {
                 contents.blob(ctx.uri(), mime_type, bytes);
                 Ok(Dispatch::Ready { is_error: false })
             }
-            Self::Inline(handler) => {
-                handler(ctx, contents)?;
-                if contents.is_empty() {
-                    return Err(not_found(ctx));
+            Self::Inline(handler) => match handler(ctx, contents, view) {
+                Ok(()) if contents.is_empty() => Err(not_found(ctx)),
+                Ok(()) => Ok(Dispatch::Ready { is_error: false }),
+                Err(InlineEnd::Failed(error)) => Err(error),
+                Err(InlineEnd::Emitted(events, written)) => {
+                    let output = take_result((ctx, target), contents, written);
+                    Ok(Dispatch::Local(emitted_work(events, output)))
                 }
-                Ok(Dispatch::Ready { is_error: false })
-            }
+            },
             Self::Local(handler) => Ok(Dispatch::Local(handler(ctx.clone().into_owned(), target))),
             Self::Blocking(handler) => {
                 Ok(Dispatch::Blocking(handler(ctx.clone().into_owned(), target)))
@@ -119,6 +148,21 @@ impl ResourceHandler {
             Self::Inline(_) => "inline",
             Self::Local(_) => "local",
             Self::Text(_) => "text",
+        }
+    }
+}
+
+/// Takes what an inline handler wrote as the output of a handler that ends later.
+fn take_result(
+    (ctx, target): (&ReadContext<'_>, ReadTarget<'_>),
+    contents: &mut ReadResourceResultWriter<'_>,
+    written: Result<(), HandlerError>,
+) -> Result<HandlerOutput, HandlerError> {
+    match written {
+        Ok(()) if contents.is_empty() => Err(not_found(ctx)),
+        Ok(()) => Ok(HandlerOutput::Encoded { result: contents.take(), is_error: false }),
+        Err(error) => {
+            Err(protocol_error(error, ctx.revision().is_modern(), ("resource", target.uri)))
         }
     }
 }

@@ -32,6 +32,7 @@ use crate::protocol::model::{CacheHint, ListKind, ReadResourceResultWriter};
 use crate::protocol::revision::Revision;
 use crate::service::call::Dispatch;
 use crate::service::completer::Completer;
+use crate::service::context::{RequestView, StateType};
 use crate::service::entry::Entry;
 
 /// A resource of a catalog.
@@ -67,6 +68,11 @@ impl Resource {
         &self.definition.metadata.name
     }
 
+    /// The shard state that the handler needs, or `None`.
+    pub const fn required_state(&self) -> Option<StateType> {
+        self.definition.required_state
+    }
+
     /// How long clients may cache its contents, and whether shared caches may.
     pub(in crate::service) const fn cache_hint(&self) -> CacheHint {
         self.definition.cache_hint
@@ -77,9 +83,10 @@ impl Resource {
     pub(in crate::service) fn read(
         &self,
         ctx: &ReadContext<'_>,
+        view: RequestView<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        self.handler.start(ctx, self.definition.target(), contents)
+        self.handler.start((ctx, view), self.definition.target(), contents)
     }
 }
 
@@ -137,9 +144,9 @@ impl ResourceTemplate {
     ///
     /// let template = ResourceTemplate::new("test://users/{id}/name", "user-name")
     ///     .mime_type("text/plain")
-    ///     .inline(|ctx, contents| {
-    ///         let id = ctx.variable("id").unwrap_or_default();
-    ///         contents.text(ctx.uri(), Some("text/plain"), &format!("User {id}"));
+    ///     .inline(|read, contents, _| {
+    ///         let id = read.variable("id").unwrap_or_default();
+    ///         contents.text(read.uri(), Some("text/plain"), &format!("User {id}"));
     ///         Ok(())
     ///     });
     /// assert_eq!(template.uri_template(), "test://users/{id}/name");
@@ -162,6 +169,13 @@ impl ResourceTemplate {
         &self.definition.metadata.name
     }
 
+    /// The shard states that the handler and the completers need.
+    pub fn required_states(&self) -> impl Iterator<Item = StateType> {
+        let completers = self.definition.completers.iter();
+        let of_completers = completers.filter_map(|(_, completer)| completer.required_state);
+        self.definition.required_state.into_iter().chain(of_completers)
+    }
+
     /// How long clients may cache contents, and whether shared caches may.
     pub(in crate::service) const fn cache_hint(&self) -> CacheHint {
         self.definition.cache_hint
@@ -176,9 +190,10 @@ impl ResourceTemplate {
     pub(in crate::service) fn read(
         &self,
         ctx: &ReadContext<'_>,
+        view: RequestView<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        self.handler.start(ctx, self.definition.target(), contents)
+        self.handler.start((ctx, view), self.definition.target(), contents)
     }
 
     /// The completer of the variable `name`, or `None`.

@@ -31,11 +31,18 @@ pub use self::resource::ReadResourceResult;
 pub use self::tool::CallToolResult;
 use crate::base::heap_bytes::HeapBytes;
 
-/// Output of a local or blocking handler, for any method.
+/// Output of a handler that ends later, for any method.
 #[derive(Clone, Debug)]
 pub enum HandlerOutput {
     /// Result of `completion/complete`.
     Completion(Completion),
+    /// The encoded result of an inline handler.
+    Encoded {
+        /// The result, an object.
+        result: Vec<u8>,
+        /// Whether it has `isError: true`.
+        is_error: bool,
+    },
     /// Result of `prompts/get`.
     Prompt(GetPromptResult),
     /// Result of `resources/read`.
@@ -48,6 +55,7 @@ impl HeapBytes for HandlerOutput {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Completion(completion) => completion.heap_bytes(),
+            Self::Encoded { result, .. } => result.capacity(),
             Self::Prompt(prompt) => prompt.heap_bytes(),
             Self::Resource(contents) => contents.heap_bytes(),
             Self::Tool(result) => result.heap_bytes(),

@@ -12,13 +12,13 @@ use crate::protocol::model::CallToolResultWriter;
 use crate::service::call::TokioWork;
 use crate::service::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork};
 use crate::service::context::BlockingContext;
-use crate::service::context::InlineContext;
 use crate::service::context::RequestContext;
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
+use crate::service::context::{InlineContext, InlineEnd};
 #[cfg(feature = "tokio")]
 use crate::service::handler::tokio_work;
-use crate::service::handler::{blocking_work, catch_panic, local_work};
+use crate::service::handler::{blocking_work, catch_panic, emitted_work, local_work};
 use crate::service::results::{HandlerError, HandlerOutput, IntoCallToolResult};
 use crate::service::tool::output_validator::OutputValidator;
 
@@ -36,7 +36,7 @@ pub(super) enum ToolHandler {
 }
 
 type InlineHandler = Box<
-    dyn Fn(&CallToolRequest<'_>, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError>
+    dyn Fn(&CallToolRequest<'_>, &mut CallToolResultWriter<'_>) -> Result<(), InlineEnd>
         + Send
         + Sync,
 >;
@@ -54,7 +54,9 @@ impl ToolHandler {
         R: IntoCallToolResult,
     {
         Self::Inline(Box::new(move |call, writer| {
-            handler(call.decode()?, &InlineContext::new(call.view())).write_as_result(writer)
+            let (arguments, ctx) = (call.decode()?, InlineContext::new(call.view()));
+            let written = handler(arguments, &ctx).write_as_result(writer);
+            ctx.end(written)
         }))
     }
 
@@ -68,7 +70,9 @@ impl ToolHandler {
             + 'static,
     {
         Self::Inline(Box::new(move |call, writer| {
-            handler(call.decode()?, writer, &InlineContext::new(call.view()))
+            let (arguments, ctx) = (call.decode()?, InlineContext::new(call.view()));
+            let written = handler(arguments, writer, &ctx);
+            ctx.end(written)
         }))
     }
 
@@ -79,7 +83,7 @@ impl ToolHandler {
             + Sync
             + 'static,
     {
-        Self::Inline(Box::new(handler))
+        Self::Inline(Box::new(move |call, writer| handler(call, writer).map_err(InlineEnd::Failed)))
     }
 
     pub(super) fn local<S, T, F, R>(handler: F) -> Self
@@ -149,11 +153,17 @@ impl ToolHandler {
         validator: &OutputValidator,
     ) -> Result<Dispatch, HandlerError> {
         catch_panic(|| match self {
-            Self::Inline(handler) => {
-                handler(call, writer)?;
-                validator.validate_written(writer)?;
-                Ok(Dispatch::Ready { is_error: writer.is_error() })
-            }
+            Self::Inline(handler) => match handler(call, writer) {
+                Ok(()) => {
+                    validator.validate_written(writer)?;
+                    Ok(Dispatch::Ready { is_error: writer.is_error() })
+                }
+                Err(InlineEnd::Failed(error)) => Err(error),
+                Err(InlineEnd::Emitted(events, written)) => {
+                    let output = take_result(written, writer, validator);
+                    Ok(Dispatch::Local(emitted_work(events, output)))
+                }
+            },
             Self::Local(handler) => handler(call, validator).map(Dispatch::Local),
             Self::Blocking(handler) => handler(call, validator).map(Dispatch::Blocking),
             #[cfg(feature = "tokio")]
@@ -170,4 +180,19 @@ impl ToolHandler {
             Self::Tokio(_) => "tokio",
         }
     }
+}
+
+/// Takes what an inline handler wrote as the output of a handler that ends later.
+#[cold]
+fn take_result(
+    written: Result<(), HandlerError>,
+    writer: &mut CallToolResultWriter<'_>,
+    validator: &OutputValidator,
+) -> Result<HandlerOutput, HandlerError> {
+    if let Err(error) = written {
+        return validator.validate(Err(error)).map(HandlerOutput::Tool);
+    }
+    validator.validate_written(writer)?;
+    let is_error = writer.is_error();
+    Ok(HandlerOutput::Encoded { result: writer.take(), is_error })
 }

@@ -125,6 +125,25 @@ pub fn write_response(
     out.extend_from_slice(b"\r\n\r\n");
 }
 
+/// Returns the lines of the header fields that are not of the handshake: without `Connection`,
+/// `Upgrade` and `Sec-WebSocket-*`, and without line ends.
+pub fn other_fields<'b>(head: &Head, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> + Clone {
+    let lines = bytes.get(..head.bytes as usize).unwrap_or_default();
+    let lines = lines.split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
+    lines.filter(|line| {
+        let name = &line[..memchr(b':', line).unwrap_or(0)];
+        let is_prefixed = name.split_at_checked(HANDSHAKE_PREFIX.len());
+        let is_prefixed =
+            is_prefixed.is_some_and(|(start, _)| start.eq_ignore_ascii_case(HANDSHAKE_PREFIX));
+        let is_named =
+            [&b"connection"[..], b"upgrade"].iter().any(|it| name.eq_ignore_ascii_case(it));
+        !(name.is_empty() || is_prefixed || is_named)
+    })
+}
+
+/// How the names of the other fields of the handshake begin.
+const HANDSHAKE_PREFIX: &[u8] = b"sec-websocket-";
+
 impl<'b> HandshakeFields<'b> {
     /// Parses the lines of a valid head.
     fn parse(head: &Head, bytes: &'b [u8]) -> Self {

@@ -82,7 +82,8 @@ impl WebSocketClient {
         Self::from_stream(sockets::connect_with_buffers(address, bytes)).handshake(LEGACY)
     }
 
-    fn handshake(self, revision: &'static str) -> Self {
+    /// Makes the MCP handshake in `revision`.
+    pub fn handshake(self, revision: &'static str) -> Self {
         let mut peer = self.with_revision(revision);
         let response = peer.exchange(&initialize_with_elicitation(0, revision));
         assert_eq!(response["result"]["protocolVersion"], revision, "{response}");

@@ -20,16 +20,16 @@ fn tool_error(error: UnknownProduct) -> HandlerError {
 
 fn catalog(shop: &'static Shop) -> Result<Catalog, CatalogError> {
     let product = ResourceTemplate::new("shop://products/{id}", "product");
-    let product = product.inline(|ctx, contents| {
-        let id = ctx.variable("id").and_then(|id| id.parse().ok()).unwrap_or_default();
+    let product = product.inline(|read, contents, _| {
+        let id = read.variable("id").and_then(|id| id.parse().ok()).unwrap_or_default();
         let product = serde_json::to_string(&shop.product(id).map_err(tool_error)?)?;
-        contents.text(ctx.uri(), Some("application/json"), &product);
+        contents.text(read.uri(), Some("application/json"), &product);
         Ok(())
     });
     let describe = Prompt::new("describe")
         .description("Asks for a description of a product.")
         .argument(PromptArgument::new("name").required())
-        .inline(|arguments, out| {
+        .inline(|arguments, out, _| {
             let text = format!("Describe our {} in one line.", arguments.text("name"));
             out.text(Role::User, &text);
             Ok(())

@@ -60,10 +60,14 @@ pub(in crate::server::http) fn handle_post(
 ) {
     let incoming = &incoming.for_session();
     let Some((id, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
-    let peer_addr =
-        path.connections.table.get_mut(incoming.key).and_then(|it| it.record.peer_address());
-    let (peer_addr, http_head) = (peer_addr, incoming.bytes);
-    let origin = MessageOrigin { peer_addr, http_head, session_id: Some(id) };
+    let connection = path.connections.table.get(incoming.key);
+    let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
+    let origin = MessageOrigin {
+        peer_addr: connection.and_then(|it| it.record.peer_address()),
+        http_head: incoming.bytes,
+        session_id: Some(id),
+        extensions: extensions.as_ref(),
+    };
     path.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
     path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);

@@ -175,7 +175,8 @@ impl StatelessRequest<'_> {
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: true };
         let Connection { state, pending_work, outgoing, record, .. } = self.connection;
         let peer_addr = record.peer_address();
-        let sent_by = MessageOrigin { peer_addr, http_head: self.incoming.bytes, session_id: None };
+        let http_head = self.incoming.bytes;
+        let sent_by = MessageOrigin { http_head, ..MessageOrigin::of_peer(peer_addr) };
         let origin = self.incoming.origin();
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
         let outcome = self.dispatcher.dispatch_request(

@@ -50,9 +50,12 @@ pub(super) fn find_or_forward(
     let id = SessionId::parse(session);
     if let Some(id) = id.filter(|id| !path.http.owns(*id)) {
         let text = PaddedBuffer::copy_of(text.as_bytes());
-        let peer_addr =
-            path.connections.table.get_mut(incoming.key).and_then(|it| it.record.peer_address());
-        let sender = Box::new(MessageSender { peer_addr, http_head: incoming.bytes.into() });
+        let connection = path.connections.table.get(incoming.key);
+        let sender = Box::new(MessageSender {
+            peer_addr: connection.and_then(|it| it.record.peer_address()),
+            http_head: incoming.bytes.into(),
+            extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
+        });
         let op = SessionOp::HandleMessage { text, sender, is_legacy_sse };
         send_session_op(path, incoming, id, op);
         return None;
@@ -76,9 +79,13 @@ fn dispatch_local(
     let (origin, date) = (incoming.origin(), *path.http.date(path.now));
     let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
-    let Connection { outgoing, record, .. } = connection;
-    let (peer_addr, http_head) = (record.peer_address(), incoming.bytes);
-    let sent_by = MessageOrigin { peer_addr, http_head, session_id: Some(id) };
+    let Connection { outgoing, record, state, .. } = connection;
+    let sent_by = MessageOrigin {
+        peer_addr: record.peer_address(),
+        http_head: incoming.bytes,
+        session_id: Some(id),
+        extensions: state.extension_slot(),
+    };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
     let sessions = &mut http.sessions;
     let mut owner = SessionOwner { sessions, parser, dispatcher, outbox, now: *now };

@@ -41,5 +41,7 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
         && let Some(connection) = path.connections.table.get_mut(key)
     {
         connection.state.compression = CompressionParams { window_bits };
+        let fields = handshake::other_fields(head, bytes);
+        path.dispatcher.facts.keep_upgrade_fields(&mut connection.state, fields);
     }
 }

@@ -316,8 +316,9 @@ impl SessionOwner<'_> {
 
 /// Returns the origin of a message for session `id` that another shard has forwarded.
 const fn origin_of(sender: &MessageSender, id: SessionId) -> MessageOrigin<'_> {
-    let MessageSender { peer_addr, http_head } = sender;
-    MessageOrigin { peer_addr: *peer_addr, http_head, session_id: Some(id) }
+    let MessageSender { peer_addr, http_head, extensions } = sender;
+    let extensions = extensions.as_ref();
+    MessageOrigin { peer_addr: *peer_addr, http_head, session_id: Some(id), extensions }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
@@ -329,6 +330,7 @@ pub(in crate::server::http) fn clean_up(
 ) {
     let RemovedSession { key, mut session, .. } = removed;
     let HttpSession { state, pending_work, .. } = &mut session;
+    dispatcher.facts.release(state);
     dispatcher.remove_streams(&mut state.subscriptions, outbox);
     dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
     let peer = Some((PeerId::HttpSession(key), None));

@@ -193,6 +193,12 @@ impl<S> SessionStore<S> {
         self.sessions.iter_mut().map(|(key, held)| (key, &mut held.session))
     }
 
+    /// Returns all states in arbitrary order.
+    #[cfg(feature = "internals")]
+    pub(in crate::server) fn iter(&self) -> impl Iterator<Item = &S> {
+        self.sessions.iter().map(|(_, held)| &held.session)
+    }
+
     /// Restarts the idle time of a session that got a message, which is used from now on.
     pub(in crate::server) fn touch(&mut self, key: Key, now: Instant) {
         self.idle.remove(&mut self.sessions, key);
