@@ -178,8 +178,8 @@ pub use crate::service::{
     CompletionContext, Features, GetPromptResult, HandlerError, InlineContext, InternalError,
     IntoCallToolResult, NoArguments, Prompt, PromptArgument, PromptArguments, PromptBuilder,
     ReadContext, ReadResourceResult, RequestContext, RequestInfo, RequestView, Resource,
-    ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
-    TraceContext,
+    ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations,
+    ToolArguments, ToolBuilder, TraceContext,
 };
 pub use crate::telemetry::{ConnectionInfo, ConnectionTraffic, Counters, PingCounts, Transport};
 

@@ -95,7 +95,7 @@ pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
     HandlerOutput, InternalError, IntoCallToolResult, ReadResourceResult, Structured,
 };
-pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolBuilder};
+pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolArguments, ToolBuilder};
 
 /// A catalog update: a closure that receives a builder with all entries of the current version and
 /// returns the builder of the next one. It runs later, on the thread of the catalog writer.

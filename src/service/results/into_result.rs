@@ -21,9 +21,11 @@ use crate::service::results::{CallToolResult, HandlerError};
 /// | [`CallToolResult`] | itself |
 /// | `Result` of any of these and [`HandlerError`] | the value, or the error |
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the result of a tool",
-    note = "return `String`, `&'static str`, `()`, `Structured<T>`, `Content`, `Vec<Content>`, \
-            `CallToolResult`, or a `Result` of one of these with `HandlerError`"
+    message = "`{Self}` cannot be the result of a tool: return `String`, `&'static str`, `()`, \
+               `Structured<T>`, `Content`, `Vec<Content>`, `CallToolResult`, or a `Result` of one \
+               of these with `HandlerError`",
+    label = "not the result of a tool",
+    note = "`?` converts every error to `HandlerError`"
 )]
 pub trait IntoCallToolResult {
     /// Converts the value.

@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::protocol::eras::ClientCapabilities;
@@ -19,6 +18,7 @@ use crate::service::derived_schema::{derive_input_schema, derive_output_schema};
 use crate::service::results::{HandlerError, IntoCallToolResult};
 use crate::service::schema::CompiledInputSchema;
 use crate::service::tool::Tool;
+use crate::service::tool::arguments::ToolArguments;
 use crate::service::tool::definition::{TaskSupport, ToolAnnotations, ToolDefinition};
 use crate::service::tool::handler::ToolHandler;
 use crate::service::tool::output_validator::OutputValidator;
@@ -209,7 +209,7 @@ impl<S: 'static> ToolBuilder<S> {
     /// ```
     pub fn inline<T, F, R>(self, handler: F) -> Tool
     where
-        T: DeserializeOwned + JsonSchema,
+        T: ToolArguments,
         F: Fn(T, &InlineContext<'_, S>) -> R + Send + Sync + 'static,
         R: IntoCallToolResult,
     {
@@ -235,7 +235,7 @@ impl<S: 'static> ToolBuilder<S> {
     /// ```
     pub fn inline_writer<T, F>(self, handler: F) -> Tool
     where
-        T: DeserializeOwned + JsonSchema,
+        T: ToolArguments,
         F: Fn(T, &mut CallToolResultWriter<'_>, &InlineContext<'_, S>) -> Result<(), HandlerError>
             + Send
             + Sync
@@ -293,7 +293,7 @@ impl<S: 'static> ToolBuilder<S> {
     /// ```
     pub fn local<T, F, R>(self, handler: F) -> Tool
     where
-        T: DeserializeOwned + JsonSchema + 'static,
+        T: ToolArguments + 'static,
         F: Fn(T, RequestContext<S>) -> R + Send + Sync + 'static,
         R: Future<Output: IntoCallToolResult> + 'static,
     {
@@ -317,7 +317,7 @@ impl<S: 'static> ToolBuilder<S> {
     /// ```
     pub fn blocking<T, F, R>(self, handler: F) -> Tool
     where
-        T: DeserializeOwned + JsonSchema + Send + 'static,
+        T: ToolArguments + Send + 'static,
         F: Fn(T, BlockingContext) -> R + Send + Sync + 'static,
         R: IntoCallToolResult,
     {
@@ -341,7 +341,7 @@ impl<S: 'static> ToolBuilder<S> {
     #[cfg(feature = "tokio")]
     pub fn tokio<T, F, R>(self, handler: F) -> Tool
     where
-        T: DeserializeOwned + JsonSchema + Send + 'static,
+        T: ToolArguments + Send + 'static,
         F: Fn(T, TokioContext) -> R + Send + Sync + 'static,
         R: Future<Output: IntoCallToolResult> + Send + 'static,
     {
@@ -349,7 +349,7 @@ impl<S: 'static> ToolBuilder<S> {
     }
 
     /// Sets the schemas of arguments `T` and results `R`, unless others were set.
-    fn with_derived_schemas<T: JsonSchema, R: IntoCallToolResult>(mut self) -> Self {
+    fn with_derived_schemas<T: ToolArguments, R: IntoCallToolResult>(mut self) -> Self {
         if !self.has_input_schema {
             self = self.input_schema(derive_input_schema::<T>());
             self.definition.is_schema_derived = true;

@@ -2,6 +2,8 @@
 //!
 //! Names and schemas are checked once, when a tool enters a catalog.
 
+mod arguments;
+
 mod schema;
 
 mod definition;
@@ -15,6 +17,7 @@ mod builder;
 use std::borrow::Cow;
 use std::fmt;
 
+pub use self::arguments::ToolArguments;
 pub use self::builder::ToolBuilder;
 pub use self::definition::{TaskSupport, ToolAnnotations};
 
@@ -87,6 +90,7 @@ impl Tool {
     }
 
     /// Whether the handler decides when a call becomes a task; see [`ToolBuilder::deferred_task`].
+    #[doc(hidden)]
     pub const fn has_deferred_task(&self) -> bool {
         self.definition.has_deferred_task && matches!(self.handler, ToolHandler::Local(_))
     }
@@ -97,18 +101,21 @@ impl Tool {
     }
 
     /// Whether the handler needs a tokio runtime.
+    #[doc(hidden)]
     #[cfg(feature = "tokio")]
     pub const fn needs_tokio(&self) -> bool {
         matches!(self.handler, ToolHandler::Tokio(_))
     }
 
     /// The shard state that the handler needs, or `None`.
+    #[doc(hidden)]
     pub const fn required_state(&self) -> Option<StateType> {
         self.definition.required_state
     }
 
     /// Arguments that clients repeat as HTTP headers (`x-mcp-header`). Empty until the tool is in a
     /// catalog.
+    #[doc(hidden)]
     pub fn parameter_headers(&self) -> &[ParameterHeader] {
         &self.parameter_headers
     }
@@ -118,6 +125,7 @@ impl Tool {
     /// After [`Dispatch::Ready`], `writer` holds the complete content; otherwise what was written
     /// is void and the caller discards it. Errors of the handler are already reported: in `writer`,
     /// or as [`Dispatch::Failed`] or [`Dispatch::Internal`].
+    #[doc(hidden)]
     #[inline]
     pub fn call(
         &self,
