@@ -181,12 +181,15 @@ pub use crate::service::{
     ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations,
     ToolArguments, ToolBuilder, TraceContext,
 };
-pub use crate::telemetry::{ConnectionInfo, ConnectionTraffic, Counters, PingCounts, Transport};
+pub use crate::telemetry::{ConnectionInfo, Counters, Transport};
 
 /// MCP types by the names of the specification.
 pub mod model {
     pub use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
     pub use crate::protocol::error::Error;
+    pub use crate::protocol::json::{
+        Array as JsonArray, Object as JsonObject, Value as JsonValue, ValueKind as JsonValueKind,
+    };
     pub use crate::protocol::jsonrpc::Id as RequestId;
     pub use crate::protocol::model::{
         Annotations, CacheHint, CallToolResultWriter, Content, ContentBlock, CreateMessageRequest,
@@ -198,13 +201,25 @@ pub mod model {
     pub use crate::protocol::revision::Revision;
 }
 
+/// The parts of [`Counters`] and [`ConnectionInfo`].
+pub mod counters {
+    pub use crate::telemetry::connection_info::{ConnectionTraffic, PingCounts};
+    pub use crate::telemetry::counters::{
+        ClientRequestCounters, ConnectionCounters, CounterValue, InputErrorCounters,
+        RequestCounters, SessionCounters, ShardCounters, SubscriptionCounters, TrafficCounters,
+        WebSocketCounters,
+    };
+    pub use crate::telemetry::error_table::ErrorTable;
+}
+
 /// The parts of [`Options`].
 pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        AdminOptions, EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions,
-        LogFormat, LogLevel, LogOptions, Profile, RingBackend, SecondStream, ServiceOptions,
+        AdminOptions, DemoServices, EngineOptions, ExecutorKind, FileOptions, HttpOptions,
+        LimitOptions, LogFormat, LogLevel, LogOptions, Profile, RingBackend, SecondStream,
+        ServiceOptions,
         StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }

@@ -31,6 +31,7 @@ impl Transport {
 
     /// Returns whether the connection is the only one of its server, which ends with it. It is not
     /// closed because of a message or a limit.
+    #[doc(hidden)]
     pub const fn is_only_connection(self) -> bool {
         matches!(self, Self::InProcess | Self::Stdio)
     }

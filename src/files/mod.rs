@@ -183,6 +183,7 @@ impl Files {
     ///
     /// The thread cannot be started. If the kernel grants no watches, a warning is logged once, and
     /// files are offered as they were.
+    #[doc(hidden)]
     pub fn watch(self, publisher: impl Publisher) -> io::Result<Option<FileWatch>> {
         let Self { resources, prompts, is_watch_disabled, logged_faults } = self;
         if is_watch_disabled || (resources.is_none() && prompts.is_none()) {

@@ -35,6 +35,7 @@ pub enum Id<'a> {
 impl<'a> Id<'a> {
     /// Reads an id; returns `None` unless `value` is a string of at most [`ID_BYTES_MAX`] bytes or
     /// a 64-bit integer written without fraction and exponent.
+    #[doc(hidden)]
     #[inline]
     pub fn from_value(value: Value<'a>) -> Option<Self> {
         if let Some(number) = value.as_i64() {
@@ -47,6 +48,7 @@ impl<'a> Id<'a> {
     }
 
     /// Appends the id as JSON.
+    #[doc(hidden)]
     #[inline]
     pub fn write(self, out: &mut Vec<u8>) {
         match self {

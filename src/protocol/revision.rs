@@ -53,6 +53,7 @@ impl Revision {
     }
 
     /// Returns the features of the revision.
+    #[doc(hidden)]
     #[inline]
     pub const fn dialect(self) -> &'static Dialect {
         &DIALECTS[self as usize]

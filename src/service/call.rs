@@ -36,6 +36,7 @@ pub struct CallToolRequest<'a> {
 impl<'a> CallToolRequest<'a> {
     /// A call of the tool `name`, from a client without capabilities. `arguments` of `None` means
     /// an empty object; anything but an object is rejected when the handler decodes it.
+    #[doc(hidden)]
     pub const fn new(revision: Revision, name: &'a str, arguments: Option<Value<'a>>) -> Self {
         let capabilities = ClientCapabilities::NONE;
         Self { name, arguments, revision, capabilities, source: &DETACHED }
@@ -52,6 +53,7 @@ impl<'a> CallToolRequest<'a> {
     }
 
     /// Sets the capabilities that the client declared. Default none.
+    #[doc(hidden)]
     #[must_use]
     pub const fn with_client_capabilities(self, capabilities: ClientCapabilities) -> Self {
         Self { capabilities, ..self }
@@ -65,11 +67,13 @@ impl<'a> CallToolRequest<'a> {
     /// occurs twice in an object of the arguments, at any depth.
     ///
     /// Source: MCP 2026-07-28, server/tools, "Calling Tools"; the same in all revisions.
+    #[doc(hidden)]
     pub fn read(revision: Revision, params: Option<Value<'a>>) -> Result<Self, Error> {
         Self::from_params(revision, &RequestParams::read(params))
     }
 
     /// Like [`CallToolRequest::read`], from params whose members were already located.
+    #[doc(hidden)]
     #[inline]
     pub fn from_params(revision: Revision, params: &RequestParams<'a>) -> Result<Self, Error> {
         if !params.is_object() {

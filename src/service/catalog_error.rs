@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Why a catalog could not be built or updated.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum CatalogError {
     /// Two entries of one list have the same name, URI or URI template.
     Duplicate {

@@ -29,6 +29,7 @@ pub struct ConnectionInfo {
 
 /// Bytes and messages of one connection since it was accepted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct ConnectionTraffic {
     /// Bytes received, including framing.
     pub bytes_in: u64,
@@ -42,6 +43,7 @@ pub struct ConnectionTraffic {
 
 /// Pings and pongs of one WebSocket connection; the counts wrap.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct PingCounts {
     /// Pings received; each was answered by a pong.
     pub pings_in: u32,

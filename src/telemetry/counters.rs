@@ -13,6 +13,7 @@ macro_rules! group {
     ($(#[$about:meta])* $name:ident { $($(#[doc = $doc:literal])+ $field:ident,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        #[non_exhaustive]
         pub struct $name { $($(#[doc = $doc])+ pub $field: u64,)+ }
 
         impl $name {
@@ -299,6 +300,7 @@ group! {
 
 /// One value of [`Counters`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CounterValue {
     /// Group of the counter.
     pub group: &'static str,
@@ -312,6 +314,7 @@ pub struct CounterValue {
 
 /// All counters of one shard, or the sum of several.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Connections.
     pub connections: ConnectionCounters,

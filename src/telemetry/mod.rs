@@ -19,7 +19,7 @@ pub mod metrics;
 
 pub mod event;
 
-pub use connection_info::{ConnectionInfo, ConnectionTraffic, PingCounts};
+pub use connection_info::ConnectionInfo;
 pub use counters::Counters;
 #[cfg(feature = "cli")]
 pub use event::Event;

@@ -51,6 +51,7 @@ impl ClientCapabilities {
     ///
     /// Invalid params (-32602) if `value` or a known member is not an object, or a known member
     /// occurs twice.
+    #[doc(hidden)]
     pub fn read(value: Value<'_>) -> Result<Self, Error> {
         let object = value.as_object().ok_or_else(not_an_object_error)?;
         if object.is_empty() {
@@ -136,6 +137,7 @@ impl ClientCapabilities {
     /// declare are omitted.
     ///
     /// MCP schema 2026-07-28: `MissingRequiredClientCapabilityError`.
+    #[doc(hidden)]
     pub fn write_required(self, out: &mut Vec<u8>) {
         let group = |any: Self, members: &[(Self, &'static str)], name, out: &mut Vec<u8>| {
             if self.0 & any.0 == 0 {

@@ -182,6 +182,7 @@ impl LoggingLevel {
     /// # Errors
     ///
     /// Invalid params (-32602) if the value is not one of the eight names.
+    #[doc(hidden)]
     pub fn read(value: Value<'_>) -> Result<Self, Error> {
         let name = value.as_str().unwrap_or_default();
         match Self::ALL.iter().find(|(_, known)| *known == name) {

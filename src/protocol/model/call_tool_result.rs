@@ -37,6 +37,7 @@ pub struct CallToolResultWriter<'o> {
 impl<'o> CallToolResultWriter<'o> {
     /// Starts a result at the end of `out`; `suffix` is the [`super::result_suffix`] of the same
     /// revision.
+    #[doc(hidden)]
     #[inline]
     pub fn open(out: &'o mut Vec<u8>, revision: Revision, suffix: &'o [u8]) -> Self {
         let start = out.len() + 1;
@@ -67,12 +68,14 @@ impl<'o> CallToolResultWriter<'o> {
     }
 
     /// Returns whether a structured result was added, in either representation.
+    #[doc(hidden)]
     #[inline]
     pub const fn has_structured_content(&self) -> bool {
         self.structured_content
     }
 
     /// Returns the JSON of `structuredContent`, or `None` if that member was not written.
+    #[doc(hidden)]
     #[inline]
     pub fn structured_content_json(&self) -> Option<&[u8]> {
         let json_start = self.start + STRUCTURED_OPEN.len();
@@ -188,6 +191,7 @@ impl<'o> CallToolResultWriter<'o> {
     }
 
     /// Writes the end of the result.
+    #[doc(hidden)]
     #[inline]
     pub fn finish(mut self) {
         self.close();
@@ -195,6 +199,7 @@ impl<'o> CallToolResultWriter<'o> {
 
     /// Ends the result and takes it out of the buffer. What is written afterwards is void.
     #[cold]
+    #[doc(hidden)]
     pub fn take(&mut self) -> Vec<u8> {
         self.close();
         self.out.split_off(self.start - 1)

@@ -25,6 +25,7 @@ pub struct GetPromptResultWriter<'o> {
 impl<'o> GetPromptResultWriter<'o> {
     /// Starts a result at the end of `out`; `suffix` is the [`super::result_suffix`] of the
     /// revision.
+    #[doc(hidden)]
     pub fn open(
         out: &'o mut Vec<u8>,
         revision: Revision,
@@ -70,12 +71,14 @@ impl<'o> GetPromptResultWriter<'o> {
     }
 
     /// Writes the end of the result.
+    #[doc(hidden)]
     pub fn finish(mut self) {
         self.close();
     }
 
     /// Ends the result and takes it out of the buffer. What is written afterwards is void.
     #[cold]
+    #[doc(hidden)]
     pub fn take(&mut self) -> Vec<u8> {
         self.close();
         self.out.split_off(self.start)

@@ -30,6 +30,7 @@ impl Implementation {
     }
 
     /// Appends the object as `revision` defines it.
+    #[doc(hidden)]
     pub fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         let dialect = revision.dialect();
         out.extend_from_slice(br#"{"name":"#);

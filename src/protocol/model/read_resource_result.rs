@@ -26,6 +26,7 @@ pub struct ReadResourceResultWriter<'o> {
 impl<'o> ReadResourceResultWriter<'o> {
     /// Starts a result at the end of `out`; `suffix` is the [`super::result_suffix`] of the
     /// revision, and `cache` is written for modern clients only.
+    #[doc(hidden)]
     pub fn open(
         out: &'o mut Vec<u8>,
         revision: Revision,
@@ -43,6 +44,7 @@ impl<'o> ReadResourceResultWriter<'o> {
     }
 
     /// Returns whether no content was added.
+    #[doc(hidden)]
     pub const fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -77,12 +79,14 @@ impl<'o> ReadResourceResultWriter<'o> {
     }
 
     /// Writes the end of the result.
+    #[doc(hidden)]
     pub fn finish(mut self) {
         self.close();
     }
 
     /// Ends the result and takes it out of the buffer. What is written afterwards is void.
     #[cold]
+    #[doc(hidden)]
     pub fn take(&mut self) -> Vec<u8> {
         self.close();
         self.out.split_off(self.start)

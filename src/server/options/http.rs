@@ -9,6 +9,7 @@ use crate::transport::http::checks::EndpointPaths;
 
 /// HTTP options.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct HttpOptions {
     /// Listen address; `None` disables the HTTP listener. Default 127.0.0.1:8080.
     pub address: Option<SocketAddr>,
@@ -73,6 +74,7 @@ pub struct HttpOptions {
 
 /// What happens to the open GET streams of a legacy session when its client opens another one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum SecondStream {
     /// They stay, and the new one gets status 409.
     Refuse,

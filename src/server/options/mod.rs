@@ -5,6 +5,7 @@
 
 mod http;
 
+mod log;
 mod services;
 mod stdio;
 
@@ -18,6 +19,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 pub use self::http::{HttpOptions, SecondStream};
+pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
 pub(crate) use self::uri_prefix::check_uri_prefix;
@@ -28,6 +30,7 @@ use crate::transport::http::limits::RequestLimits;
 
 /// All options of the server.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// The set of defaults that the other options start from.
     pub profile: Profile,
@@ -55,6 +58,7 @@ pub struct Options {
 
 /// TCP options.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct TcpOptions {
     /// Listen address; `None` disables the TCP listener. Port 0 takes a free one. Default
     /// 127.0.0.1:8888.
@@ -97,6 +101,7 @@ pub struct TcpOptions {
 
 /// Options of the endpoints of operators: `/healthz`, `/readyz`, `/metrics`, `/connections`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct AdminOptions {
     /// Address of a listener of their own; they are not served at the address of HTTP then. Port 0
     /// takes a free one. Cost: one listening socket, and up to 64 connections, on the first shard.
@@ -107,6 +112,7 @@ pub struct AdminOptions {
 
 /// Limits per message, request and connection, for every transport.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct LimitOptions {
     /// Bytes of one JSON message; a longer one gets error -32012 before the rest of it is
     /// buffered. Cost: that many bytes per connection with an incomplete message.
@@ -180,6 +186,7 @@ pub struct LimitOptions {
 
 /// Shards, rings and threads.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct EngineOptions {
     /// Shards, one thread with its own ring each; `None` is one per cpu of `cpus`.
     /// Cost: one thread and the sizes of `ring_sizes` each. Default `None`.
@@ -216,27 +223,9 @@ pub struct EngineOptions {
     pub blocking_queue_max: u32,
 }
 
-/// Log options. Events go to standard error.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct LogOptions {
-    /// The least severe level that is logged. Default [`LogLevel::Info`].
-    pub level: LogLevel,
-    /// The format of a line. Default [`LogFormat::Text`].
-    pub format: LogFormat,
-}
-
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum LogFormat {
-    /// Time, level, message, then `key=value` for each field.
-    #[default]
-    Text,
-    /// A JSON object with `time`, `level`, `message` and the fields.
-    Json,
-}
-
 /// A set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Profile {
     /// For production.
     #[default]
@@ -247,18 +236,26 @@ pub enum Profile {
 
 /// The executor of the shard loop.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum ExecutorKind {
     /// The faster one in `benches/floor`.
     #[default]
     Auto,
     /// A pinned thread with a small local executor.
     Native,
-    /// The root task of a glommio executor (Linux, feature `glommio`).
+    /// The root task of a glommio executor (Linux, feature `glommio`), so that local handlers can
+    /// use its files, timers and channels. Needs `io_uring`. Cost: 512 KiB of locked memory for
+    /// each shard.
+    ///
+    /// A program that has a glommio executor can run a shard as one of its tasks instead, with the
+    /// feature `internals`: see `examples/glommio.rs`. Beside other tasks of its thread a shard
+    /// takes 10 to 20 % more CPU.
     Glommio,
 }
 
 /// The I/O interface of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum RingBackend {
     /// `io_uring` if the kernel supports it, otherwise `Poll`.
     #[default]
@@ -267,24 +264,6 @@ pub enum RingBackend {
     Uring,
     /// Readiness notification: epoll, kqueue.
     Poll,
-}
-
-/// The level of log events.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum LogLevel {
-    /// Start-up lines only.
-    Off,
-    /// Events that end the service.
-    Error,
-    /// Events that need an operator's attention.
-    Warn,
-    /// Events of the process.
-    #[default]
-    Info,
-    /// Events of each connection.
-    Debug,
-    /// All events.
-    Trace,
 }
 
 impl LimitOptions {
@@ -305,6 +284,7 @@ impl Options {
     }
 
     /// Returns the demo services that are offered: [`DemoServices::Auto`] is resolved.
+    #[doc(hidden)]
     pub const fn demo_services(&self) -> DemoServices {
         match self.service.demo {
             DemoServices::Auto
@@ -318,6 +298,7 @@ impl Options {
     }
 
     /// Returns the limits of one HTTP request.
+    #[doc(hidden)]
     pub fn request_limits(&self) -> RequestLimits {
         RequestLimits {
             head_bytes_max: self.http.head_bytes_max,
@@ -328,6 +309,7 @@ impl Options {
 
     /// Returns the maximum number of open connections over all listeners, and the options that
     /// define it.
+    #[doc(hidden)]
     pub fn connections_max(&self) -> (u64, &'static str) {
         let tcp = self.tcp.address.map(|_| u64::from(self.tcp.connections_max));
         let http = self.http.address.map(|_| u64::from(self.http.connections_max));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// The content that `corelane` serves.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct ServiceOptions {
     /// Name of the server (`serverInfo.name`), at most 4 KiB, like the following texts. Default
     /// `None`: `corelane`.
@@ -31,6 +32,7 @@ pub struct ServiceOptions {
 
 /// The demo services that `corelane` offers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum DemoServices {
     /// `Off` if directories of resources or prompts are served, otherwise `Basic`.
     #[default]
@@ -45,6 +47,7 @@ pub enum DemoServices {
 
 /// Files served as resources and prompts.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct FileOptions {
     /// Directory whose files are resources; `None` serves none. Default `None`.
     pub resources: Option<PathBuf>,

@@ -6,6 +6,7 @@ use super::LimitOptions;
 
 /// Options of standard input and output.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct StdioOptions {
     /// Bytes read from standard input at a time, and buffered for standard output before a write.
     /// Cost: that many bytes, twice. Default 64 KiB.

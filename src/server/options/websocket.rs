@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// WebSocket options (RFC 6455).
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct WebSocketOptions {
     /// Path on the HTTP listener that is upgraded; `None` disables WebSocket. Default `/mcp/ws`.
     pub path: Option<String>,

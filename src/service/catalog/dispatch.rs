@@ -19,6 +19,7 @@ use crate::service::context::{RequestSource, RequestView};
 use crate::service::resource::{ReadContext, Resource, ResourceTemplate, strip_localhost};
 use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerOutput};
 
+#[doc(hidden)]
 impl Catalog {
     /// Dispatches a `tools/call`. [`Dispatch::Ready`] means that the whole response was appended to
     /// `out`; otherwise `out` is unchanged.

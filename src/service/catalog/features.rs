@@ -51,6 +51,7 @@ impl Features {
     }
 
     /// The feature that `method` belongs to; [`Features::NONE`] for methods of every server.
+    #[doc(hidden)]
     pub const fn required_by(method: Method) -> Self {
         match method {
             Method::CompletionComplete => Self::COMPLETIONS,

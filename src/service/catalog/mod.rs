@@ -101,6 +101,7 @@ impl Catalog {
     }
 
     /// Compares the lists with those of `old`, as clients of any revision see them.
+    #[doc(hidden)]
     pub fn changes_from(&self, old: &Self) -> ListChanges {
         ListChanges {
             tools: self.tools.differs_from(&old.tools),
@@ -121,6 +122,7 @@ impl Catalog {
     }
 
     /// Whether all of `features` are enabled.
+    #[doc(hidden)]
     pub const fn has_features(&self, features: Features) -> bool {
         self.features.contains(features)
     }
@@ -128,6 +130,7 @@ impl Catalog {
     /// Fails with method not found (-32601) if `method` belongs to a feature that is not enabled.
     ///
     /// Source: MCP 2026-07-28, basic/index, "Error Codes"; the same in all revisions.
+    #[doc(hidden)]
     #[inline]
     pub fn check_method(&self, method: Method) -> Result<(), Error> {
         if self.has_features(Features::required_by(method)) {
@@ -180,6 +183,7 @@ impl Catalog {
     /// The tool that `call` names. Fails with invalid params (-32602) if it does not exist.
     ///
     /// Source: MCP 2026-07-28, server/tools, "Error Handling"; the same in all revisions.
+    #[doc(hidden)]
     #[inline]
     pub fn find_called_tool(&self, call: &CallToolRequest<'_>) -> Result<&Tool, Error> {
         self.tool(call.name()).ok_or_else(|| Error::unknown_name("tool", call.name()))
@@ -189,6 +193,7 @@ impl Catalog {
     /// `initialize`; a client that requests it is offered the latest revision that has.
     ///
     /// Source: MCP 2025-11-25, basic/lifecycle, "Version Negotiation".
+    #[doc(hidden)]
     pub const fn initialize_result(&self, revision: Revision) -> &Bytes {
         &self.encoded_results.initialize[revision as usize]
     }
@@ -196,6 +201,7 @@ impl Catalog {
     /// Encoded result of `server/discover`.
     ///
     /// Source: MCP 2026-07-28, server/discover.
+    #[doc(hidden)]
     pub const fn discover_result(&self) -> &Bytes {
         &self.encoded_results.discover
     }
@@ -205,16 +211,19 @@ impl Catalog {
     /// Fails with invalid params (-32602) if this catalog did not issue the cursor.
     ///
     /// Source: MCP 2026-07-28, server/tools, "Listing Tools"; server/utilities/pagination.
+    #[doc(hidden)]
     pub fn tools_page(&self, revision: Revision, cursor: Option<&str>) -> Result<&Bytes, Error> {
         self.tools.page(revision, cursor)
     }
 
     /// Encoded result of `prompts/list`; see [`Catalog::tools_page`].
+    #[doc(hidden)]
     pub fn prompts_page(&self, revision: Revision, cursor: Option<&str>) -> Result<&Bytes, Error> {
         self.prompts.page(revision, cursor)
     }
 
     /// Encoded result of `resources/list`; see [`Catalog::tools_page`].
+    #[doc(hidden)]
     pub fn resources_page(
         &self,
         revision: Revision,
@@ -224,6 +233,7 @@ impl Catalog {
     }
 
     /// Encoded result of `resources/templates/list`; see [`Catalog::tools_page`].
+    #[doc(hidden)]
     pub fn templates_page(
         &self,
         revision: Revision,
@@ -234,6 +244,7 @@ impl Catalog {
 
     /// Last members of every result of `revision`: `resultType` and `_meta` with the server's
     /// identity since 2026-07-28, empty before. For `CallToolResultWriter::open`.
+    #[doc(hidden)]
     pub fn result_suffix(&self, revision: Revision) -> &[u8] {
         &self.encoded_results.result_suffixes[revision as usize]
     }

@@ -50,6 +50,7 @@ impl GetPromptResult {
     }
 
     /// Writes the messages to `writer`.
+    #[doc(hidden)]
     pub fn write_to(&self, writer: &mut GetPromptResultWriter<'_>) {
         for (role, block) in &self.messages {
             writer.message(*role, block);

@@ -47,6 +47,7 @@ impl ReadResourceResult {
     }
 
     /// Writes the contents to `writer`.
+    #[doc(hidden)]
     pub fn write_to(&self, writer: &mut ReadResourceResultWriter<'_>) {
         for content in &self.contents {
             writer.content(content);

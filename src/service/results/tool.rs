@@ -120,6 +120,7 @@ impl CallToolResult {
     }
 
     /// Writes the result to an empty `writer`.
+    #[doc(hidden)]
     pub fn write_to(&self, writer: &mut CallToolResultWriter<'_>) -> Result<(), Error> {
         for block in &self.content {
             writer.content_block(block);
@@ -139,6 +140,7 @@ impl CallToolResult {
     /// Writes the return value of a local or blocking handler to an empty `writer`.
     ///
     /// Fails with the JSON-RPC error to send instead; what was written is void then.
+    #[doc(hidden)]
     pub fn write_result(
         result: Result<Self, HandlerError>,
         writer: &mut CallToolResultWriter<'_>,

@@ -150,6 +150,7 @@ impl ToolAnnotations {
 /// (`execution.taskSupport`). Since 2026-07-28 it is not listed; a call of a tool that requires
 /// tasks becomes one for clients that support them, and is rejected for others.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum TaskSupport {
     /// Calls never become tasks.
     #[default]

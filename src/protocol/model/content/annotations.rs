@@ -24,6 +24,7 @@ impl Role {
     }
 
     /// Returns the role with this name on the wire.
+    #[doc(hidden)]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "user" => Some(Self::User),
@@ -47,6 +48,7 @@ pub struct Annotations {
 impl Annotations {
     /// Writes the member `annotations` into `annotated`, unless `revision` defines none of the set
     /// fields.
+    #[doc(hidden)]
     pub fn write(&self, annotated: &mut ObjectWriter<'_>, revision: Revision) {
         let last_modified_ms =
             self.last_modified_ms.filter(|_| revision.dialect().annotations_last_modified);

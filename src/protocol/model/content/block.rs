@@ -16,6 +16,7 @@ use std::borrow::Cow;
 
 /// Content of a block.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Content {
     /// Text.
     Text(Cow<'static, str>),
@@ -56,6 +57,7 @@ impl Content {
     }
 
     /// Converts the content to a block without annotations and `_meta`.
+    #[doc(hidden)]
     pub const fn into_block(self) -> ContentBlock {
         ContentBlock { content: self, annotations: None, meta: None }
     }
@@ -125,6 +127,7 @@ impl ContentBlock {
     }
 
     /// Appends the block as `revision` defines it.
+    #[doc(hidden)]
     pub fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         self.content.write(out, self.annotations.as_ref(), self.meta.as_ref(), revision);
     }

@@ -41,6 +41,7 @@ impl Icon {
     }
 
     /// Appends the object.
+    #[doc(hidden)]
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut object = ObjectWriter::open(out);
         object.string("src", &self.src).string_opt("mimeType", self.mime_type.as_ref());
@@ -52,6 +53,7 @@ impl Icon {
     }
 
     /// Appends an array of icons.
+    #[doc(hidden)]
     pub fn write_all(icons: &[Self], out: &mut Vec<u8>) {
         out.push(b'[');
         for (index, icon) in icons.iter().enumerate() {

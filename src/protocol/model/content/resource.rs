@@ -60,6 +60,7 @@ impl ResourceContents {
     }
 
     /// Appends the object as `revision` defines it.
+    #[doc(hidden)]
     pub fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         let mut object = ObjectWriter::open(out);
         object.string("uri", &self.uri).string_opt("mimeType", self.mime_type.as_ref());

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 /// A content block of a sampling message.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum SamplingMessageContentBlock {
     /// Text, image or audio. Resource links are sent as their URI, embedded resources as their
     /// text.
