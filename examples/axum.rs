@@ -1,7 +1,24 @@
 //! MCP in an axum program, beside its other routes, with graceful shutdown.
 //!
-//! Run `cargo run --release --example axum --features tower`, then point an MCP client at
-//! <http://127.0.0.1:8080/mcp>.
+//! ```sh
+//! cargo run --release --example axum --features tower
+//! ```
+//!
+//! ```sh
+//! curl http://127.0.0.1:8080/mcp -H 'Content-Type: application/json' \
+//!   -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' \
+//!   -H 'Mcp-Method: tools/call' -H 'Mcp-Name: tea' -d '{"jsonrpc": "2.0", "id": 1,
+//!   "method": "tools/call", "params": {"name": "tea",
+//!   "arguments": {"seconds": 0},
+//!   "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+//!   "io.modelcontextprotocol/clientCapabilities": {}}}}'
+//! ```
+//!
+//! ```json
+//! {"jsonrpc": "2.0", "id": 1, "result": {
+//!   "content": [{"type": "text", "text": "Your tea is ready."}], "resultType": "complete",
+//!   "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "kitchen", "version": "1.0.0"}}}}
+//! ```
 
 use std::error::Error;
 use std::time::Duration;
@@ -19,9 +36,9 @@ struct Tea {
     seconds: u8,
 }
 
-pub(crate) fn mcp_service() -> Result<McpService, Box<dyn Error>> {
+fn mcp_service() -> Result<McpService, Box<dyn Error>> {
     // Runs on the runtime of the program, as its other code does.
-    let tea = Tool::new("tea").description("Makes tea.").tokio(|tea: Tea, ctx| async move {
+    let tea = Tool::new("tea").description("Makes tea.").tokio(async |tea: Tea, ctx| {
         for second in 1..=tea.seconds {
             tokio::time::sleep(Duration::from_secs(1)).await;
             ctx.progress(second.into(), Some(tea.seconds.into()), Some("steeping"));
@@ -35,16 +52,16 @@ pub(crate) fn mcp_service() -> Result<McpService, Box<dyn Error>> {
     Ok(McpService::new(Server::builder(catalog).options(options))?)
 }
 
-pub(crate) fn router(service: McpService) -> Router {
-    Router::new().route("/", get(|| async { "MCP is at /mcp" })).nest_service("/mcp", service)
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let service = mcp_service()?;
     let server = service.handle();
-    let listener = TcpListener::bind("127.0.0.1:8080").await?;
-    axum::serve(listener, router(service))
+    let router =
+        Router::new().route("/", get(|| async { "MCP is at /mcp" })).nest_service("/mcp", service);
+    let listener = TcpListener::bind(address).await?;
+    eprintln!("listening http {}", listener.local_addr()?);
+    axum::serve(listener, router)
         .with_graceful_shutdown(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
                 // Ends event streams, which axum would wait for.

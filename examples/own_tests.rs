@@ -1,7 +1,26 @@
 //! A tool with its tests, which call it without sockets.
 //!
-//! Run the server with `cargo run --release --example own_tests`, and the tests with
-//! `cargo test --example own_tests`.
+//! ```sh
+//! cargo test --example own_tests
+//! cargo run --release --example own_tests
+//! ```
+//!
+//! ```sh
+//! curl http://127.0.0.1:8080/mcp -H 'Content-Type: application/json' \
+//!   -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' \
+//!   -H 'Mcp-Method: tools/call' -H 'Mcp-Name: order' -d '{"jsonrpc": "2.0", "id": 1,
+//!   "method": "tools/call", "params": {"name": "order",
+//!   "arguments": {"cups": 0},
+//!   "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+//!   "io.modelcontextprotocol/clientCapabilities": {}}}}'
+//! ```
+//!
+//! ```json
+//! {"jsonrpc": "2.0", "id": 1, "result": {
+//!   "content": [{"type": "text", "text": "cups is 0: order at least one"}],
+//!   "isError": true, "resultType": "complete",
+//!   "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "tea", "version": "1.0.0"}}}}
+//! ```
 
 use std::time::Duration;
 
@@ -35,11 +54,13 @@ async fn order(Order { cups }: Order, ctx: RequestContext) -> Result<String, Han
 
 fn catalog() -> Result<Catalog, CatalogError> {
     let order = Tool::new("order").description("Orders tea.").local(order);
-    Catalog::builder(Implementation::new("tea", env!("CARGO_PKG_VERSION"))).tool(order).build()
+    Catalog::builder(Implementation::new("tea", "1.0.0")).tool(order).build()
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    Server::builder(catalog()?).serve()?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    Server::builder(catalog()?).http(address).serve()?;
     Ok(())
 }
 

@@ -5,7 +5,6 @@
 
 mod mounted;
 
-mod example;
 mod extensions;
 mod lifetime;
 mod limits;
