@@ -1,97 +1,12 @@
-//! Corelane is a thread-per-core I/O engine that serves the Model Context Protocol (MCP).
+//! Serves the Model Context Protocol (MCP): tools, prompts and resources of a Rust program, over
+//! HTTP, WebSocket, TCP and stdio, for clients of every revision from 2024-11-05 to 2026-07-28.
 //!
 //! Each **shard** is one pinned thread with its own listeners, `io_uring` instance, buffers,
-//! timers, connections and counters. Shards share no state; they exchange bounded messages. All
-//! MCP revisions from 2024-11-05 to 2026-07-28 are served on the same port, even on the same
-//! connection.
+//! timers, connections and counters. Shards share no state. A handler runs on the shard that
+//! received its request, on a thread pool, or on a tokio runtime of the program.
 //!
-//! # Example
-//!
-//! ```no_run
-//! use corelane::model::Implementation;
-//! use corelane::{Catalog, Server, Tool};
-//!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Greet {
-//!     /// The name to greet.
-//!     name: String,
-//! }
-//!
-//! let greet = Tool::new("greet")
-//!     .description("Greets someone.")
-//!     .inline(|Greet { name }, _| format!("Hello, {name}!"));
-//! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
-//! Server::builder(catalog).serve()?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A handler is **inline** (a function that runs to completion on the shard), **local** (a future
-//! on the shard that received the call) or **blocking** (a closure on a thread pool). Local and
-//! blocking handlers can report progress and observe cancellation. `examples/` contains a complete
-//! server in thirty lines and one embedded in a program that runs on glommio.
-//!
-//! # Features
-//!
-//! - `cli` (default): the `corelane` binary with its dependencies. A library leaves it out with
-//!   `default-features = false`.
-//! - `files` (default, part of `cli`): resources and prompts from directories, [`files`].
-//! - `glommio` (default): shards on glommio executors (Linux).
-//! - `tokio`: handlers that run on a tokio runtime of the host program.
-//! - `tower`: the server inside an HTTP server of the host program, such as axum.
-//! - `internals`: makes the modules below public, with the simulator and the fuzz entry points, for
-//!   benches, fuzz targets and corelane-load. **Unstable**: they change without notice.
-//!
-//! # Request path
-//!
-//! ```text
-//!  engine ──▶ connection ──▶ transport ───▶ protocol ──▶ guard ──────▶ server ─────▶ service
-//!  bytes      buffers        frames         JSON-RPC     admission     dispatch      handlers
-//!
-//!  Completion ConnectionEvent LineEvent     Message      OriginGuard   Dispatcher    CallTool-
-//!                             RequestEvent                                          Request
-//!                             FrameEvent
-//! ```
-//!
-//! 1. [`engine::ring::Completion`]: the ring reports received bytes.
-//! 2. [`connection::ConnectionEvent`]: [`connection::Connections`] selects the codec and applies
-//!    backpressure.
-//! 3. [`transport::ndjson::LineEvent`], [`transport::http::reader::RequestEvent`] or
-//!    [`transport::websocket::reader::FrameEvent`]: the codec finds one JSON text.
-//! 4. [`protocol::jsonrpc::Message`]: the text is parsed as a JSON-RPC request, response or
-//!    notification.
-//! 5. [`guard::origin::OriginGuard`]: HTTP requests are admitted by host and origin.
-//! 6. `server::dispatch::Dispatcher`: the request is validated against its MCP revision and routed
-//!    by method.
-//! 7. [`service::CallToolRequest`]: the tool handler runs and returns a [`service::Dispatch`],
-//!    either a finished result or the work that produces it later.
-//!
-//! The response takes the same path back. It is written into the connection's output buffer and
-//! sent once per turn of the shard loop. Local and blocking handlers complete later, by
-//! [`protocol::in_flight::CallId`]: what they cause is an effect, which the shard applies.
-//!
-//! # Modules
-//!
-//! The order is the dependency order; `tests/tidy` enforces it.
-//!
-//! | module | contents | may use |
-//! | --- | --- | --- |
-//! | [`base`] | time, slab, buffer pool, seeded random numbers | – |
-//! | [`telemetry`] | counters and events of a shard | base |
-//! | [`protocol`] | sans-IO MCP: JSON, JSON-RPC, model, eras, requests in flight | base |
-//! | [`transport`] | sans-IO codecs: NDJSON, HTTP, SSE, WebSocket | base, protocol |
-//! | [`guard`] | admission by origin, encryption of `requestState` | base, protocol |
-//! | [`service`] | catalog, tools, prompts, resources, handlers, results | base, protocol |
-//! | [`engine`] | the only system calls: ring, shard loop, timers, mesh, executors | base, telemetry |
-//! | [`connection`] | sockets, codecs, buffers, backpressure, closing | above but guard and service |
-//! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
-//! | [`files`] | directories as resources and prompts | telemetry, protocol, service, server |
-//! | `tower` | the server as a service of the host's HTTP server | protocol, server |
-//! | [`testing`] | a server and its client in the thread of a test | protocol, service, server |
-//! | `config` | file, environment and flags to validated options | all |
-//!
-//! base, protocol, transport, guard and service use no clock, socket or thread. `unsafe` is
-//! confined to `engine/ring`, `engine/buffer` and `engine/mesh`.
-
+#![doc = include_str!("guide.md")]
+#![cfg_attr(feature = "internals", doc = include_str!("internals.md"))]
 // Not `expect`: rustc does not know this lint of rustdoc.
 #![cfg_attr(
     all(doc, not(feature = "internals")),
@@ -223,3 +138,8 @@ pub mod options {
         StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }
+
+/// The Rust code of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
