@@ -134,8 +134,7 @@ pub mod options {
     pub use crate::server::options::{
         AdminOptions, DemoServices, EngineOptions, ExecutorKind, FileOptions, HttpOptions,
         LimitOptions, LogFormat, LogLevel, LogOptions, Profile, RingBackend, SecondStream,
-        ServiceOptions,
-        StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
+        ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }
 

@@ -132,7 +132,7 @@ mod tests {
     use crate::engine::mesh::{Inbox, MeshOptions, build_mesh};
     use crate::engine::ring::Waker;
     use crate::server::options::Options;
-    use crate::server::shard_message::{ShardLimits, send_blocking};
+    use crate::server::shard_message::send_blocking;
     use crate::server::start;
     use std::sync::Arc;
 

@@ -26,7 +26,7 @@ fn push(streams: &mut SessionStreams, number: u32) -> PushedEvent {
 
 /// Attaches the listening stream; returns the number after which it must be replayed.
 fn listen(streams: &mut SessionStreams, serial: u32) -> Result<u32, SessionError> {
-    super::listening::attach(streams, exchange(serial), LIMITS).map(|it| {
+    listening::attach(streams, exchange(serial), LIMITS).map(|it| {
         assert_eq!((it.number, it.replaced_listener), (LISTENING_STREAM, None));
         it.after
     })

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::http::sessions::streams::listening::{self, ListeningStream};
-use crate::server::options::SecondStream;
+use crate::server::http::sessions::streams::listening::ListeningStream;
 
 const REPLACE: StreamLimits = StreamLimits {
     streams_max: 64,
