@@ -15,7 +15,6 @@ use std::time::Duration;
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
 use corelane::engine::ring::sim::{Fault, World};
-use corelane::options::SecondStream;
 use corelane::server::{Entropy, Server};
 use corelane::telemetry::label::Transport;
 
@@ -136,7 +135,7 @@ impl<'a> HttpSimulation<'a> {
             session_ttl: Some(http.session_idle_timeout).filter(|_| !plan.may_evict_sessions()),
             has_small_buffers: plan.has_small_buffers(),
             may_drop_events: plan.may_drop_events(),
-            refuses_second_stream: plan.options.http.second_stream == SecondStream::Refuse,
+            second_stream: plan.options.http.second_stream,
             may_exceed_in_flight: plan.options.limits.requests_in_flight_max < 10,
             may_exhaust_memory,
             may_break,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
 use corelane::engine::ring::sim::World;
+use corelane::options::SecondStream;
 use corelane::protocol::revision::Revision;
 use serde_json::Value;
 
@@ -42,8 +43,8 @@ pub(crate) struct RunConditions {
     /// Connections may break without cause.
     pub(crate) may_break: bool,
     pub(crate) is_draining: bool,
-    /// A session has one general stream at most.
-    pub(crate) refuses_second_stream: bool,
+    /// What happens to the general streams of a session when another one opens.
+    pub(crate) second_stream: SecondStream,
     /// Revision of a strict server.
     pub(crate) strict_revision: Option<Revision>,
 }

@@ -4,6 +4,7 @@
 //! stream ends with its response or for a known reason; that a connection ends only if it may.
 
 use corelane::base::time::Instant;
+use corelane::options::SecondStream;
 use corelane::protocol::revision::Revision;
 use serde_json::Value;
 
@@ -135,6 +136,10 @@ impl HttpClient {
         let open = line.requests.front().filter(|asked| asked.is_endless() && !is_slow);
         // A legacy HTTP+SSE session is notified only after its handshake.
         let open = open.filter(|asked| asked.kind != RequestKind::LegacySse);
+        // Each message is sent on one of the joined streams of a session.
+        let open = open.filter(|asked| {
+            facts.second_stream != SecondStream::Join || self.general_stream_count(asked) <= 1
+        });
         let Some((asked, since)) = open.and_then(|asked| Some((asked, asked.opened_at?))) else {
             return Ok(());
         };

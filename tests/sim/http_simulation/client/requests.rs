@@ -163,12 +163,11 @@ impl HttpClient {
         let known = checker.streams.entry(stream).or_default();
         known.resumes += 1;
         let request = known.request;
-        let kind = if stream == GENERAL_STREAM {
-            RequestKind::GeneralStream
-        } else {
-            RequestKind::Resume(stream)
-        };
-        checker.general_streams += u32::from(stream == GENERAL_STREAM);
+        // Every event of another stream names its request.
+        let is_general = stream == GENERAL_STREAM || request.is_none();
+        let kind =
+            if is_general { RequestKind::GeneralStream } else { RequestKind::Resume(stream) };
+        checker.general_streams += u32::from(is_general);
         let mut asked = HttpRequest::new(kind, request, Some(session), now);
         asked.position.stream = Some(stream);
         asked.position.last = Some(number);

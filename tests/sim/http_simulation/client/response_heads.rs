@@ -1,6 +1,7 @@
 //! Checks of response heads: which status may answer which request, and when.
 
 use corelane::base::time::Instant;
+use corelane::options::SecondStream;
 use corelane::protocol::revision::Revision;
 
 use super::connection::{HttpRequest, RequestKind};
@@ -101,7 +102,7 @@ impl HttpClient {
             (RequestKind::Notification | RequestKind::Initialized, 202)
             | (RequestKind::Delete, 204) => true,
             (RequestKind::GeneralStream, 409) => {
-                facts.refuses_second_stream && self.general_stream_count(asked) > 1
+                facts.second_stream == SecondStream::Refuse && self.general_stream_count(asked) > 1
             }
             (RequestKind::GeneralStream, 400) => {
                 asked.position.last.is_some() && facts.may_drop_events
@@ -141,7 +142,7 @@ impl HttpClient {
         facts.is_draining || session.zip(asked.id).is_some_and(is_over)
     }
 
-    fn general_stream_count(&self, asked: &HttpRequest) -> u32 {
+    pub(super) fn general_stream_count(&self, asked: &HttpRequest) -> u32 {
         asked.session.map_or(0, |session| self.sessions[session].general_streams)
     }
 
