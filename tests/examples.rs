@@ -12,6 +12,10 @@ use corelane_test_support::process::Signal;
 use corelane_test_support::{HttpClient, Process, Request};
 use serde_json::Value;
 
+#[expect(dead_code, reason = "only its tests run here, its `main` is that of a program")]
+#[path = "../examples/own_tests.rs"]
+mod own_tests;
+
 /// The address in the commands, which the test replaces.
 const ADDRESS: &str = "127.0.0.1:8080";
 
@@ -32,7 +36,8 @@ impl Example {
         assert!(Path::new(path).exists(), "build the examples first: cargo build --examples");
         let mut process = Process::start(path, &["127.0.0.1:0"]);
         let line = process.wait_for(|line| line.contains("listening http "));
-        let address = line.rsplit(' ').next().unwrap_or_default().parse();
+        let url = line.rsplit(' ').next().unwrap_or_default();
+        let address = url.split('/').next().unwrap_or_default().parse();
         Self { name, process, address: address.unwrap_or_else(|error| panic!("{error}: {line}")) }
     }
 
