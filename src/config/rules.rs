@@ -240,7 +240,8 @@ mod tests {
 
     #[test]
     fn used_path_is_reported_where_it_is_set() {
-        let set: [(&str, fn(&mut Options, &str)); 4] = [
+        type SetPath = fn(&mut Options, &str);
+        let set: [(&str, SetPath); 4] = [
             ("http.path", |it, path| it.http.path = path.to_owned()),
             ("http.legacy_sse_path", |it, path| it.http.legacy_sse_path = path.to_owned()),
             ("http.legacy_messages_path", |it, path| {

@@ -17,7 +17,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod first_message;
 pub mod listener;
 pub mod options;
 mod statistics;
@@ -46,6 +45,7 @@ pub use self::memory::MemoryAccount;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 pub use self::state::{
     CloseReason, Codec, Connection, ConnectionRecord, PeerAddress, PendingWork, SocketPair,
+    first_message,
 };
 pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
 pub use self::table::ConnectionTable;

@@ -24,7 +24,6 @@ mod job_owner;
 
 mod memory;
 
-mod handler_memory;
 mod result_memory;
 mod subscriptions;
 mod waiting_requests;

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use super::handler_memory::HandlerCharge;
+use super::memory::handler_memory::HandlerCharge;
 use crate::protocol::in_flight::{RequestKey, RequestsInFlight};
 use crate::protocol::json::{PaddedBuffer, Value, write};
 use crate::protocol::jsonrpc::{Id, IdBuf};
@@ -147,8 +147,8 @@ mod tests {
     use super::*;
     use crate::base::slab::Key;
     use crate::protocol::json::{ParseLimits, Parser};
-    use crate::server::handler_memory::HandlerMemory;
     use crate::server::memory::MemoryLimit;
+    use crate::server::memory::handler_memory::HandlerMemory;
 
     const LIMITS: WaitingLimits = WaitingLimits { bytes_max: 100, requests_max: 3 };
 

@@ -81,6 +81,7 @@ pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArgum
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog_error::CatalogError;
 pub use self::completer::CompletionContext;
+#[cfg(feature = "internals")]
 pub use self::context::request::DetachedRequest;
 pub use self::context::{
     BlockingContext, BlockingHost, ClientImplementation, ClientInfo, HostFuture, InlineContext,

@@ -63,7 +63,7 @@ fn refused_requests_do_not_extend_first_message_timeout() {
             Request::modern(&modern(echo(1, "hi"))).body("{"),
             Request::modern(&modern(echo(1, "hi"))).body("[]"),
             Request::modern(&modern(echo(1, "hi"))).body("{}"),
-            Request::post(echo(1, "hi")).field("Mcp-Session-Id", &"0".repeat(36)),
+            Request::post(echo(1, "hi")).field("Mcp-Session-Id", "0".repeat(36)),
         ];
         let count = refused.len() as u64;
         for request in refused {

@@ -10,10 +10,10 @@ use serde_json::Value;
 const PATH: &str = "/api/v1&x/mcp";
 
 fn start(mut options: corelane::server::Options) -> TestServer {
-    options.http.path = PATH.to_owned();
+    options.http.path = PATH.into();
     options.http.legacy_sse = true;
-    options.http.legacy_sse_path = "/api/events".to_owned();
-    options.http.legacy_messages_path = "/api/messages".to_owned();
+    options.http.legacy_sse_path = "/api/events".into();
+    options.http.legacy_messages_path = "/api/messages".into();
     TestServer::with_test_tools(options)
 }
 

@@ -28,7 +28,8 @@ fn endless(id: u64) -> Value {
 }
 
 fn send_together(client: &mut LineClient, messages: &[Value]) {
-    let lines: String = messages.iter().map(|message| format!("{message}\n")).collect();
+    let lines = messages.iter().flat_map(|message| [message.to_string(), "\n".to_owned()]);
+    let lines = lines.collect::<String>();
     client.send_bytes(lines.as_bytes());
 }
 

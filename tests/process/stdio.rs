@@ -46,8 +46,8 @@ fn idle_stdio_server_has_two_threads() {
     assert_eq!(process.wait().status, 0);
 }
 
-/// Anonymous memory of an idle server. A debug build has 3.3 MiB, of which 1.4 are relocated data of
-/// the program; 1 MiB more, of receive buffers or tables touched before their use, exceeds it.
+/// Anonymous memory of an idle server. A debug build has 3.3 MiB, of which 1.4 are relocated data
+/// of the program; 1 MiB more, of receive buffers or tables touched before their use, exceeds it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const IDLE_KIB_MAX: usize = 4 << 10;
 

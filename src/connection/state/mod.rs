@@ -1,5 +1,6 @@
 //! State of one connection.
 
+pub mod first_message;
 mod flush_marks;
 mod lifecycle;
 mod read_state;

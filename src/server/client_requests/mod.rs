@@ -33,7 +33,7 @@ pub(super) use self::open_requests::OpenRequests;
 pub(super) use self::pending_inputs::{PendingInput, PendingInputs};
 pub(super) use self::server_requests::{RequesterTarget, Requesters};
 pub(super) use self::task_inputs::TaskInputs;
-use super::handler_memory::{RequestAccount, RequestCharge};
+use super::memory::handler_memory::{RequestAccount, RequestCharge};
 use super::reply_to::{PeerId, ReplyTo};
 use super::shard_message::Requester;
 use crate::base::heap_bytes::HeapBytes;
@@ -332,8 +332,8 @@ mod tests {
     use crate::base::slab::Key;
     use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use crate::protocol::model::{ElicitRequest, Field, Form};
-    use crate::server::handler_memory::HandlerMemory;
     use crate::server::memory::MemoryLimit;
+    use crate::server::memory::handler_memory::HandlerMemory;
 
     const CLIENT: PeerId = PeerId::Connection(Key::from_bits(1));
     const OTHER_CLIENT: PeerId = PeerId::Connection(Key::from_bits(2));

@@ -13,7 +13,7 @@ use super::request_state::{RequestDigest, RequestState};
 use super::{CLIENT_REQUESTS_MAX, InputResult, too_many_requests};
 use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::model::InputRequest;
-use crate::server::handler_memory::{RequestAccount, RequestCharge};
+use crate::server::memory::handler_memory::{RequestAccount, RequestCharge};
 use crate::service::{ClientRequestError, HostFuture};
 
 /// The input requests of one round trip: answered from the `inputResponses` of the call, or open
@@ -118,8 +118,8 @@ impl Drop for PendingInputFuture {
 mod tests {
     use super::*;
     use crate::protocol::model::ElicitRequest;
-    use crate::server::handler_memory::HandlerMemory;
     use crate::server::memory::MemoryLimit;
+    use crate::server::memory::handler_memory::HandlerMemory;
 
     fn pending_inputs() -> Rc<PendingInputs> {
         Rc::new(PendingInputs::new(RequestState::default(), RequestDigest::default()))

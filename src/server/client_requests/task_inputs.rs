@@ -22,7 +22,7 @@ use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::Error;
 use crate::protocol::model::{InputRequest, InputResponse};
 use crate::server::client_requests::{CLIENT_REQUESTS_MAX, too_many_requests};
-use crate::server::handler_memory::{RequestAccount, RequestCharge};
+use crate::server::memory::handler_memory::{RequestAccount, RequestCharge};
 use crate::service::ClientRequestError;
 
 /// The input requests of one task.

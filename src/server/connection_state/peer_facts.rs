@@ -121,8 +121,8 @@ impl FactsMemory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Standing;
     use super::*;
+    use crate::server::connection_state::Standing;
     use crate::telemetry::label::Transport;
 
     #[test]

@@ -45,8 +45,8 @@ impl<R: Ring> MemoryRelief<'_, R> {
         }
     }
 
-    /// Returns what a connection holds: its input and output, what is kept of its peer, and what the
-    /// handlers of its calls hold.
+    /// Returns what a connection holds: its input and output, what is kept of its peer, and what
+    /// the handlers of its calls hold.
     fn bytes_of(&self, connection: &Connection<ConnectionState>) -> usize {
         let deferred = &self.requests.dispatcher.deferred;
         let handlers = deferred.handler_bytes(&connection.state.in_flight);

@@ -84,7 +84,8 @@ impl Peers<'_> {
         let Transports { connections, http, .. } = &*self.transports;
         match peer_id {
             PeerId::Connection(key) => {
-                let is_discarding = connections.table.get(key).is_none_or(|it| it.is_discarding());
+                let is_discarding =
+                    connections.table.get(key).is_none_or(Connection::is_discarding);
                 !is_discarding && !connections.table.is_input_over(key)
             }
             PeerId::HttpSession(key) => http.can_respond(key),

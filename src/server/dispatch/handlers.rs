@@ -17,7 +17,6 @@ use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
-use crate::server::handler_memory::{HandlerCharge, HandlerMemory};
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
@@ -25,6 +24,7 @@ use crate::server::handlers::handler_state::{
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::job_owner::JobOwner;
+use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory};
 use crate::server::outbox::Outbox;
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};

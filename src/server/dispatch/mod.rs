@@ -75,7 +75,6 @@ pub(super) struct Dispatcher {
     pub(super) waiting: WaitingRequests,
     /// The only revision over HTTP (`http.strict`).
     pub(super) http_revision: Option<Revision>,
-    /// What is kept of the peers.
     pub(super) facts: FactsMemory,
     /// The number of shards.
     pub(super) shard_count: u16,

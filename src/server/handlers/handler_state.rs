@@ -27,7 +27,7 @@ use crate::server::client_address::ClientAddress;
 use crate::server::client_requests::{
     InputResult, NewClientRequest, Oneshot, PendingInputs, TaskInputs,
 };
-use crate::server::handler_memory::RequestAccount;
+use crate::server::memory::handler_memory::RequestAccount;
 use crate::server::shard_message::{Requester, TaskEvent};
 use crate::service::{ClientRequestError, HandlerError, HandlerOutput, HostFuture, RequestInfo};
 

@@ -142,10 +142,10 @@ mod tests {
     use crate::protocol::eras::ClientCapabilities;
     use crate::protocol::model::{ElicitRequest, InputResponse};
     use crate::protocol::revision::Revision;
-    use crate::server::handler_memory::HandlerMemory;
     use crate::server::handlers::HandlerQueue;
     use crate::server::handlers::handler_state::{RequestCarrier, TaskTerms, TaskTransition};
     use crate::server::memory::MemoryLimit;
+    use crate::server::memory::handler_memory::HandlerMemory;
     use crate::service::context::request::DetachedRequest;
     use crate::service::{ClientInfo, ClientRequestError};
 

@@ -31,7 +31,7 @@ pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
 use self::pending_update::PendingUpdate;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
-use super::handler_memory::HandlerMemory;
+use super::memory::handler_memory::HandlerMemory;
 use super::shard_message::{LogMessage, Progress};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;

@@ -277,7 +277,7 @@ impl Shard {
                 self.open_connection(ring, (kind, socket, None), now);
                 let key = self.transports.connections.table.key_of(socket);
                 if let Some(key) = key {
-                    self.attach_extensions(key, extensions);
+                    attach_extensions(self, key, extensions);
                 }
                 return;
             }
@@ -292,13 +292,7 @@ impl Shard {
     pub(in crate::server) fn attach_to_only_connection(&mut self, slot: ExtensionSlot) {
         let key = self.transports.connections.table.iter().next().map(|(key, _)| key);
         if let Some(key) = key {
-            self.attach_extensions(key, slot);
-        }
-    }
-
-    fn attach_extensions(&mut self, key: Key, slot: ExtensionSlot) {
-        if let Some(connection) = self.transports.connections.table.get_mut(key) {
-            self.dispatcher.facts.keep_extensions(&mut connection.state, slot);
+            attach_extensions(self, key, slot);
         }
     }
 
@@ -355,6 +349,12 @@ impl Shard {
             }
         }
         self.outbox.recycle(effects);
+    }
+}
+
+fn attach_extensions(shard: &mut Shard, key: Key, slot: ExtensionSlot) {
+    if let Some(connection) = shard.transports.connections.table.get_mut(key) {
+        shard.dispatcher.facts.keep_extensions(&mut connection.state, slot);
     }
 }
 

@@ -111,7 +111,8 @@ impl InProcessConnection {
     }
 
     /// Attaches values to all requests that are sent from now on: their handlers read them by type,
-    /// such as an authenticated user; see [`RequestInfo::extension`](crate::RequestInfo::extension).
+    /// such as an authenticated user; see
+    /// [`RequestInfo::extension`](crate::RequestInfo::extension).
     pub fn set_extensions(&mut self, extensions: Extensions) {
         let slot = self.extensions.get_or_insert_with(|| {
             let slot = ExtensionSlot::default();

@@ -29,12 +29,12 @@ use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
 use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers};
-use crate::server::handler_memory::HandlerMemory;
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
+use crate::server::memory::handler_memory::HandlerMemory;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
@@ -194,8 +194,7 @@ impl ShardBuilder {
         let limits = shard_limits(&self.options, self.sender.shards().count());
         let sleeps_max = calls_max(&limits).saturating_add(limits.tasks.tasks_max);
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
-        let (catalog_writer, blocking, sender) =
-            (self.catalog_writer, self.blocking_pool, self.sender);
+        let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
         let shard = self.endpoint.shard();
         let updates = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);

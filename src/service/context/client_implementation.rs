@@ -5,9 +5,9 @@ use crate::protocol::json;
 /// Name and version of the client program (`Implementation`), read in place.
 ///
 /// Up to 2025-11-25 it is the `clientInfo` of `initialize`, which the server keeps for the
-/// connection or the session; since 2026-07-28 it is in `_meta` of each request, if the client sends
-/// it. It is for logs and statistics: a client can send anything, so neither security nor the
-/// behaviour of a handler may depend on it.
+/// connection or the session; since 2026-07-28 it is in `_meta` of each request, if the client
+/// sends it. It is for logs and statistics: a client can send anything, so neither security nor
+/// the behaviour of a handler may depend on it.
 ///
 /// Source: MCP schema, type `Implementation`; MCP 2026-07-28, basic/index, "_meta".
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,8 +41,8 @@ impl<'a> ClientImplementation<'a> {
     }
 }
 
-/// The `clientInfo` of a handshake as it is stored: three lengths, then name, version and title, each
-/// cut to [`StoredClientInfo::TEXT_BYTES_MAX`].
+/// The `clientInfo` of a handshake as it is stored: three lengths, then name, version and title,
+/// each cut to 200 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoredClientInfo<'a>(&'a [u8]);
 

@@ -3,8 +3,8 @@
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::revision::Revision;
 
-/// Protocol facts of the client of a request, which handlers may depend on. Its name and version are
-/// in [`ClientImplementation`](crate::service::ClientImplementation).
+/// Protocol facts of the client of a request, which handlers may depend on. Its name and version
+/// are in [`ClientImplementation`](crate::service::ClientImplementation).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ClientInfo {
     /// Negotiated protocol revision; of a modern request, the revision it names.

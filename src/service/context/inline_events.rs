@@ -1,8 +1,9 @@
 //! What an inline handler sends before its result: progress and log messages.
 //!
 //! A handler that sends none writes its result in place. The result of one that does is taken from
-//! the output and completed by a local handler, behind the messages: where notifications go, whether
-//! an HTTP response becomes an event stream, and the order of all this are those of local handlers.
+//! the output and completed by a local handler, behind the messages: where notifications go,
+//! whether an HTTP response becomes an event stream, and the order of all this are those of local
+//! handlers.
 
 use crate::protocol::eras::LoggingLevel;
 use crate::service::context::RequestContext;

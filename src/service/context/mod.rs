@@ -12,8 +12,9 @@ pub mod request;
 mod input;
 
 mod blocking;
-mod inline;
 mod inline_events;
+
+mod inline;
 mod local;
 #[cfg(feature = "tokio")]
 mod tokio;

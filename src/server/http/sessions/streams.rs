@@ -362,14 +362,12 @@ impl SessionStreams {
 
     /// Returns the current listening stream. The first one begins to exist here.
     fn listening_stream(&mut self) -> &mut SessionStream {
-        match self.index_of(self.listening) {
-            Some(place) => &mut self.streams[place],
-            None => {
-                let stream = self.insert(0, LISTENING_STREAM);
-                stream.is_listening = true;
-                stream
-            }
+        if let Some(place) = self.index_of(self.listening) {
+            return &mut self.streams[place];
         }
+        let stream = self.insert(0, LISTENING_STREAM);
+        stream.is_listening = true;
+        stream
     }
 
     fn insert(&mut self, place: usize, number: u32) -> &mut SessionStream {

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::memory::{MemoryLimit, short_of_memory};
+use super::{MemoryLimit, short_of_memory};
 use crate::engine::mesh::SharedCounter;
 use crate::protocol::error::Error;
 

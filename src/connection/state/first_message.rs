@@ -3,7 +3,7 @@
 //! A message is counted when it arrives, and no longer once it turns out to be invalid, so that a
 //! valid one costs nothing for this.
 
-use super::state::Connection;
+use super::Connection;
 
 /// Records that a received message, or one text of a WebSocket message, is invalid.
 #[cold]

@@ -1,12 +1,14 @@
 //! The memory limit of a shard, and who pays when it is reached.
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
-//! connections, stored events of sessions, what handlers hold ([`super::handler_memory`]), results
+//! connections, stored events of sessions, what handlers hold ([`handler_memory`]), results
 //! on their way from blocking handlers ([`super::result_memory`]), results of tasks, subscriptions.
 //! Each component knows what it holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
+
+pub(in crate::server) mod handler_memory;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
