@@ -89,7 +89,7 @@ impl SimpleSchema {
         if let Some(types) = self.types
             && !types.contains_type_of(value)
         {
-            return Err(Violation::wrong_type(types.descriptions(), describe_value(value)));
+            return Err(wrong_type(types, value));
         }
         if self.is_type_only { Ok(()) } else { self.validate_constraints(value) }
     }
@@ -137,6 +137,13 @@ impl SimpleSchema {
         let Some(length) = self.length else { return Ok(()) };
         length.check(text.chars().count(), "characters")
     }
+}
+
+/// Outside of the code for valid values, so that this stays small.
+#[cold]
+#[inline(never)]
+fn wrong_type(types: TypeSet, value: Value<'_>) -> Violation {
+    Violation::wrong_type(types.descriptions(), describe_value(value))
 }
 
 impl ObjectConstraints {

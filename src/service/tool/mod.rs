@@ -141,15 +141,18 @@ impl Tool {
     /// Validates the arguments; the error names the tool, for the model to repair its call.
     #[inline]
     fn check_arguments(&self, call: &CallToolRequest<'_>) -> Result<(), HandlerError> {
-        match self.input_schema.validate(call.arguments()) {
-            Ok(()) => Ok(()),
-            Err(problem) => Err(self.invalid_arguments(&problem)),
+        if self.input_schema.accepts(call.arguments()) {
+            return Ok(());
         }
+        self.explain_arguments(call)
     }
 
+    /// Validates the arguments again, for the text of the error.
     #[cold]
-    fn invalid_arguments(&self, problem: &str) -> HandlerError {
-        HandlerError::invalid_params(format_args!("tool `{}`: {problem}", self.name()))
+    fn explain_arguments(&self, call: &CallToolRequest<'_>) -> Result<(), HandlerError> {
+        self.input_schema.validate(call.arguments()).map_err(|problem| {
+            HandlerError::invalid_params(format_args!("tool `{}`: {problem}", self.name()))
+        })
     }
 
     /// Writes the error of a handler, or returns it for the server to report.
