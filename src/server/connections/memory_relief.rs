@@ -14,6 +14,10 @@ use crate::server::memory::{Holder, short_of_memory};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 
+/// What is kept of a peer counts above this, which the handshakes of common clients do not reach:
+/// a connection that holds nothing else is not closed, because that frees next to nothing.
+const FACTS_BYTES_MIN: usize = 1 << 10;
+
 /// Closes connections until the memory limit is kept.
 pub(super) struct MemoryRelief<'a, R> {
     pub(super) ring: &'a mut R,
@@ -50,7 +54,9 @@ impl<R: Ring> MemoryRelief<'_, R> {
     fn bytes_of(&self, connection: &Connection<ConnectionState>) -> usize {
         let deferred = &self.requests.dispatcher.deferred;
         let handlers = deferred.handler_bytes(&connection.state.in_flight);
-        connection.held_bytes() + connection.state.facts_bytes() + handlers
+        let facts = connection.state.facts_bytes();
+        let facts = if facts > FACTS_BYTES_MIN { facts } else { 0 };
+        connection.held_bytes() + facts + handlers
     }
 
     /// Closes a connection. It receives an error first if that does not keep what it holds.
