@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use self::bounds::{LengthRange, NumberRange};
 use self::types::{AllowedValues, TypeSet};
 use crate::protocol::json::{Object, Value, ValueKind};
-use crate::service::schema::violation::{Violation, describe_value, within};
+use crate::service::schema::violation::{Violation, within};
 
 /// The schema uses a keyword or value that [`SimpleSchema`] does not support.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl SimpleSchema {
         if let Some(types) = self.types
             && !types.contains_type_of(value)
         {
-            return Err(wrong_type(types, value));
+            return Err(types.violation(value));
         }
         if self.is_type_only { Ok(()) } else { self.validate_constraints(value) }
     }
@@ -137,13 +137,6 @@ impl SimpleSchema {
         let Some(length) = self.length else { return Ok(()) };
         length.check(text.chars().count(), "characters")
     }
-}
-
-/// Outside of the code for valid values, so that this stays small.
-#[cold]
-#[inline(never)]
-fn wrong_type(types: TypeSet, value: Value<'_>) -> Violation {
-    Violation::wrong_type(types.descriptions(), describe_value(value))
 }
 
 impl ObjectConstraints {

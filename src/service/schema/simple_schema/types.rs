@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::bounds::exact_f64;
 use super::{SCANNED_MAX, Unsupported};
 use crate::protocol::json::{Value, ValueKind};
+use crate::service::schema::violation::{Violation, describe_value};
 
 /// A set of JSON Schema types.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,9 +78,13 @@ impl TypeSet {
         self.0 & bit != 0
     }
 
-    pub(super) fn descriptions(self) -> impl Iterator<Item = &'static str> {
-        let included = Self::TYPES.iter().filter(move |(_, bit, _)| self.0 & bit != 0);
-        included.map(|(.., description)| *description)
+    /// Describes a value of another type. Not inlined, so that the check of a valid one is small.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn violation(self, value: Value<'_>) -> Violation {
+        let included = Self::TYPES.iter().filter(|(_, bit, _)| self.0 & bit != 0);
+        let descriptions = included.map(|(.., description)| *description);
+        Violation::wrong_type(descriptions, describe_value(value))
     }
 }
 
