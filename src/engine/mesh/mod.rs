@@ -85,10 +85,23 @@ pub struct MeshOptions {
     /// Cost: the size of a message each, for every ordered pair of shards. Default 1,024.
     pub channel_messages_max: u32,
     /// Capacity of a shard's inbox for messages from other threads; at least 1. Cost: the size of a
-    /// message and 8 bytes each. Default 4,096.
+    /// message and 8 bytes each. Default 4,096; at most 256 over stdio and in-process.
     pub inbox_messages_max: u32,
     /// The order in which a shard reads its sources. Default [`ReadOrder::RoundRobin`].
     pub read_order: ReadOrder,
+}
+
+/// Capacity of the inbox in a server of one client.
+const SMALL_INBOX_MESSAGES_MAX: u32 = 256;
+
+impl MeshOptions {
+    /// Returns these options with an inbox of at most 256 messages, for a server of one client: an
+    /// inbox is written as a whole at start.
+    pub(crate) const fn with_small_inbox(self) -> Self {
+        let is_small = self.inbox_messages_max < SMALL_INBOX_MESSAGES_MAX;
+        let max = if is_small { self.inbox_messages_max } else { SMALL_INBOX_MESSAGES_MAX };
+        Self { inbox_messages_max: max, ..self }
+    }
 }
 
 impl Default for MeshOptions {

@@ -350,6 +350,7 @@ impl Server {
         };
         let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
+        self.options.engine.mesh = self.options.engine.mesh.with_small_inbox();
         let (threads, handle) =
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let guards = self.run_start_callbacks(&handle);
@@ -365,6 +366,7 @@ impl Server {
     /// If the catalog does not fit the server, or the blocking threads cannot be started.
     pub fn connect(mut self) -> Result<InProcessConnection, StartError> {
         self.services.check()?;
+        self.options.engine.mesh = self.options.engine.mesh.with_small_inbox();
         let (builders, handle) = self.build_shards(1)?;
         let builder = builders.into_iter().next();
         let builder = builder.ok_or_else(|| io::Error::other("the server has no shard"))?;

@@ -37,10 +37,10 @@ impl OutputValidator {
     ) -> Result<(), Cow<'static, str>> {
         self.tool = tool;
         let Some(schema) = schema else { return Ok(()) };
-        let check = CompiledOutputSchema::compile(schema)?;
-        if cfg!(debug_assertions) || !self.is_skipped {
-            self.schema = Some(Arc::new(check));
+        if self.is_skipped && !cfg!(debug_assertions) {
+            return Ok(CompiledOutputSchema::check(schema)?);
         }
+        self.schema = Some(Arc::new(CompiledOutputSchema::compile(schema)?));
         Ok(())
     }
 
