@@ -48,11 +48,6 @@ impl<'a> CallToolRequest<'a> {
     }
 
     /// Sets the capabilities that the client declared. Default none.
-    pub(crate) const fn set_client_capabilities(&mut self, capabilities: ClientCapabilities) {
-        self.capabilities = capabilities;
-    }
-
-    /// Sets the capabilities that the client declared. Default none.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_client_capabilities(self, capabilities: ClientCapabilities) -> Self {
@@ -76,6 +71,17 @@ impl<'a> CallToolRequest<'a> {
     #[doc(hidden)]
     #[inline]
     pub fn from_params(revision: Revision, params: &RequestParams<'a>) -> Result<Self, Error> {
+        let client = ClientInfo { revision, capabilities: ClientCapabilities::NONE };
+        Self::from_source(client, params, &DETACHED)
+    }
+
+    /// Like [`CallToolRequest::from_params`], for the request that `source` describes.
+    #[inline]
+    pub(crate) fn from_source(
+        ClientInfo { revision, capabilities }: ClientInfo,
+        params: &RequestParams<'a>,
+        source: &'a dyn RequestSource,
+    ) -> Result<Self, Error> {
         if !params.is_object() {
             return Err(Error::invalid_params("tools/call requires params with the tool's name"));
         }
@@ -92,7 +98,7 @@ impl<'a> CallToolRequest<'a> {
                 return Err(Error::duplicate_argument(key));
             }
         }
-        Ok(Self::new(revision, name, arguments))
+        Ok(Self { name, arguments, revision, capabilities, source })
     }
 
     /// The request, as the handler reads it.

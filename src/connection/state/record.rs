@@ -38,8 +38,8 @@ impl ConnectionRecord {
     }
 
     /// Returns the address of the peer as it is stored.
-    pub const fn peer_address(&self) -> Option<PeerAddress> {
-        self.peer
+    pub const fn peer_address(&self) -> Option<&PeerAddress> {
+        self.peer.as_ref()
     }
 
     /// Returns when the connection was opened, to the second.

@@ -143,7 +143,7 @@ impl HttpSession {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MessageOrigin<'a> {
     /// Address of the peer, if known.
-    pub(super) peer_addr: Option<PeerAddress>,
+    pub(super) peer_addr: Option<&'a PeerAddress>,
     /// Head of the HTTP request: the request line and the fields. Empty for other transports.
     pub(super) http_head: &'a [u8],
     /// The legacy HTTP session.
@@ -152,9 +152,9 @@ pub(super) struct MessageOrigin<'a> {
     pub(super) extensions: Option<&'a ExtensionSlot>,
 }
 
-impl MessageOrigin<'_> {
+impl<'a> MessageOrigin<'a> {
     /// The connection of a message without HTTP request.
-    pub(super) const fn of_peer(peer_addr: Option<PeerAddress>) -> Self {
+    pub(super) const fn of_peer(peer_addr: Option<&'a PeerAddress>) -> Self {
         Self { peer_addr, http_head: &[], session_id: None, extensions: None }
     }
 }

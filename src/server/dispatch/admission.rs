@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use http::Extensions;
@@ -36,12 +37,9 @@ pub(in crate::server) struct RawRequest<'a> {
 
 /// A validated request.
 pub(super) struct Request<'a> {
-    pub(super) id: Id<'a>,
+    raw: &'a RawRequest<'a>,
     pub(super) method: Method,
-    pub(super) params: Option<Value<'a>>,
-    pub(super) call_params: &'a RequestParams<'a>,
     pub(super) revision: Revision,
-    pub(super) progress_token: Option<Id<'a>>,
     /// The client capabilities: of this request (modern), or of the session.
     pub(super) capabilities: ClientCapabilities,
     /// The log level that this request asks for (modern).
@@ -53,12 +51,12 @@ pub(super) struct DispatchedRequest<'a> {
     request: &'a Request<'a>,
     peer: &'a ConnectionState,
     origin: &'a MessageOrigin<'a>,
-    shard_state: &'a dyn Any,
+    shard_state: &'a Rc<dyn Any>,
 }
 
 impl RequestSource for DispatchedRequest<'_> {
     fn id(&self) -> Id<'_> {
-        self.request.id
+        self.request.id()
     }
 
     fn method(&self) -> Method {
@@ -66,7 +64,7 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn meta(&self) -> Option<Value<'_>> {
-        self.request.call_params.meta_value()
+        self.request.call_params().meta_value()
     }
 
     fn client(&self) -> ClientInfo {
@@ -82,7 +80,7 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn wants_progress(&self) -> bool {
-        self.request.progress_token.is_some()
+        self.request.progress_token().is_some()
     }
 
     fn accepts_log(&self, level: LoggingLevel) -> bool {
@@ -101,7 +99,7 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
-        self.origin.peer_addr.map(SocketAddr::from)
+        self.origin.peer_addr.copied().map(SocketAddr::from)
     }
 
     fn session_id(&self) -> Option<Box<str>> {
@@ -117,18 +115,37 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn state(&self) -> &dyn Any {
-        self.shard_state
+        &**self.shard_state
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    #[inline]
+    pub(super) const fn id(&self) -> Id<'a> {
+        self.raw.id
+    }
+
+    #[inline]
+    pub(super) const fn params(&self) -> Option<Value<'a>> {
+        self.raw.params
+    }
+
+    #[inline]
+    pub(super) const fn call_params(&self) -> &'a RequestParams<'a> {
+        self.raw.call_params
+    }
+
+    pub(super) fn progress_token(&self) -> Option<Id<'a>> {
+        self.raw.meta.as_ref().ok()?.progress_token()
+    }
+
     pub(super) const fn client(&self) -> ClientInfo {
         ClientInfo { revision: self.revision, capabilities: self.capabilities }
     }
 
     /// Returns the name of the tool or prompt, or the URI of the resource. Empty if there is none.
     pub(super) fn target_name(&self) -> &str {
-        let params = self.params.and_then(Value::as_object);
+        let params = self.params().and_then(Value::as_object);
         let key = if self.method == Method::ResourcesRead { "uri" } else { "name" };
         params.and_then(|params| params.find(key)).and_then(Value::as_str).unwrap_or_default()
     }
@@ -139,7 +156,7 @@ impl Request<'_> {
         &'r self,
         peer: &'r ConnectionState,
         origin: &'r MessageOrigin<'r>,
-        shard_state: &'r dyn Any,
+        shard_state: &'r Rc<dyn Any>,
     ) -> DispatchedRequest<'r> {
         DispatchedRequest { request: self, peer, origin, shard_state }
     }
@@ -148,7 +165,7 @@ impl Request<'_> {
     /// the call and with the peer.
     pub(super) fn id_bytes(&self) -> usize {
         let bytes = |id: Id<'_>| if let Id::Text(text) = id { text.heap_bytes() } else { 0 };
-        2 * bytes(self.id) + self.progress_token.map_or(0, bytes)
+        2 * bytes(self.id()) + self.progress_token().map_or(0, bytes)
     }
 }
 
@@ -157,11 +174,11 @@ impl Request<'_> {
 #[inline]
 pub(super) fn validate<'a>(
     ctx: MessageContext,
-    raw: &RawRequest<'a>,
+    raw: &'a RawRequest<'a>,
     lifecycle: Lifecycle,
     in_flight: &RequestsInFlight,
 ) -> Result<Request<'a>, Error> {
-    let RawRequest { id, method: name, params, call_params, meta } = *raw;
+    let RawRequest { id, method: name, meta, .. } = *raw;
     if in_flight.contains(id) {
         return Err(DuplicateId.into());
     }
@@ -175,11 +192,11 @@ pub(super) fn validate<'a>(
             "requests of revision 2026-07-28 are not allowed in a batch",
         ));
     }
-    let (agreed, capabilities, log_level) = if is_modern {
+    let (named, capabilities, log_level) = if is_modern {
         let meta = meta.parse_modern()?;
         (Some(meta.revision), meta.capabilities, meta.log_level)
     } else {
-        (lifecycle.revision(), lifecycle.capabilities(), None)
+        (None, lifecycle.capabilities(), None)
     };
     let method = match method {
         Some(method) if !is_modern || method.is_defined_in(Revision::LATEST) => method,
@@ -192,21 +209,11 @@ pub(super) fn validate<'a>(
         }
         Some(_) | None => return Err(Error::method_not_found(name)),
     };
-    let revision = match agreed {
-        Some(revision) if is_modern => revision,
-        _ => lifecycle.check_method(method)?,
+    let revision = match named {
+        Some(revision) => revision,
+        None => lifecycle.check_method(method)?,
     };
-    let progress_token = meta.progress_token();
-    Ok(Request {
-        id,
-        method,
-        params,
-        call_params,
-        revision,
-        progress_token,
-        capabilities,
-        log_level,
-    })
+    Ok(Request { raw, method, revision, capabilities, log_level })
 }
 
 /// Records that a message does not satisfy the timeout of the first message. A session and a

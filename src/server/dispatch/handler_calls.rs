@@ -46,16 +46,19 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Outcome {
-        let transition = match self.task_calls().try_task(ctx, peer, request) {
-            ControlFlow::Continue(transition) => transition,
-            ControlFlow::Break(outcome) => return outcome,
-        };
+        let mut transition = TaskTransition::None;
+        if request.method == Method::ToolsCall && self.catalog.has_features(Features::TASKS) {
+            transition = match self.task_calls().try_task(ctx, peer, request) {
+                ControlFlow::Continue(transition) => transition,
+                ControlFlow::Break(outcome) => return outcome,
+            };
+        }
         let request_state = match self.read_request_state(ctx, peer, request) {
             Ok(request_state) => request_state,
             Err(error) => return write_request_error(peer, request, &error),
         };
         let handed_over =
-            match start_handler(&self.catalog, peer, request, &*self.handlers.shard_state) {
+            match start_handler(&self.catalog, peer, request, &self.handlers.shard_state) {
                 Dispatch::Ready { is_error: is_failed } => {
                     peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
                     return Outcome::Response;
@@ -107,10 +110,10 @@ impl Dispatcher {
     ) -> Result<Option<Box<RequestState>>, Error> {
         let may_retry =
             request.revision.is_modern() && request.method != Method::CompletionComplete;
-        if !may_retry || !request.call_params.has_retry_or_task() {
+        if !may_retry || !request.call_params().has_retry_or_task() {
             return Ok(None);
         }
-        let retry = InputResponseRequestParams::read(request.params)?;
+        let retry = InputResponseRequestParams::read(request.params())?;
         if retry.is_empty() {
             return Ok(None);
         }
@@ -178,7 +181,7 @@ impl Dispatcher {
                 Ok(())
             }
             Err(error) => {
-                self.deferred.remove_call(call_id, request.id, peer);
+                self.deferred.remove_call(call_id, request.id(), peer);
                 Err(error)
             }
         }
@@ -207,9 +210,9 @@ impl Dispatcher {
     ) -> Result<Key, Error> {
         let call = NewCall {
             reply_to: ctx.reply_to,
-            id: request.id.into(),
+            id: request.id().into(),
             revision: request.revision,
-            progress_token: request.progress_token.map(IdBuf::from),
+            progress_token: request.progress_token().map(IdBuf::from),
             catalog: Arc::clone(&self.catalog),
         };
         self.deferred.insert_call(peer, call, work, ctx.now)
@@ -234,9 +237,9 @@ fn start_handler(
     catalog: &Catalog,
     peer: &mut PeerState<'_>,
     request: &Request<'_>,
-    shard_state: &dyn Any,
+    shard_state: &Rc<dyn Any>,
 ) -> Dispatch {
-    let Request { id, revision, params, call_params, .. } = *request;
+    let (id, params) = (request.id(), request.params());
     let PeerState { outgoing: out, state, origin, .. } = peer;
     let source = &request.source(state, origin, shard_state);
     let started = match request.method {
@@ -246,11 +249,8 @@ fn start_handler(
             .map(|parsed| catalog.read_resource(&parsed, source, id, out)),
         Method::CompletionComplete => CompleteRequestParams::read(params)
             .map(|parsed| catalog.complete(&parsed, source, id, out)),
-        _ => CallToolRequest::from_params(revision, call_params).map(|mut call| {
-            call.set_client_capabilities(request.capabilities);
-            call.set_source(source);
-            catalog.call_tool(&call, id, out)
-        }),
+        _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
+            .map(|call| catalog.call_tool(&call, id, out)),
     };
     started.unwrap_or_else(Dispatch::Failed)
 }
@@ -258,7 +258,7 @@ fn start_handler(
 /// Returns the digest of the request that a state belongs to. All clients are the same principal,
 /// because there is no authorization.
 fn request_digest(request: &Request<'_>) -> RequestDigest {
-    let params = request.params.and_then(Value::as_object);
+    let params = request.params().and_then(Value::as_object);
     let arguments = params.and_then(|params| params.find("arguments"));
     let arguments = arguments.filter(|arguments| !arguments.is_null());
     RequestDigest::of(request.method.as_str(), request.target_name(), arguments, "")

@@ -80,15 +80,15 @@ impl Handlers {
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
     ) -> Result<NewHandler<W>, Error> {
         let name = request.target_name();
-        let source = &request.source(peer.state, &peer.origin, &*self.shard_state);
+        let source = &request.source(peer.state, &peer.origin, &self.shard_state);
         let stored_bytes = stored_bytes + service::context::request::copied_bytes(name, source);
-        let params = request.params.and_then(Value::as_object).into_iter().flatten();
+        let params = request.params().and_then(Value::as_object).into_iter().flatten();
         // These are read when the call begins; responses are stored as text, if at all.
         let is_kept = |key| !matches!(key, "_meta" | "inputResponses" | "requestState");
         let members = params.filter(|(key, _)| is_kept(*key));
         let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
         let charge = self.charge(peer, bytes + request.id_bytes(), held_bytes)?;
-        let source = &request.source(peer.state, &peer.origin, &*self.shard_state);
+        let source = &request.source(peer.state, &peer.origin, &self.shard_state);
         let request = Arc::new(RequestInfo::copy(name, source));
         Ok(NewHandler { work, request, charge })
     }
@@ -185,7 +185,7 @@ impl Handlers {
         (out, now): (&mut Vec<u8>, Instant),
     ) -> Result<bool, Error> {
         let result = Err(self.failures.report(error, now));
-        catalog.write_output(request.revision, request.id, result, out)
+        catalog.write_output(request.revision, request.id(), result, out)
     }
 
     /// Publishes on all shards the resources that local handlers have marked as updated, each once.

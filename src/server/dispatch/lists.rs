@@ -17,7 +17,7 @@ pub(super) fn dispatch_list(
     request: &Request<'_>,
 ) -> Outcome {
     let revision = request.revision;
-    let page = PaginatedRequestParams::read(request.params).and_then(
+    let page = PaginatedRequestParams::read(request.params()).and_then(
         |PaginatedRequestParams { cursor }| match request.method {
             Method::ToolsList => catalog.tools_page(revision, cursor),
             Method::PromptsList => catalog.prompts_page(revision, cursor),

@@ -339,7 +339,7 @@ impl Dispatcher {
     fn initialize(&mut self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
         let pinned = self.http_revision.filter(|_| peer.state.transport == Transport::Http);
         let lifecycle = &mut peer.state.lifecycle;
-        let agreed = InitializeRequestParams::read(request.params)
+        let agreed = InitializeRequestParams::read(request.params())
             .and_then(|params| Ok((lifecycle.initialize(&params, pinned)?, params.client_info)));
         match agreed {
             Ok((revision, client_info)) => {
@@ -454,7 +454,7 @@ pub(super) fn reject_text(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &
 
 /// `logging/setLevel`: also applies to calls in flight.
 fn set_log_level(peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
-    match SetLevelRequestParams::read(request.params) {
+    match SetLevelRequestParams::read(request.params()) {
         Ok(SetLevelRequestParams { level }) => {
             peer.state.log_level = level;
             write_result(peer, request, b"{}")
@@ -465,7 +465,7 @@ fn set_log_level(peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
 
 /// Writes the error response of a request.
 fn write_request_error(peer: &mut PeerState<'_>, request: &Request<'_>, error: &Error) -> Outcome {
-    write_error(peer, Some(request.id), error, Some(request.revision))
+    write_error(peer, Some(request.id()), error, Some(request.revision))
 }
 
 fn write_error(
@@ -482,7 +482,7 @@ fn write_error(
 /// Writes a response with an encoded result.
 #[inline]
 fn write_result(peer: &mut PeerState<'_>, request: &Request<'_>, body: &[u8]) -> Outcome {
-    model::write_response(peer.outgoing, request.id, body);
+    model::write_response(peer.outgoing, request.id(), body);
     Outcome::Response
 }
 

@@ -51,8 +51,8 @@ impl SubscriptionRequests<'_> {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Result<(), Error> {
-        let id = request.id;
-        let filter = SubscriptionsListenRequestParams::read(id, request.params)?.filter;
+        let id = request.id();
+        let filter = SubscriptionsListenRequestParams::read(id, request.params())?.filter;
         let needed = ClientCapabilities::EXTENSION_TASKS;
         if !filter.task_ids.is_empty() && !request.capabilities.contains(needed) {
             return Err(Error::missing_capability(needed));
@@ -138,7 +138,7 @@ impl SubscriptionRequests<'_> {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Result<(), Error> {
-        let uri = SubscribeRequestParams::read(request.params)?.uri;
+        let uri = SubscribeRequestParams::read(request.params())?.uri;
         if !self.catalog.has_resource(uri, request.revision) {
             return Err(Error::resource_not_found(uri, request.revision));
         }
@@ -159,7 +159,7 @@ impl SubscriptionRequests<'_> {
         request: &Request<'_>,
     ) -> Outcome {
         let done =
-            SubscribeRequestParams::read(request.params).map(|SubscribeRequestParams { uri }| {
+            SubscribeRequestParams::read(request.params()).map(|SubscribeRequestParams { uri }| {
                 let subscriber = &mut peer.state.subscriptions;
                 let before = self.registry.len();
                 self.registry.unsubscribe(subscriber, uri);

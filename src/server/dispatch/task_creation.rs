@@ -18,7 +18,7 @@ use super::handlers::Handlers;
 use super::{MessageContext, NewHandler, write_request_error};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::protocol::eras::{ClientCapabilities, Method};
+use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::TaskMetadata;
@@ -61,26 +61,13 @@ pub(super) struct TaskCalls<'a> {
 impl TaskCalls<'_> {
     /// Executes a call as a task from the start, if it is to be one, and writes the response.
     /// Otherwise returns how the call can become a task.
-    #[inline]
     pub(super) fn try_task(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> ControlFlow<Outcome, TaskTransition> {
-        if request.method == Method::ToolsCall && self.catalog.has_features(Features::TASKS) {
-            return self.apply_call_mode(ctx, peer, request);
-        }
-        ControlFlow::Continue(TaskTransition::None)
-    }
-
-    fn apply_call_mode(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-    ) -> ControlFlow<Outcome, TaskTransition> {
-        let call = CallToolRequest::from_params(request.revision, request.call_params);
+        let call = CallToolRequest::from_params(request.revision, request.call_params());
         let mode = call.and_then(|call| Ok((call, self.call_mode(request, call.name())?)));
         match mode {
             Ok((_, CallMode::Call)) => ControlFlow::Continue(TaskTransition::None),
@@ -118,8 +105,8 @@ impl TaskCalls<'_> {
             };
         }
         let may_want =
-            request.revision.dialect().core_tasks && request.call_params.has_retry_or_task();
-        let wanted = if may_want { TaskMetadata::from_params(request.params)? } else { None };
+            request.revision.dialect().core_tasks && request.call_params().has_retry_or_task();
+        let wanted = if may_want { TaskMetadata::from_params(request.params())? } else { None };
         match (support, wanted) {
             (TaskSupport::Forbidden, Some(_)) => {
                 Err(Error::new(ErrorKind::MethodNotFound, "the tool does not support tasks"))
@@ -142,16 +129,16 @@ impl TaskCalls<'_> {
         ttl: Option<Duration>,
     ) -> Outcome {
         let start = peer.outgoing.len();
-        let source = &request.source(peer.state, &peer.origin, &*self.handlers.shard_state);
+        let source = &request.source(peer.state, &peer.origin, &self.handlers.shard_state);
         let mut call = *call;
         call.set_source(source);
         let call = &call;
-        let reply = self.catalog.call_tool(call, request.id, peer.outgoing);
+        let reply = self.catalog.call_tool(call, request.id(), peer.outgoing);
         let new_task = NewTask {
             peer: ctx.reply_to.peer_id,
             address: peer.state.client,
             client: request.client(),
-            progress_token: request.progress_token.map(IdBuf::from),
+            progress_token: request.progress_token().map(IdBuf::from),
             ttl,
         };
         let created = match reply {
@@ -212,7 +199,7 @@ impl TaskCalls<'_> {
         if request.revision.is_modern() {
             return Outcome::Response;
         }
-        let body = response_body(&peer.outgoing[start..], request.id).to_vec();
+        let body = response_body(&peer.outgoing[start..], request.id()).to_vec();
         peer.outgoing.truncate(start);
         let task = match create_task(self.tasks, new_task, now, peer.outbox) {
             Ok(task) => task,
@@ -232,7 +219,7 @@ impl TaskCalls<'_> {
         task: Key,
     ) -> Outcome {
         peer.outbox.counters.requests.tasks_created += 1;
-        self.tasks.write_create_result((request.id, peer.outgoing), task, self.catalog);
+        self.tasks.write_create_result((request.id(), peer.outgoing), task, self.catalog);
         Outcome::Response
     }
 

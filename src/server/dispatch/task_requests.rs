@@ -31,8 +31,8 @@ pub(super) fn dispatch_task_request(
     let start = peer.outgoing.len();
     let answered = match check_tasks_capability(request) {
         Ok(()) if request.method == Method::TasksList => {
-            PaginatedRequestParams::read(request.params).and_then(|params| {
-                let response = (request.id, &mut *peer.outgoing);
+            PaginatedRequestParams::read(request.params()).and_then(|params| {
+                let response = (request.id(), &mut *peer.outgoing);
                 dispatcher.deferred.tasks.write_list(
                     ctx.reply_to.peer_id,
                     params.cursor,
@@ -79,7 +79,7 @@ fn run_task_op(
     let Dispatcher { catalog, deferred, .. } = dispatcher;
     let DeferredWork { tasks, client_requests, .. } = deferred;
     let PeerState { outgoing, outbox, .. } = peer;
-    model::begin_response(outgoing, request.id);
+    model::begin_response(outgoing, request.id());
     let target = (revision, &mut **outgoing);
     tasks.apply((key, &op), target, (catalog, client_requests), ctx.now, outbox)?;
     model::end_response(outgoing);
@@ -100,18 +100,18 @@ fn read_task_op(request: &Request<'_>) -> Result<(TaskId, TaskOp), Error> {
     let (id, op) = match request.method {
         Method::TasksUpdate => {
             let UpdateTaskRequestParams { task_id: id, input_responses } =
-                UpdateTaskRequestParams::read(request.params)?;
+                UpdateTaskRequestParams::read(request.params())?;
             let responses = Map::deserialize(input_responses);
             let responses = responses.map_err(|error| Error::invalid_params(error.to_string()))?;
             (id, TaskOp::Update(responses))
         }
         Method::TasksCancel => {
-            (params::TaskIdParams::read(request.params)?.task_id, TaskOp::Cancel)
+            (params::TaskIdParams::read(request.params())?.task_id, TaskOp::Cancel)
         }
         Method::TasksResult => {
-            (params::TaskIdParams::read(request.params)?.task_id, TaskOp::Result)
+            (params::TaskIdParams::read(request.params())?.task_id, TaskOp::Result)
         }
-        _ => (params::TaskIdParams::read(request.params)?.task_id, TaskOp::Get),
+        _ => (params::TaskIdParams::read(request.params())?.task_id, TaskOp::Get),
     };
     Ok((TaskId::parse(id).ok_or_else(unknown_task_error)?, op))
 }

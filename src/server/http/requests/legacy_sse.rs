@@ -62,8 +62,9 @@ pub(in crate::server::http) fn handle_post(
     let Some((id, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
     let connection = path.connections.table.get(incoming.key);
     let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
+    let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
     let origin = MessageOrigin {
-        peer_addr: connection.and_then(|it| it.record.peer_address()),
+        peer_addr: peer_addr.as_ref(),
         http_head: incoming.bytes,
         session_id: Some(id),
         extensions: extensions.as_ref(),

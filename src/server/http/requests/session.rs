@@ -52,7 +52,7 @@ pub(super) fn find_or_forward(
         let text = PaddedBuffer::copy_of(text.as_bytes());
         let connection = path.connections.table.get(incoming.key);
         let sender = Box::new(MessageSender {
-            peer_addr: connection.and_then(|it| it.record.peer_address()),
+            peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
             http_head: incoming.bytes.into(),
             extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
         });

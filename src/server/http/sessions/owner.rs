@@ -317,8 +317,8 @@ impl SessionOwner<'_> {
 /// Returns the origin of a message for session `id` that another shard has forwarded.
 const fn origin_of(sender: &MessageSender, id: SessionId) -> MessageOrigin<'_> {
     let MessageSender { peer_addr, http_head, extensions } = sender;
-    let extensions = extensions.as_ref();
-    MessageOrigin { peer_addr: *peer_addr, http_head, session_id: Some(id), extensions }
+    let (peer_addr, extensions) = (peer_addr.as_ref(), extensions.as_ref());
+    MessageOrigin { peer_addr, http_head, session_id: Some(id), extensions }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
