@@ -79,7 +79,7 @@ impl Dispatcher {
                 }
                 #[cfg(feature = "tokio")]
                 Dispatch::Tokio(work) => {
-                    let work = tokio_bridge::local_work(work, self.handlers.tokio.clone());
+                    let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
                     self.spawn_local(ctx, peer, request, (work, request_state, transition))
                 }
                 Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, work),

@@ -22,6 +22,8 @@ use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
+#[cfg(feature = "tokio")]
+use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::job_owner::JobOwner;
 use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory};
@@ -57,9 +59,9 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) failures: HandlerFailures,
     /// The state that the host has made for this shard.
     pub(in crate::server) shard_state: Rc<dyn Any>,
-    /// The runtime of tokio handlers.
+    /// The tokio handlers of this turn.
     #[cfg(feature = "tokio")]
-    pub(in crate::server) tokio: Option<tokio::runtime::Handle>,
+    pub(in crate::server) tokio: Rc<TokioCalls>,
     /// What they hold.
     pub(in crate::server) memory: Rc<HandlerMemory>,
     /// What the results of blocking handlers take on their way to this shard.

@@ -164,7 +164,7 @@ impl TaskCalls<'_> {
             }
             #[cfg(feature = "tokio")]
             Dispatch::Tokio(work) => {
-                let work = tokio_bridge::local_work(work, self.handlers.tokio.clone());
+                let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
                 // As for a local handler.
                 let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
                 let begin = |handler| self.begin_local(new_task, handler, ctx.now, peer.outbox);

@@ -17,6 +17,9 @@ pub(super) mod failures;
 pub(super) mod slow_handlers;
 
 #[cfg(feature = "tokio")]
+pub(super) mod tokio_calls;
+
+#[cfg(feature = "tokio")]
 pub(super) mod tokio_bridge;
 
 use std::cell::{Cell, RefCell};

@@ -2,48 +2,50 @@
 //!
 //! ```text
 //!   runtime: TokioHandle ── Operation ──▶ shard: Bridge ──▶ RequestHost
-//!            JoinHandle  ── result ─────▶
+//!            TokioCalls  ── result ─────▶
 //! ```
 //!
 //! The counterpart is a local handler. It executes the operations of the handler and waits for its
 //! result, so that cancellation, tasks and input requests are those of local handlers.
 //!
-//! Invariants: the future on the runtime is aborted when its counterpart is dropped or cancelled;
+//! Invariants: the future on the runtime ends when its counterpart is dropped or cancelled;
 //! an operation is executed before the result that follows it. Progress and log messages are best
 //! effort: while [`NOTIFICATIONS_MAX`] of them wait for the shard, later ones are dropped.
 
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use tokio::runtime::Handle as RuntimeHandle;
-use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 
+use super::tokio_calls::TokioCalls;
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{InputRequest, InputResponse};
+use crate::server::result_memory::HandlerResult;
 use crate::service::{
-    CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HandlerOutput, HostFuture,
-    LocalWork, RequestHost, RequestInfo, SendFuture, TokioContext, TokioHost, TokioWork,
+    CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HostFuture, LocalWork,
+    RequestHost, RequestInfo, SendFuture, TokioContext, TokioHost, TokioWork,
 };
 
-/// Returns the counterpart of `work`: it starts the handler on `runtime`.
-pub(in crate::server) fn local_work(work: TokioWork, runtime: Option<RuntimeHandle>) -> LocalWork {
+/// Returns the counterpart of `work`: it has `calls` start the handler.
+pub(in crate::server) fn local_work(work: TokioWork, calls: Rc<TokioCalls>) -> LocalWork {
     Box::new(move |ctx| {
-        let Some(runtime) = runtime else {
+        let host = Rc::clone(ctx.host());
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (request, notifications) = (Arc::clone(host.request()), AtomicUsize::new(0));
+        let handle = Arc::new(TokioHandle { sender, notifications, request });
+        let handler = Arc::<TokioHandle>::clone(&handle);
+        let running = calls.queue(|| work(TokioContext::new(handler)));
+        let Some(running) = running else {
             let error = "the server has no tokio runtime; pass one to Server::tokio";
             return Box::pin(std::future::ready(Err(std::io::Error::other(error).into())));
         };
-        let host = Rc::clone(ctx.host());
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let (notifier, notifications) = mpsc::channel(NOTIFICATIONS_MAX);
-        let handle = TokioHandle { sender, notifier, request: Arc::clone(host.request()) };
-        let running = runtime.spawn(work(TokioContext::new(Arc::new(handle))));
         let cancelled = host.cancelled();
         let replies = Vec::new();
-        Box::pin(Bridge { host, receiver, notifications, replies, running, cancelled })
+        Box::pin(Bridge { host, handle, receiver, replies, running, cancelled })
     })
 }
 
@@ -56,8 +58,9 @@ enum Notification {
     Log { level: LoggingLevel, logger: Option<String>, data: serde_json::Value },
 }
 
-/// Any other request of a handler to its shard.
+/// What a handler requests of its shard.
 enum Operation {
+    Notify(Notification),
     NotifyResourceUpdated(String),
     RequestInput { key: String, request: InputRequest, reply: oneshot::Sender<InputResult> },
     BeginTask(oneshot::Sender<Result<(), HandlerError>>),
@@ -69,14 +72,24 @@ type InputResult = Result<InputResponse, ClientRequestError>;
 /// The connection from a tokio handler to the shard of its call.
 struct TokioHandle {
     sender: UnboundedSender<Operation>,
-    notifier: Sender<Notification>,
+    /// Number of notifications that wait for the shard.
+    notifications: AtomicUsize,
     request: Arc<RequestInfo>,
 }
 
 impl TokioHandle {
-    /// Sends an operation. Without a receiver the request was cancelled and the handler is aborted.
+    /// Sends an operation. Without a receiver the request was cancelled and the handler ends.
     fn send(&self, operation: Operation) {
         drop(self.sender.send(operation));
+    }
+
+    /// Sends a notification unless too many wait.
+    fn notify(&self, notification: impl FnOnce() -> Notification) {
+        // Relaxed: a bound on memory, which needs no order.
+        if self.notifications.load(Ordering::Relaxed) < NOTIFICATIONS_MAX {
+            self.notifications.fetch_add(1, Ordering::Relaxed);
+            self.send(Operation::Notify(notification()));
+        }
     }
 
     /// Sends an operation and returns its result, or `cancelled` if the request is cancelled.
@@ -93,8 +106,10 @@ impl TokioHandle {
 
 impl TokioHost for TokioHandle {
     fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        let message = message.map(str::to_owned);
-        drop(self.notifier.try_send(Notification::Progress { progress, total, message }));
+        self.notify(|| {
+            let message = message.map(str::to_owned);
+            Notification::Progress { progress, total, message }
+        });
     }
 
     fn is_cancelled(&self) -> bool {
@@ -116,8 +131,7 @@ impl TokioHost for TokioHandle {
     }
 
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
-        let logger = logger.map(str::to_owned);
-        drop(self.notifier.try_send(Notification::Log { level, logger, data }));
+        self.notify(|| Notification::Log { level, logger: logger.map(str::to_owned), data });
     }
 
     fn notify_resource_updated(&self, uri: &str) {
@@ -132,11 +146,11 @@ impl TokioHost for TokioHandle {
 /// The counterpart of a tokio handler on the shard of its call.
 struct Bridge {
     host: Rc<dyn RequestHost>,
+    handle: Arc<TokioHandle>,
     receiver: UnboundedReceiver<Operation>,
-    notifications: Receiver<Notification>,
     /// Operations in progress; each sends its result to the handler.
     replies: Vec<HostFuture<()>>,
-    running: JoinHandle<Result<HandlerOutput, HandlerError>>,
+    running: oneshot::Receiver<HandlerResult>,
     cancelled: HostFuture<()>,
 }
 
@@ -155,6 +169,10 @@ impl Bridge {
     fn execute(&mut self, operation: Operation) {
         let host = &self.host;
         match operation {
+            Operation::Notify(notification) => {
+                self.handle.notifications.fetch_sub(1, Ordering::Relaxed);
+                self.notify(notification);
+            }
             Operation::NotifyResourceUpdated(uri) => host.notify_resource_updated(&uri),
             Operation::RequestInput { key, request, reply } => {
                 let response = host.request_input(&key, request);
@@ -178,7 +196,7 @@ async fn send_to<T>(reply: oneshot::Sender<T>, operation: HostFuture<T>) {
 }
 
 impl Future for Bridge {
-    type Output = Result<HandlerOutput, HandlerError>;
+    type Output = HandlerResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let bridge = &mut *self;
@@ -187,19 +205,11 @@ impl Future for Bridge {
         }
         // Polled first: what the handler has sent before its end is received below.
         let ended = Pin::new(&mut bridge.running).poll(context);
-        while let Poll::Ready(Some(notification)) = bridge.notifications.poll_recv(context) {
-            bridge.notify(notification);
-        }
         while let Poll::Ready(Some(operation)) = bridge.receiver.poll_recv(context) {
             bridge.execute(operation);
         }
         bridge.replies.retain_mut(|reply| reply.as_mut().poll(context).is_pending());
-        ended.map(|joined| joined.unwrap_or(Err(HandlerError::Cancelled)))
-    }
-}
-
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        JoinHandle::abort(&self.running);
+        // The runtime drops the handler when it shuts down.
+        ended.map(|result| result.unwrap_or(Err(HandlerError::Cancelled)))
     }
 }

@@ -429,6 +429,8 @@ impl<R: Ring> Driver<R> for Shard {
         }
         self.transports.http.report_gauges(self.dispatcher.subscriptions.len());
         self.transports.connections.flush(ring, now);
+        #[cfg(feature = "tokio")]
+        self.dispatcher.handlers.tokio.start_queued();
         self.transports.end_turn(now);
         self.inbox.wake_targets(|waker| ring.wake(waker));
         self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);

@@ -32,6 +32,8 @@ use crate::server::dispatch::{Dispatcher, Handlers};
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
+#[cfg(feature = "tokio")]
+use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
@@ -220,7 +222,7 @@ impl ShardBuilder {
                 catalog_writer,
                 executor,
                 #[cfg(feature = "tokio")]
-                tokio: self.services.tokio,
+                tokio: Rc::new(TokioCalls::new(self.services.tokio)),
                 shard_state: self.services.state_factory.create(shard),
                 failures: handler_failures(&self.options, (shard, shards)),
                 results: ResultMemory::new(limits.memory, Arc::<BlockingPool>::clone(&blocking)),
