@@ -183,16 +183,16 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let held_bytes = held_memory(self.transports, self.dispatcher).total();
         let limit = self.dispatcher.handlers.memory.limit();
         if self.transports.holder_search.is_due(held_bytes, limit) {
-            self.free_memory(held_bytes);
+            self.free_memory();
         }
     }
 
-    /// Closes the connections that hold most of `held_bytes`, which exceed the limit.
+    /// Closes the connections that hold most.
     #[cold]
-    fn free_memory(&mut self, held_bytes: usize) {
+    fn free_memory(&mut self) {
         let Self { ring, transports, parser, dispatcher, outbox, now } = self;
         let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
-        MemoryRelief { ring: *ring, requests }.free(held_bytes);
+        MemoryRelief { ring: *ring, requests }.free();
         let held_bytes = held_memory(self.transports, self.dispatcher).total();
         self.transports.holder_search.record(held_bytes);
     }

@@ -4,6 +4,7 @@
 //! what a closed one holds is freed at once, except a send that the ring still owns. One that does
 //! not take its error in time is reset, so that the kernel frees its part as well.
 
+use super::held_memory::held_memory;
 use super::peers::Peers;
 use super::request_path::{RequestPath, write_error};
 use crate::base::slab::Key;
@@ -25,22 +26,27 @@ pub(super) struct MemoryRelief<'a, R> {
 }
 
 impl<R: Ring> MemoryRelief<'_, R> {
-    /// Closes the connections that have to go at `held_bytes`, the memory of the shard. Cost: one
-    /// pass over all connections, and a sort of those that hold something.
+    /// Closes the connections that have to go. Cost: one pass over all connections, and a sort of
+    /// those that hold something.
+    ///
+    /// The connections are counted anew: the account of one may be that of the turn before, and
+    /// contains what the ring holds of closed ones.
     #[cold]
-    pub(super) fn free(&mut self, held_bytes: usize) {
-        let table = &self.requests.transports.connections.table;
-        let (mut freed_bytes, mut holders) = (0, Vec::new());
-        for (key, connection) in table.iter() {
+    pub(super) fn free(&mut self) {
+        let RequestPath { transports, dispatcher, .. } = &self.requests;
+        let accounted = held_memory(transports, dispatcher);
+        let mut held_bytes = accounted.total() - accounted.connections;
+        let mut holders = Vec::new();
+        for (key, connection) in transports.connections.table.iter() {
             let bytes = self.bytes_of(connection);
             if connection.is_closed() {
-                freed_bytes += bytes;
+                held_bytes = held_bytes.saturating_sub(bytes - connection.held_bytes());
             } else {
+                held_bytes += connection.held_bytes();
                 holders.push(Holder { key, client: connection.state.client, bytes });
             }
         }
-        let limit = self.requests.dispatcher.handlers.memory.limit();
-        let held_bytes = held_bytes.saturating_sub(freed_bytes);
+        let limit = dispatcher.handlers.memory.limit();
         if !limit.is_exceeded_by(held_bytes) {
             return;
         }
