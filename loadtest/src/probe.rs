@@ -9,16 +9,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::thresholds::DEFAULT_ERRORS_MAX;
 use crate::plan::{HumanDuration, PhasePlan, Plan};
 use crate::result::RunResult;
 use crate::search::{Search, SearchOptions, SearchOutcome};
 
 /// Shortest drain of a probe.
 const DRAIN_MIN: Duration = Duration::from_secs(1);
-/// Failure ratio that a probe allows if the plan sets no error threshold. The 99th percentile
-/// does not describe a server that fails more requests than that.
-const DEFAULT_ERROR_RATIO_MAX: f64 = 0.01;
-
 /// Repetitions of a run that the generator spoiled, before its rate is given up: a hiccup of the
 /// machine passes, an overloaded generator does not recover.
 const RETRIES_MAX: u32 = 2;
@@ -31,7 +28,7 @@ pub fn trial_plan(plan: &Plan, rate: f64, span: HumanDuration) -> Plan {
     let drain = HumanDuration::from(longest.max(DRAIN_MIN)).min(plan.response_timeout);
     let mut plan = Plan { phases, ..plan.clone() };
     plan.drain_timeout.get_or_insert(drain);
-    plan.thresholds.errors.get_or_insert(DEFAULT_ERROR_RATIO_MAX);
+    plan.thresholds.errors.get_or_insert(DEFAULT_ERRORS_MAX);
     plan
 }
 
@@ -59,9 +56,8 @@ impl Trial {
             answered: result.totals.rate,
             p99_us: result.response.p99_us,
             failure_ratio: result.totals.failure_ratio,
-            is_valid: verdict.invalid.is_empty(),
-            failed_checks: [&verdict.invalid[..], &verdict.saturated, &verdict.missed_thresholds]
-                .concat(),
+            is_valid: !verdict.is_generator_limited(),
+            failed_checks: verdict.reason_texts(),
         }
     }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Plan, SweepPlan};
 use crate::probe::SearchResult;
-use crate::result::{InvalidCause, Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdict};
+use crate::result::{Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdict};
 use crate::search::SearchOutcome;
 
 /// The result of a sweep.
@@ -128,8 +128,7 @@ impl SweepResult {
         if self.search.answer == SearchOutcome::TooSlow {
             return self.search.limiting_probe().is_some_and(|probe| !probe.trial.is_valid);
         }
-        let is_spoiled =
-            |run: &SweepRun| run.verdict.invalid_cause() == Some(InvalidCause::Generator);
+        let is_spoiled = |run: &SweepRun| run.verdict.is_generator_limited();
         let mut failed = self.steps.iter().filter(|step| !step.has_passed());
         failed.any(|step| step.runs.iter().any(is_spoiled))
     }
@@ -153,10 +152,9 @@ impl SweepStep {
 
     /// Returns the reasons why runs did not pass, each with the number of the run, from one.
     pub fn failure_reasons(&self) -> impl Iterator<Item = (usize, &str)> {
-        (1..).zip(&self.runs).flat_map(|(number, run)| {
-            let Verdict { invalid, saturated: beyond, missed_thresholds: missed } = &run.verdict;
-            [invalid, beyond, missed].into_iter().flatten().map(move |why| (number, why.as_str()))
-        })
+        (1..)
+            .zip(&self.runs)
+            .flat_map(|(number, run)| run.verdict.reasons().map(move |(_, why)| (number, why)))
     }
 }
 

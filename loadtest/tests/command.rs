@@ -55,7 +55,9 @@ fn passed_run_prints_table_and_exits_zero() {
         let ExitResult { status, stdout: out, stderr } =
             run(&target, &["--quiet", "--p99-max=1h", "--errors-max=0"]);
         assert_eq!((status, stderr.as_str()), (0, ""), "{out}");
-        assert!(out.starts_with(&shown), "{out}");
+        let (first, rest) = out.split_once('\n').unwrap();
+        assert_eq!(first, "PASSED   p99 ≤ 1h, errors ≤ 0");
+        assert!(rest.starts_with(&shown), "{out}");
         for row in ["requests ", "response", "service", "lag", "generator"] {
             assert!(out.lines().any(|line| line.starts_with(row)), "{row} is not in: {out}");
         }
@@ -73,7 +75,16 @@ fn missed_threshold_exits_one() {
 }
 
 #[test]
-fn invalid_run_exits_three() {
+fn completed_run_exits_zero_without_thresholds() {
+    let test_server = TestServer::for_load();
+    let ExitResult { status, stdout: out, .. } =
+        run(&format!("tcp://{}", test_server.tcp()), &["--quiet"]);
+    assert_eq!(status, 0, "{out}");
+    assert!(out.starts_with("completed without thresholds\n") && !out.contains("PASSED"), "{out}");
+}
+
+#[test]
+fn unanswered_run_exits_one() {
     // Accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = silent.local_addr().unwrap();
@@ -83,9 +94,20 @@ fn invalid_run_exits_three() {
     );
     let plan = file("silent.toml", &plan);
     let ExitResult { status, stdout: out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
+    assert_eq!(status, 1, "{out}");
+    assert!(out.starts_with("FAILED   none of 30 due requests got a good answer"), "{out}");
+    assert!(out.contains("timeout 1"), "{out}");
+}
+
+#[test]
+fn late_generator_exits_three() {
+    let test_server = TestServer::for_load();
+    let target = format!("tcp://{}", test_server.tcp());
+    let flags = ["--connections=2", "--warm-up=0s", "--duration=200ms", "--lag-max=1ns", "--quiet"];
+    let ExitResult { status, stdout: out, .. } = load(["run", &target].into_iter().chain(flags));
     assert_eq!(status, 3, "{out}");
-    // Whether the server or the generator is blamed depends on the load of the machine.
-    assert!(out.contains(" only ") && out.contains("timeout 1"), "{out}");
+    assert!(out.starts_with("INVALID  the load generator was"), "{out}");
+    assert!(out.contains("limit 1ns") && out.contains("--threads"), "{out}");
 }
 
 #[test]

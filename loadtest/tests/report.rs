@@ -124,7 +124,8 @@ fn report_reproduces_html_and_csv_of_run() {
     assert_eq!(read(&rows), read(&path("kept.csv")));
     let page = read(&page);
     let target = format!("<h1>http://{}</h1>", test_server.http());
-    for part in [&target, "PASSED", r#"id="percentiles""#, r#"id="throughput""#, r#"id="plan""#] {
+    for part in [&target, "COMPLETED", r#"id="percentiles""#, r#"id="throughput""#, r#"id="plan""#]
+    {
         assert!(page.contains(part), "{part} is not in the page");
     }
     assert!(!page.contains("src=") && !page.contains("href=") && !page.contains("<script"));

@@ -95,7 +95,8 @@ struct TimingArguments {
     /// Busy-poll this long before an intended send time; 0s to sleep [default: 100us].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     spin_max: Option<HumanDuration>,
-    /// Highest 99th percentile of the generator's lag for a run to be valid [default: 1ms].
+    /// Highest 99th percentile of the generator's lag for a run to be valid [default: 1ms or 10 %
+    /// of that of the response time, whichever is longer].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     lag_max: Option<HumanDuration>,
 }
@@ -159,7 +160,7 @@ struct ThresholdArguments {
     /// Threshold: highest 99th percentile of the response time.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     p99_max: Option<HumanDuration>,
-    /// Threshold: highest failure ratio, such as 0.001.
+    /// Threshold: highest failure ratio, such as 0.001; without it a run fails above 0.01.
     #[arg(long, value_name = "RATIO")]
     errors_max: Option<f64>,
 }
@@ -344,7 +345,7 @@ impl LoadArguments {
         plan.warm_up = self.timing.warm_up.unwrap_or(plan.warm_up);
         plan.connect_timeout = self.timing.connect_timeout.unwrap_or(plan.connect_timeout);
         plan.spin_max = self.timing.spin_max.unwrap_or(plan.spin_max);
-        plan.lag_max = self.timing.lag_max.unwrap_or(plan.lag_max);
+        plan.lag_max = self.timing.lag_max.or(plan.lag_max);
         plan.connections = self.connections.connections.unwrap_or(plan.connections);
         if !self.connections.source.is_empty() {
             plan.connect.get_or_insert_default().sources.clone_from(&self.connections.source);

@@ -175,9 +175,7 @@ fn threshold(plan: &Plan) -> String {
 fn run_point(path: &str, result: &RunResult) -> Result<MeasuredPoint, CliError> {
     let verdict = &result.verdict;
     if !verdict.has_passed() {
-        let why = [&verdict.invalid[..], &verdict.saturated, &verdict.missed_thresholds]
-            .concat()
-            .join("; ");
+        let why = verdict.reason_texts().join("; ");
         return Err(format!("{path} has not passed: {why}").into());
     }
     Ok(MeasuredPoint {

@@ -8,7 +8,7 @@ use corelane_load::report::check::paragraphs;
 use corelane_load::tuning::{PlannedLoad, inspect, review};
 
 use super::arguments::CheckArguments;
-use super::{CliError, EXIT_THRESHOLD_MISSED};
+use super::{CliError, EXIT_FAILED};
 
 /// Runs the command and returns its exit status.
 pub(super) fn check(arguments: &CheckArguments) -> Result<ExitCode, CliError> {
@@ -20,9 +20,5 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<ExitCode, CliError> {
         paragraphs(&review)
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    Ok(if review.is_sufficient() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(EXIT_THRESHOLD_MISSED)
-    })
+    Ok(if review.is_sufficient() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }

@@ -12,7 +12,7 @@ use corelane_load::result::RunResult;
 use serde::Serialize;
 
 use super::results::read_run;
-use super::{CliError, EXIT_THRESHOLD_MISSED, print_stderr, write_json};
+use super::{CliError, EXIT_FAILED, print_stderr, write_json};
 
 /// Exit status 0: nothing is significantly worse; 1: something is, by more than the tolerance; 2:
 /// nothing could be compared.
@@ -95,7 +95,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
         write_json(path, &ComparisonFile { options: bounds, comparability: &likeness, compared })?;
     }
     let is_worse = comparisons.iter().any(Comparison::is_worse);
-    Ok(if is_worse { ExitCode::from(EXIT_THRESHOLD_MISSED) } else { ExitCode::SUCCESS })
+    Ok(if is_worse { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
 /// Returns how results differ from the first.
@@ -141,8 +141,7 @@ impl CompareArguments {
         for path in paths {
             let result = read_run(path)?;
             if !result.verdict.is_valid() && !self.even_invalid {
-                let verdict = &result.verdict;
-                let why = [&verdict.invalid[..], &verdict.saturated].concat().join("; ");
+                let why = result.verdict.reason_texts().join("; ");
                 let shown = path.display();
                 return Err(format!(
                     "{shown} is invalid: {why}; measure again, or add --even-invalid"

@@ -2,8 +2,8 @@
 //! evaluate their results; `check` inspects this machine.
 //!
 //! Results go to standard output, everything else to standard error; an error is one line with its
-//! cause and a correction. Exit status: 0 passed, 1 a threshold was missed, 2 no result, 3 the run
-//! is invalid.
+//! cause and a correction. Exit status: 0 passed or completed, 1 the run failed or missed a
+//! threshold, 2 no result, 3 the run cannot be judged.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -35,8 +35,8 @@ mod server;
 mod signals;
 mod sweep;
 
-/// Exit status: a threshold was missed.
-const EXIT_THRESHOLD_MISSED: u8 = 1;
+/// Exit status: the run failed or missed a threshold.
+const EXIT_FAILED: u8 = 1;
 /// Exit status: there is no result.
 const EXIT_NO_RESULT: u8 = 2;
 /// Exit status: the run is invalid.

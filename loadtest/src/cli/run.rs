@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use corelane::engine::clock;
 use corelane_load::generator;
 use corelane_load::report::{html, table};
-use corelane_load::result::{Manifest, RunResult, Verdict};
+use corelane_load::result::{Manifest, RunResult, RunStatus};
 
 use super::arguments::RunArguments;
 use super::files::{check_writable, write};
 use super::run_output::RunOutput;
-use super::{CliError, EXIT_INVALID, EXIT_THRESHOLD_MISSED, error_with_target, write_json};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, write_json};
 
 /// Runs the command and returns its exit status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
@@ -38,15 +38,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
         write(path, &html::run_page(&result))?;
     }
     run_output.finish()?;
-    Ok(status(&result.verdict))
+    Ok(exit_code(result.status()))
 }
 
-fn status(verdict: &Verdict) -> ExitCode {
-    if !verdict.is_valid() {
-        ExitCode::from(EXIT_INVALID)
-    } else if verdict.has_passed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(EXIT_THRESHOLD_MISSED)
+fn exit_code(status: RunStatus) -> ExitCode {
+    match status {
+        RunStatus::Passed | RunStatus::Completed => ExitCode::SUCCESS,
+        RunStatus::Missed | RunStatus::Failed => ExitCode::from(EXIT_FAILED),
+        RunStatus::Invalid => ExitCode::from(EXIT_INVALID),
     }
 }

@@ -13,7 +13,7 @@ use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOutcome;
 
 use super::arguments::{LoadArguments, SearchArguments};
-use super::{CliError, EXIT_INVALID, EXIT_THRESHOLD_MISSED, error_with_target, print_stderr};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
 
 /// Runs the command and returns its exit status.
 pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> {
@@ -38,7 +38,7 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
         (SearchOutcome::TooSlow, Some(probe)) if !probe.trial.is_valid => {
             ExitCode::from(EXIT_INVALID)
         }
-        _ => ExitCode::from(EXIT_THRESHOLD_MISSED),
+        _ => ExitCode::from(EXIT_FAILED),
     })
 }
 

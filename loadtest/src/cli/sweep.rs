@@ -14,7 +14,7 @@ use super::arguments::SweepArguments;
 use super::files::{check_writable, write};
 use super::search::run_once;
 use super::server::ServerProcess;
-use super::{CliError, EXIT_INVALID, EXIT_THRESHOLD_MISSED, print_stderr, write_json};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, print_stderr, write_json};
 
 /// Runs the command and returns its exit status.
 pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
@@ -88,6 +88,6 @@ fn status(result: &SweepResult) -> ExitCode {
     if result.has_passed() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(if result.is_invalid() { EXIT_INVALID } else { EXIT_THRESHOLD_MISSED })
+        ExitCode::from(if result.is_invalid() { EXIT_INVALID } else { EXIT_FAILED })
     }
 }

@@ -96,6 +96,7 @@ impl<R: Ring> LoadThread<R> {
         loop {
             if self.ctx.now >= end && self.ctx.phase == RunPhase::Sending {
                 self.ctx.phase = RunPhase::Draining;
+                self.requests.record_backlog(&mut self.ctx);
             }
             let is_over = self.ctx.phase == RunPhase::Draining
                 && (self.is_complete() || self.ctx.now >= last);

@@ -26,6 +26,8 @@ pub struct Period {
     pub due: u64,
     /// Requests that were sent.
     pub sent: u64,
+    /// Requests that waited for a connection when the last one became due.
+    pub backlog: u64,
     /// Time the generator spun while waiting for the next due request.
     pub spun: Duration,
     /// Connections open at the end of the period.
@@ -51,6 +53,7 @@ impl Period {
             lag: histogram(),
             due: 0,
             sent: 0,
+            backlog: 0,
             spun: Duration::ZERO,
             open: 0,
             connects: ConnectMetrics::new(),
@@ -81,6 +84,7 @@ impl Period {
         }
         self.due += other.due;
         self.sent += other.sent;
+        self.backlog += other.backlog;
         self.spun += other.spun;
         self.until = self.until.max(other.until);
         self.connects.add(&other.connects);
@@ -96,7 +100,7 @@ impl Period {
         self.latencies.clear();
         self.lag.reset();
         self.outcomes = Outcomes::default();
-        (self.due, self.sent, self.open) = (0, 0, 0);
+        (self.due, self.sent, self.backlog, self.open) = (0, 0, 0, 0);
         self.spun = Duration::ZERO;
         self.connects.clear();
         self.slow_readers = SlowReaderOutcomes::default();

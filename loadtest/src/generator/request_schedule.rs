@@ -1,7 +1,8 @@
 //! Requests of a load thread: when each is due, and which one it is.
 //!
-//! Invariants: every due request is queued or counted as unsent. Lateness up to here is recorded as
-//! lag.
+//! Invariants: every measured request is queued or counted as unsent when it is due; its lateness up
+//! to here is recorded as lag. Requests of the warm-up that are unsent at its end are dropped, so
+//! that their backlog does not delay measured requests.
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -24,6 +25,8 @@ pub(super) struct RequestSchedule {
     arrivals: Option<Peekable<Arrivals>>,
     /// Intended send times of due requests that wait for a connection.
     queued: VecDeque<Instant>,
+    /// Whether the warm-up is over.
+    is_warm: bool,
     /// Cumulative weights of the request templates.
     cumulative_weights: Vec<u64>,
     random: Random,
@@ -40,6 +43,7 @@ impl RequestSchedule {
         Self {
             arrivals: None,
             queued: VecDeque::new(),
+            is_warm: false,
             cumulative_weights: weights.collect(),
             random: Random::seeded(seed),
         }
@@ -58,11 +62,18 @@ impl RequestSchedule {
     #[inline]
     pub(super) fn queue_due(&mut self, ctx: &mut RunContext) -> bool {
         let Some(arrivals) = &mut self.arrivals else { return false };
+        let is_warm = ctx.now >= ctx.recorder.measured_from;
+        if is_warm && !std::mem::replace(&mut self.is_warm, true) {
+            self.queued.clear();
+        }
         for _ in 0..SEND_BATCH_MAX {
             let Some(intended) = arrivals.next_if(|intended| *intended <= ctx.now) else {
                 return false;
             };
             let is_measured = intended >= ctx.recorder.measured_from;
+            if is_warm && !is_measured {
+                continue;
+            }
             if is_measured {
                 ctx.recorder.period.due += 1;
                 ctx.recorder.record_lag(intended, ctx.now);
@@ -113,6 +124,13 @@ impl RequestSchedule {
     /// Returns whether no request is planned or queued.
     pub(super) fn is_exhausted(&mut self) -> bool {
         self.queued.is_empty() && self.next_arrival_at().is_none()
+    }
+
+    /// Counts the requests that wait for a connection when no more become due.
+    pub(super) fn record_backlog(&self, ctx: &mut RunContext) {
+        let from = ctx.recorder.measured_from;
+        let waiting = self.queued.iter().filter(|intended| **intended >= from);
+        ctx.recorder.period.backlog += waiting.count() as u64;
     }
 
     /// Counts the requests that are not sent at the end of the run.

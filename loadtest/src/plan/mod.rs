@@ -43,7 +43,6 @@ pub mod connect;
 mod credentials;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -117,9 +116,10 @@ pub struct Plan {
     /// need its cores. Default 100 µs.
     #[serde(default = "spin_max")]
     pub spin_max: HumanDuration,
-    /// Highest 99th percentile of the generator's lag for a run to be valid. Default 1 ms.
-    #[serde(default = "lag_max")]
-    pub lag_max: HumanDuration,
+    /// Highest 99th percentile of the generator's lag for a run to be valid. Default: the longer of
+    /// 1 ms and 10 % of that of the response time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_max: Option<HumanDuration>,
     /// How long responses are awaited after the last intended send time; requests still in flight
     /// then count as timed out. Default: the response timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,10 +195,6 @@ const fn response_timeout() -> HumanDuration {
     HumanDuration::from_secs(10)
 }
 
-fn lag_max() -> HumanDuration {
-    Duration::from_millis(1).into()
-}
-
 fn spin_max() -> HumanDuration {
     RunLimits::default().spin_before.into()
 }
@@ -219,7 +215,7 @@ impl Plan {
             connect_timeout: connect_timeout(),
             response_timeout: response_timeout(),
             spin_max: spin_max(),
-            lag_max: lag_max(),
+            lag_max: None,
             drain_timeout: None,
             headers: Vec::new(),
             bearer_file: None,

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::human_duration::HumanDuration;
 
+/// Highest failure ratio without the threshold `errors`.
+pub const DEFAULT_ERRORS_MAX: f64 = 0.01;
+
 /// Limits of a run; an absent one is not checked. Latencies are response times, counted from the
 /// intended send time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -32,6 +35,22 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
+    /// Returns the highest failure ratio that a run may have.
+    pub fn errors_max(&self) -> f64 {
+        self.errors.unwrap_or(DEFAULT_ERRORS_MAX)
+    }
+
+    /// Returns each limit as text, such as `p99 ≤ 1ms`.
+    pub fn limits(&self) -> Vec<String> {
+        let Self { p50, p99, p999, last_delivery, errors, rate } = self;
+        let times = [("p50", p50), ("p99", p99), ("p99.9", p999), ("last_delivery", last_delivery)];
+        let times =
+            times.into_iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {}", (*limit)?)));
+        let errors = errors.map(|limit| format!("errors ≤ {limit}"));
+        let rate = rate.map(|limit| format!("rate ≥ {limit}/s"));
+        times.chain(errors).chain(rate).collect()
+    }
+
     /// Returns the longest latency that a threshold allows, or `None` without a latency threshold.
     pub fn latency_max(&self) -> Option<HumanDuration> {
         [self.p50, self.p99, self.p999].into_iter().flatten().max()

@@ -14,7 +14,6 @@ pub mod sparkline;
 pub mod sweep;
 pub mod table;
 
-mod run_status;
 mod scenario;
 
 /// Converts bytes to MiB.

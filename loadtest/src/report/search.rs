@@ -1,8 +1,8 @@
 //! Text output of a search: a line for each run, and the found rate.
 
-use super::run_status::RunStatus;
 use crate::plan::Plan;
 use crate::probe::{Probe, SearchResult};
+use crate::result::RunStatus;
 use crate::search::SearchOutcome;
 
 /// Formats the line of a run.

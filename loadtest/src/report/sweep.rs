@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::run_status::RunStatus;
 use super::search;
 use crate::result::RunResult;
 use crate::sweep::{FIGURES, MedianRange, SweepResult, SweepRun, SweepStep};
 
 /// Formats the line of a run at a fraction.
 pub fn format_run(round: u32, part: f64, result: &RunResult) -> String {
-    let word = RunStatus::new(result.verdict.is_valid(), result.verdict.has_passed()).text();
+    let word = result.status().text();
     format!(
         "round {round:>2} {:>5.1} %  {word:<7}  answered {:.1}/s  p50 {:.1} us  p99 {:.1} us  \
          failed {:.4}",

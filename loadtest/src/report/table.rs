@@ -6,7 +6,7 @@ use super::figure::{self, percentile_row};
 use super::scenario;
 use crate::metrics::process_group::ProgramCounts;
 use crate::result::listen::MinMedianMax;
-use crate::result::{ListenResult, ProcessCost, RunResult, Totals, Verdict};
+use crate::result::{ListenResult, ProcessCost, RunResult, RunStatus, Totals};
 
 /// Smallest CPU steal ratio that is shown: with less, the 99th percentile is hardly affected.
 const STEAL_MIN: f64 = 0.001;
@@ -14,12 +14,13 @@ const STEAL_MIN: f64 = 0.001;
 /// Formats the result of a run.
 pub fn table(result: &RunResult) -> String {
     let mut out = String::new();
-    let RunResult { plan, totals, verdict, manifest, .. } = result;
+    let RunResult { plan, totals, manifest, .. } = result;
     let kind = if plan.closed { "closed loop" } else { "open loop" };
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
     };
+    verdict_lines(result).for_each(&mut line);
     line(format!(
         "{} · {} · {kind} · {} connections × {} · {:.1} s",
         plan.target,
@@ -31,7 +32,6 @@ pub fn table(result: &RunResult) -> String {
     if let Some(tls) = &result.manifest.tls {
         line(tls.clone());
     }
-    verdict_lines(verdict).for_each(&mut line);
     line(format!(
         "requests {} due · {} sent · {} answered · {}/s",
         figure::count(totals.due),
@@ -111,11 +111,17 @@ fn programs_line(ProgramCounts { started, terminated, killed }: ProgramCounts) -
     line
 }
 
-/// Formats a line for each reason why a run did not pass.
-fn verdict_lines(verdict: &Verdict) -> impl Iterator<Item = String> {
-    let Verdict { invalid, saturated: beyond, missed_thresholds: missed } = verdict;
-    let all = [("INVALID ", invalid), ("SATURATED", beyond), ("MISSED  ", missed)];
-    all.into_iter().flat_map(|(word, whys)| whys.iter().map(move |why| format!("{word} {why}")))
+/// Formats the verdict: the status with what was checked, or a line for each reason.
+fn verdict_lines(result: &RunResult) -> impl Iterator<Item = String> {
+    let limits = result.plan.thresholds.limits();
+    let held = match result.status() {
+        RunStatus::Passed => Some(format!("PASSED   {}", limits.join(", "))),
+        RunStatus::Completed => Some("completed without thresholds".to_owned()),
+        _ => None,
+    };
+    let reasons = result.verdict.reasons();
+    let reasons = reasons.map(|(status, why)| format!("{:<8} {why}", status.text().to_uppercase()));
+    held.into_iter().chain(reasons)
 }
 
 /// Formats the counts and times of the fan-out.
@@ -162,7 +168,7 @@ fn cost(name: &str, cost: &ProcessCost) -> String {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::result::{Manifest, Percentiles};
+    use crate::result::{Manifest, Percentiles, Verdict};
 
     fn result() -> RunResult {
         serde_json::from_value(serde_json::json!({

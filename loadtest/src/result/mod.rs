@@ -7,6 +7,7 @@ pub mod distribution;
 pub mod drift;
 pub mod listen;
 pub mod manifest;
+pub mod run_status;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ use self::distribution::distribution;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
-pub use self::verdict::{InvalidCause, Verdict};
+pub use self::run_status::RunStatus;
+pub use self::verdict::Verdict;
 use crate::generator::Measurements;
 use crate::metrics::outcome::{Failure, Outcomes};
 use crate::metrics::process_group::ProgramCounts;
@@ -82,6 +84,9 @@ pub struct Totals {
     pub due: u64,
     /// Requests sent.
     pub sent: u64,
+    /// Requests that waited for a connection when the last one became due.
+    #[serde(default)]
+    pub backlog: u64,
     /// Requests answered successfully.
     pub answered: u64,
     /// Successful responses a second.
@@ -169,6 +174,11 @@ impl Percentiles {
 }
 
 impl RunResult {
+    /// Returns the status of the run.
+    pub fn status(&self) -> RunStatus {
+        self.verdict.status(&self.plan.thresholds)
+    }
+
     /// Evaluates the measurements of a run.
     pub fn new(plan: Plan, manifest: Manifest, finding: &Measurements) -> Self {
         let span = plan.profile().span().saturating_sub(plan.warm_up.get());
@@ -205,7 +215,7 @@ impl RunResult {
             (&response, &lag),
             (&generator, finding.setup.threads),
         );
-        verdict.check_reopened(&plan, &connections);
+        verdict.check_reopened(&plan, &totals, &connections);
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
         if let Some(listen) = &listen {
             verdict.check_deliveries(&plan.thresholds, listen);
@@ -241,6 +251,7 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         duration_s: span.as_secs_f64(),
         due: total.due,
         sent: total.sent,
+        backlog: total.backlog,
         answered: outcomes.answered,
         rate: ratio(outcomes.answered, span),
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),

@@ -60,7 +60,7 @@ fn rejected_handshake_reports_server_error() {
 }
 
 #[test]
-fn rejected_connections_invalidate_the_run() {
+fn rejected_connections_fail_the_run() {
     for transport in TRANSPORTS {
         // Accepts every second connection.
         let server =
@@ -87,7 +87,7 @@ fn rejected_connections_invalidate_the_run() {
         let finding = generator::run(&job, (1, &[]), None, |_, _| {}).unwrap();
         let result = RunResult::new(plan, Manifest::default(), &finding);
         assert_eq!((result.totals.opened, result.totals.answered), (1, DUE), "{transport:?}");
-        let invalid = &result.verdict.invalid;
-        assert!(invalid.iter().any(|why| why.contains("only 1 of 2 connections")), "{invalid:?}");
+        let failed = &result.verdict.failed;
+        assert!(failed.iter().any(|why| why.contains("only 1 of 2 connections")), "{failed:?}");
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
-use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::plan::{HumanDuration, PhasePlan, Plan, Thresholds};
+use corelane_load::result::{Manifest, RunResult, RunStatus};
 use corelane_load::target::{Era, Transport};
 use serde_json::Value;
 
@@ -54,6 +54,12 @@ fn run(server: &ScriptedServer, answer_max: Option<Duration>) -> RunResult {
     let total = &finding.total;
     assert_eq!((total.due, total.outcomes.requests()), (DUE, DUE), "{:?}", total.outcomes);
     assert_eq!(total.latencies.response().len(), total.outcomes.answered);
+    if total.outcomes.answered == 0 {
+        let thresholds = Thresholds::default();
+        let plan = Plan { thresholds, ..plan.clone() };
+        let result = RunResult::new(plan, Manifest::default(), &finding);
+        assert_eq!(result.status(), RunStatus::Failed, "{:?}", result.totals);
+    }
     let result = RunResult::new(plan, Manifest::default(), &finding);
     assert!(!result.verdict.has_passed(), "{:?} {:?}", result.verdict, result.totals);
     result

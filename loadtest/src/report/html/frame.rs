@@ -6,8 +6,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::style::STYLE;
-use crate::report::run_status::RunStatus;
-use crate::result::Manifest;
+use crate::result::{Manifest, RunStatus};
 
 /// Allows the inline style only.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -76,8 +75,8 @@ impl VerdictBanner {
     /// Returns the SVG path of the icon.
     const fn icon_path(&self) -> &'static str {
         match self.status {
-            RunStatus::Passed => "M4 13 10 19 20 6",
-            RunStatus::Missed => "M5 5 19 19M19 5 5 19",
+            RunStatus::Passed | RunStatus::Completed => "M4 13 10 19 20 6",
+            RunStatus::Missed | RunStatus::Failed => "M5 5 19 19M19 5 5 19",
             RunStatus::Invalid => "M12 3 22 20H2ZM12 9v5M12 17v.1",
         }
     }

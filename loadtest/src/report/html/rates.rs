@@ -11,8 +11,8 @@ use super::plot::{HoverRegion, Plot, PlotLine, Table};
 use crate::plan::Thresholds;
 use crate::probe::{Probe, Trial};
 use crate::report::figure;
-use crate::report::run_status::RunStatus;
 use crate::report::sweep::percent;
+use crate::result::RunStatus;
 use crate::sweep::{MedianRange, SweepResult, SweepRun, SweepStep};
 
 /// Name, CSS classes and value (in microseconds) of a line over the rate.

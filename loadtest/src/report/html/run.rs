@@ -9,10 +9,8 @@ use super::other_results::other_results;
 use super::outcomes::outcomes;
 use super::plot::{self, Plot};
 use super::{charts, environment, latencies};
-use crate::plan::Thresholds;
 use crate::report::figure;
-use crate::report::run_status::RunStatus;
-use crate::result::{InvalidCause, RunResult};
+use crate::result::{RunResult, RunStatus};
 
 /// The remark below the figures.
 const REMARK: &str = "Latencies are response times unless stated otherwise: they count from the \
@@ -78,19 +76,17 @@ fn summary(result: &RunResult) -> String {
 }
 
 fn verdict_banner(result: &RunResult) -> VerdictBanner {
-    let verdict = &result.verdict;
-    let word = RunStatus::new(verdict.is_valid(), verdict.has_passed());
-    let sentence = match (word, verdict.invalid_cause()) {
-        (RunStatus::Invalid, Some(InvalidCause::Server)) => {
-            "Invalid: the server is saturated, so that due requests could not be sent."
-        }
-        (RunStatus::Invalid, _) => "Invalid: the load generator was late or overloaded.",
-        (RunStatus::Missed, _) => "The run is valid, and a threshold was missed.",
-        (RunStatus::Passed, _) if result.plan.thresholds == Thresholds::default() => {
-            "The run is valid. No threshold was set."
-        }
-        (RunStatus::Passed, _) => "The run is valid, and all thresholds were kept.",
+    let status = result.status();
+    let sentence = match status {
+        RunStatus::Invalid => "The run cannot be judged.",
+        RunStatus::Failed => "The run failed.",
+        RunStatus::Missed => "A threshold was missed.",
+        RunStatus::Completed => "No threshold was set.",
+        RunStatus::Passed => "All thresholds were kept.",
     };
-    let reasons = [&verdict.invalid[..], &verdict.saturated, &verdict.missed_thresholds].concat();
-    VerdictBanner { status: word, sentence: sentence.into(), reasons }
+    let reasons = match status {
+        RunStatus::Passed => result.plan.thresholds.limits(),
+        _ => result.verdict.reason_texts(),
+    };
+    VerdictBanner { status, sentence: sentence.into(), reasons }
 }

@@ -57,7 +57,8 @@ main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 .verdict p, .verdict ul { color: var(--ink); overflow-wrap: anywhere; }
 .verdict ul { margin: .375rem 0 0; padding-left: 1.125rem; }
 .verdict.passed { color: var(--good); background: var(--good-tint); }
-.verdict.missed { color: var(--poor); background: var(--poor-tint); }
+.verdict.completed { color: inherit; }
+.verdict.missed, .verdict.failed { color: var(--poor); background: var(--poor-tint); }
 .verdict.invalid { color: var(--void); background: var(--void-tint); }
 
 .figures {

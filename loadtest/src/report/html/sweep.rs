@@ -6,9 +6,9 @@ use super::figures::{Figure, tiles};
 use super::frame::{PageFrame, VerdictBanner};
 use super::plot::{self, Table};
 use super::{environment, rates};
-use crate::report::run_status::RunStatus;
 use crate::report::sweep::{median_with_range, percent};
 use crate::report::{figure, search};
+use crate::result::RunStatus;
 use crate::search::SearchOutcome;
 use crate::sweep::{FIGURES, SweepResult, SweepRun, SweepStep};
 

@@ -3,8 +3,8 @@
 use html5gum::{Token, Tokenizer};
 
 use super::{run_page, sample, sweep_page};
-use crate::plan::{CallPlan, HumanDuration};
-use crate::result::{Percentiles, RunResult, SecondResult, Totals};
+use crate::plan::{CallPlan, HumanDuration, Thresholds};
+use crate::result::{Percentiles, RunResult, SecondResult, Totals, Verdict};
 use crate::search::SearchOutcome;
 
 /// Elements without an end tag.
@@ -129,7 +129,10 @@ fn verdict_is_shown_with_its_reasons() {
     assert!(text.contains("INVALID") && text.contains("late") && text.contains("p99 2 ms"));
     (result.verdict.invalid, result.verdict.saturated) = (Vec::new(), vec!["too slow".into()]);
     let text = parse(&run_page(&result)).text;
-    assert!(text.contains("INVALID") && text.contains("the server is saturated"), "{text}");
+    assert!(text.contains("FAILED") && text.contains("too slow"), "{text}");
+    result.verdict = Verdict::default();
+    result.plan.thresholds = Thresholds::default();
+    assert!(parse(&run_page(&result)).text.contains("COMPLETED"));
 }
 
 #[test]

@@ -1,0 +1,256 @@
+//! Tests of the verdict.
+
+use std::time::Duration;
+
+use corelane::base::random::Random;
+
+use super::*;
+use crate::plan::HumanDuration;
+use crate::result::listen::MinMedianMax;
+
+fn verdict(
+    change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
+) -> Verdict {
+    verdict_at(0.5, change)
+}
+
+/// Returns the verdict on a run whose single load thread used this much of its core.
+fn verdict_at(
+    cores: f64,
+    change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
+) -> Verdict {
+    let mut plan = Plan::new("tcp://localhost:1");
+    let mut totals =
+        Totals { due: 1_000, sent: 1_000, answered: 1_000, opened: 64, ..Totals::default() };
+    let mut response = Percentiles { count: 1_000, p99_us: 900.0, ..Percentiles::default() };
+    let mut lag = Percentiles::default();
+    change(&mut plan, &mut totals, &mut response, &mut lag);
+    let generator = ProcessCost { cores, ..ProcessCost::default() };
+    Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, 1))
+}
+
+#[test]
+fn run_without_lag_has_passed() {
+    assert!(verdict(|_, _, _, _| {}).has_passed());
+}
+
+#[test]
+fn unsent_requests_without_lag_mean_server_saturated() {
+    let verdict = verdict(|_, totals, _, _| totals.sent = 980);
+    assert!(!verdict.is_valid() && verdict.invalid.is_empty());
+    assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Failed);
+    assert!(verdict.saturated[0].contains("98.0 %") && verdict.saturated[0].contains("server"));
+}
+
+#[test]
+fn unsent_requests_with_lag_blame_generator() {
+    let verdict = verdict(|_, totals, _, lag| {
+        totals.sent = 980;
+        lag.p99_us = 1_500.0;
+    });
+    assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Invalid);
+    assert_eq!(verdict.invalid.len(), 2);
+    assert!(verdict.saturated.is_empty() && verdict.invalid[0].contains("98.0 %"));
+}
+
+#[test]
+fn unsent_requests_with_busy_generator_blame_generator() {
+    let verdict = verdict_at(0.95, |_, totals, _, _| totals.sent = 980);
+    assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Invalid);
+    assert_eq!(verdict.invalid.len(), 2);
+    assert!(verdict.saturated.is_empty() && verdict.invalid[1].contains("more --threads"));
+}
+
+#[test]
+fn verdict_without_saturated_key_is_readable() {
+    let kept: Verdict =
+        serde_json::from_str(r#"{"invalid":["late"],"missed_thresholds":[]}"#).unwrap();
+    assert!(kept.is_generator_limited());
+}
+
+#[test]
+fn run_without_due_requests_is_invalid() {
+    let verdict = |holds: bool| {
+        verdict(|plan, totals, _, _| {
+            (totals.due, totals.sent, totals.answered) = (0, 0, 0);
+            plan.closed = !holds;
+        })
+    };
+    assert!(verdict(false).invalid[0].contains("no request"));
+    assert!(verdict(true).is_valid(), "idle connections send no requests");
+}
+
+#[test]
+fn lag_limit_comes_from_the_plan() {
+    let late = |lag_max| {
+        verdict(|plan, _, _, lag| {
+            lag.p99_us = 1_500.0;
+            plan.lag_max = lag_max;
+        })
+    };
+    assert!(late(Some(HumanDuration::from(Duration::from_millis(2)))).is_valid());
+    assert!(
+        late(Some(HumanDuration::from(Duration::from_millis(1)))).invalid[0].contains("limit 1ms")
+    );
+}
+
+#[test]
+fn late_generator_invalidates_the_run() {
+    let late = |lag_us, response_us| {
+        verdict(|_, _, response, lag| {
+            (lag.p99_us, response.p99_us) = (lag_us, response_us);
+        })
+    };
+    let invalid = late(1_500.0, 9_000.0);
+    assert_eq!(invalid.status(&Thresholds::default()), RunStatus::Invalid);
+    assert!(
+        invalid.invalid[0].contains("limit 1000 us") && invalid.invalid[0].contains("--lag-max")
+    );
+    // A tenth of the response time does not change the result.
+    assert!(late(1_500.0, 16_000.0).is_valid());
+    assert!(!late(1_700.0, 16_000.0).is_valid());
+}
+
+#[test]
+fn backlog_means_server_saturated() {
+    let verdict = verdict(|_, totals, _, _| totals.backlog = 100);
+    assert!(verdict.saturated[0].contains("90.0 %"), "{verdict:?}");
+    assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Failed);
+}
+
+#[test]
+fn status_without_thresholds_is_completed() {
+    let verdict = verdict(|_, _, _, _| {});
+    assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Completed);
+    let thresholds = Thresholds { errors: Some(0.5), ..Thresholds::default() };
+    assert_eq!(verdict.status(&thresholds), RunStatus::Passed);
+}
+
+#[test]
+fn failures_above_default_fail_the_run() {
+    let failing = |count, thresholds: Thresholds| {
+        let verdict = verdict(|plan, totals, _, _| {
+            plan.thresholds = thresholds;
+            totals.answered -= count;
+            totals.failures.insert("http_5xx".into(), count);
+            totals.failure_ratio = ratio(count, totals.due);
+        });
+        verdict.status(&thresholds)
+    };
+    assert_eq!(failing(10, Thresholds::default()), RunStatus::Completed);
+    assert_eq!(failing(11, Thresholds::default()), RunStatus::Failed);
+    let accepted = Thresholds { errors: Some(0.5), ..Thresholds::default() };
+    assert_eq!(failing(500, accepted), RunStatus::Passed);
+    assert_eq!(failing(501, accepted), RunStatus::Missed);
+    assert_eq!(failing(1_000, Thresholds { errors: Some(1.0), ..accepted }), RunStatus::Failed);
+}
+
+#[test]
+fn unanswered_run_never_passes() {
+    let mut random = Random::seeded(5);
+    for _ in 0..2_000 {
+        let mut thresholds = Thresholds::default();
+        let verdict = verdict_at(0.2, |plan, totals, response, lag| {
+            totals.due = 1 + random.below(100_000) as u64;
+            (totals.answered, totals.sent) = (0, 0);
+            *response = Percentiles::default();
+            let mut left = totals.due;
+            for kind in Failure::ALL {
+                let last = Failure::ALL[random.below(Failure::ALL.len())];
+                let count = random.below(usize::try_from(left).unwrap() + 1) as u64;
+                left -= count;
+                *totals.failures.entry(last.name().into()).or_default() += count;
+                totals.sent += if kind == Failure::Unsent { 0 } else { count };
+            }
+            totals.failure_ratio = 1.0;
+            lag.p99_us = random.below(5_000) as f64;
+            plan.closed = random.chance(1, 2);
+            thresholds.errors = random.chance(1, 2).then_some(1.0);
+            plan.thresholds = thresholds;
+        });
+        let status = verdict.status(&thresholds);
+        assert_eq!(status, RunStatus::Failed, "{verdict:?}");
+    }
+}
+
+#[test]
+fn closed_idle_connections_fail_the_run() {
+    let mut verdict = Verdict::default();
+    let totals = Totals { lost: 2, ..Totals::default() };
+    let plan = Plan::new("tcp://127.0.0.1:1");
+    verdict.check_reopened(&plan, &totals, &ConnectionsResult::default());
+    assert!(verdict.failed[0].contains("2 of 64 idle connections"), "{verdict:?}");
+}
+
+#[test]
+fn unopened_connections_fail_the_run() {
+    let verdict = verdict(|_, totals, _, _| {
+        totals.opened = 60;
+        totals.last_error = Some("full".into());
+    });
+    assert!(verdict.failed[0].contains("60 of 64") && verdict.failed[0].contains("full"));
+}
+
+#[test]
+fn each_missed_threshold_is_listed() {
+    let verdict = verdict(|plan, totals, _, _| {
+        plan.thresholds.p99 = Some(HumanDuration::from(Duration::from_micros(500)));
+        plan.thresholds.p50 = Some(HumanDuration::from(Duration::from_micros(500)));
+        plan.thresholds.errors = Some(0.001);
+        totals.failure_ratio = 0.01;
+    });
+    assert!(verdict.is_valid() && !verdict.has_passed());
+    assert_eq!(verdict.missed_thresholds.len(), 2, "{:?}", verdict.missed_thresholds);
+}
+
+#[test]
+fn connections_not_reopened_miss_errors_threshold() {
+    let openings = ConnectionsResult { not_reopened: 3, ..ConnectionsResult::default() };
+    let mut plan = Plan { connections: 1_000, ..Plan::new("tcp://127.0.0.1:1") };
+    let mut verdict = Verdict::default();
+    verdict.check_reopened(&plan, &Totals::default(), &openings);
+    assert!(verdict.has_passed(), "fewer than the default");
+    plan.thresholds.errors = Some(0.5);
+    verdict.check_reopened(&plan, &Totals::default(), &openings);
+    assert!(
+        verdict.missed_thresholds[0].contains("3 replaced connections"),
+        "{:?}",
+        verdict.missed_thresholds
+    );
+}
+
+#[test]
+fn missed_delivery_violates_thresholds() {
+    let verdict = |missed, stray, last_us| {
+        let bounds = Thresholds {
+            last_delivery: Some(HumanDuration::from_secs(1)),
+            errors: Some(0.1),
+            ..Thresholds::default()
+        };
+        let last = MinMedianMax { max_us: last_us, ..MinMedianMax::default() };
+        let listen = ListenResult {
+            delivered: 8,
+            missed,
+            unexpected: stray,
+            last,
+            ..ListenResult::default()
+        };
+        let mut verdict = Verdict::default();
+        verdict.check_deliveries(&bounds, &listen);
+        verdict.missed_thresholds
+    };
+    assert_eq!(verdict(0, 0, 1e6), [""; 0]);
+    assert_eq!(verdict(0, 0, 1_000_001.0), ["last_delivery 1000001 us, limit 1s"]);
+    let missed = ["last_delivery: 2 missed, limit 1s", "missed deliveries 0.2000, limit 0.1"];
+    assert_eq!(verdict(2, 0, 5.0), missed);
+    assert_eq!(verdict(0, 1, 5.0).len(), 1);
+}
+
+#[test]
+fn run_without_response_misses_latency_threshold() {
+    let verdict = verdict(|plan, _, response, _| {
+        plan.thresholds.p99 = Some(HumanDuration::from_secs(1));
+        *response = Percentiles::default();
+    });
+    assert_eq!(verdict.missed_thresholds.len(), 1);
+}
