@@ -131,8 +131,14 @@ fn unreachable_server_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("tcp://{}", listener.local_addr().unwrap())
     };
-    let ended = run(&target, &["--connect-timeout=100ms"]);
-    assert_usage_error(&ended, &[&target, "refused", "start the server"]);
+    let page = file("unreachable.html", "");
+    let flags = ["--connect-timeout=100ms", "--html", page.to_str().unwrap()];
+    let ExitResult { status, stdout: out, stderr } = run(&target, &flags);
+    assert_eq!((status, stderr.lines().count()), (1, 1), "{stderr}");
+    assert!(stderr.contains(&target) && stderr.contains("refused"), "{stderr}");
+    assert!(out.starts_with("FAILED   no connection could be opened: "), "{out}");
+    assert!(out.lines().next().unwrap().contains("start the server"), "{out}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("verdict failed"));
     let ended = load(["search", &target, "--errors-max=0", "--connect-timeout=100ms"]);
     assert_usage_error(&ended, &[&target, "refused"]);
 }

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use corelane::engine::clock;
-use corelane_load::generator;
+use corelane_load::generator::{self, Measurements};
 use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
 
 use super::arguments::RunArguments;
 use super::files::{check_writable, write};
 use super::run_output::RunOutput;
-use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, write_json};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
 
 /// Runs the command and returns its exit status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
@@ -26,7 +26,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let finding = generator::run(&run_config, threads_and_cores, server.process(), |_, second| {
         run_output.write_second(second);
     });
-    let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
+    let finding = match finding {
+        Err(error) if error.is_unopened() => {
+            print_stderr(&format!("corelane-load: {}", error_with_target(&plan, &error)));
+            Measurements::without_connections(&error)
+        }
+        finding => finding.map_err(|error| error_with_target(&plan, &error))?,
+    };
     drop(server);
     let manifest = Manifest::of(&finding, clock::unix_ms());
     let result = RunResult::new(plan, manifest, &finding);

@@ -39,7 +39,7 @@ use crate::wire::tls_client::TlsClient;
 const START_DELAY: Duration = Duration::from_millis(50);
 
 /// Measurements of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measurements {
     /// Everything that was measured.
     pub total: Period,
@@ -61,6 +61,14 @@ pub struct Measurements {
     pub publications: Vec<Publication>,
     /// What the load generator ran with.
     pub setup: GeneratorSetup,
+}
+
+impl Measurements {
+    /// Returns the measurements of a run that opened no connection, because of `error`.
+    pub fn without_connections(error: &RunError) -> Self {
+        let total = Period { last_error: Some(error.to_string()), ..Period::new() };
+        Self { total, ..Self::default() }
+    }
 }
 
 /// CPU time and memory of a run.

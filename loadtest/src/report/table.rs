@@ -48,7 +48,8 @@ pub fn table(result: &RunResult) -> String {
     if totals.lost > 0 {
         line(format!("lost     {} connections", figure::count(totals.lost)));
     }
-    if let Some(why) = &totals.last_error {
+    // Without a connection it is the verdict.
+    if let Some(why) = totals.last_error.as_ref().filter(|_| totals.opened > 0) {
         line(format!("error    {why}"));
     }
     for scene in scenario::lines(result) {

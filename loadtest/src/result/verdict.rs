@@ -153,8 +153,12 @@ impl Verdict {
 
     fn check_connections(&mut self, plan: &Plan, totals: &Totals) {
         let (opened, total) = (totals.opened, plan.total_connections());
-        if opened < total as u64 {
-            let why = totals.last_error.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let why = totals.last_error.as_deref();
+        if opened == 0 {
+            let otherwise = || format!("none of {total} connections opened");
+            self.failed.push(why.map_or_else(otherwise, ToOwned::to_owned));
+        } else if opened < total as u64 {
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             self.failed.push(format!("only {opened} of {total} connections opened{why}"));
         }
     }
