@@ -8,6 +8,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use corelane_load::metrics::outcome::Failure;
 use corelane_load::report::table::table;
 use corelane_load::result::RunResult;
 use corelane_test_support::{ExitResult, TestServer, run_program};
@@ -97,6 +98,22 @@ fn unanswered_run_exits_one() {
     assert_eq!(status, 1, "{out}");
     assert!(out.starts_with("FAILED   none of 30 due requests got a good answer"), "{out}");
     assert!(out.contains("timeout 1"), "{out}");
+}
+
+#[test]
+fn help_describes_each_failure_kind() {
+    let ExitResult { status, stdout: out, .. } = load(["run", "--help"]);
+    assert_eq!(status, 0);
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/load-testing.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let kinds = Failure::ALL.map(|failure| (failure.name(), failure.description()));
+    for (name, meaning) in kinds.into_iter().chain([Failure::UNSOLICITED]) {
+        // The help is wrapped at the width of the terminal.
+        let line = out.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
+        let words: Vec<&str> = line.unwrap().split_whitespace().skip(1).take(3).collect();
+        assert!(meaning.starts_with(&words.join(" ")), "{name}");
+        assert!(docs.contains(&format!("| `{name}` | {meaning} |")), "{name}");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::CliError;
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
 use super::credentials::CredentialArguments;
+use super::failure_help::failure_help;
 use super::report::ReportArguments;
 use super::server::ServerProcess;
 
@@ -35,6 +36,7 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a load test and print its results.
+    #[command(after_long_help = failure_help())]
     Run(Box<RunArguments>),
     /// Find the highest rate at which the server keeps the thresholds.
     Search(Box<SearchArguments>),

@@ -20,6 +20,7 @@ use serde::Serialize;
 use self::arguments::{Arguments, Command};
 
 mod credentials;
+mod failure_help;
 mod files;
 
 mod arguments;

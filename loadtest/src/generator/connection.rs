@@ -75,6 +75,8 @@ pub(super) struct Connection {
     pub(super) replacement: Option<Box<Replacement>>,
     /// Whether it ended unexpectedly.
     pub(super) is_lost: bool,
+    /// Whether the server closed it between requests, so that it is opened again at once.
+    pub(super) is_expired: bool,
 }
 
 impl Connection {
@@ -92,6 +94,7 @@ impl Connection {
             connect_started: Instant::ORIGIN,
             replacement: None,
             is_lost: false,
+            is_expired: false,
         }
     }
 

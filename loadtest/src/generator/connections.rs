@@ -73,12 +73,18 @@ impl<R: Ring> Connections<R> {
         match completion {
             Completion::Received { socket, buffer } => self.handle_received(socket, buffer, ctx),
             Completion::Sent { socket, buffer, result } => {
+                if let Err(error) = &result {
+                    ctx.record_example(Failure::Closed, &format!("send failed: {error}"));
+                }
                 if let Some(index) = self.lifecycle.io.handle_sent(socket, buffer, result) {
                     self.lifecycle.end_connection(index, Failure::Closed, ctx);
                 }
             }
             Completion::Connected { token, result } => self.handle_connected(token, result, ctx),
-            Completion::EndOfStream { socket, .. } => {
+            Completion::EndOfStream { socket, result } => {
+                if let Err(error) = result {
+                    ctx.record_example(Failure::Closed, &format!("receive failed: {error}"));
+                }
                 if let Some(index) = self.lifecycle.io.connection_of(socket) {
                     self.lifecycle.end_connection(index, Failure::Closed, ctx);
                 }

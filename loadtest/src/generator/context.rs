@@ -4,7 +4,8 @@ use corelane::base::time::Instant;
 
 use super::period::PeriodRecorder;
 use super::run_config::RunConfig;
-use crate::mcp::{ConnectError, ReceiveEvent, RequestLog, RequestTemplates};
+use crate::mcp::{ConnectError, HttpField, ReceiveEvent, RequestLog, RequestTemplates};
+use crate::metrics::failure_examples::answer_text;
 use crate::metrics::outcome::Failure;
 use crate::schedule::Share;
 
@@ -71,10 +72,17 @@ impl RunContext {
         bytes: &[u8],
     ) -> ReceiveActions {
         let (recorder, now) = (&mut self.recorder, self.now);
+        let fields = &self.config.request_settings.fields;
         let mut actions = ReceiveActions::default();
         let received = log.receive(&mut self.templates, bytes, |event| match event {
             ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),
             ReceiveEvent::Unsolicited => recorder.period.outcomes.unsolicited += 1,
+            ReceiveEvent::Failed { failure, answer } => {
+                let examples = &mut recorder.period.examples;
+                if examples.lacks(failure) {
+                    examples.add_first(failure, redact(fields, answer_text(&answer)));
+                }
+            }
             ReceiveEvent::Notification => recorder.period.outcomes.notifications += 1,
             ReceiveEvent::Streamed => recorder.period.outcomes.streamed += 1,
             ReceiveEvent::ServerRequest { id, is_ping } => {
@@ -89,6 +97,9 @@ impl RunContext {
 
     /// Fails all requests in flight on a connection.
     pub(super) fn fail_requests(&mut self, log: &mut RequestLog, failure: Failure) {
+        if log.in_flight() > 0 {
+            self.record_example(failure, failure.description());
+        }
         log.fail_all(failure, |event| {
             if let ReceiveEvent::Completed(completed) = event {
                 self.recorder.record_completed(completed, self.now);
@@ -98,8 +109,14 @@ impl RunContext {
 
     /// Fails the requests in flight on a connection that were sent before `before`.
     pub(super) fn fail_late_requests(&mut self, log: &mut RequestLog, before: Instant) {
+        let timeout = self.config.limits.response_timeout;
         log.time_out(before, |event| {
             if let ReceiveEvent::Completed(completed) = event {
+                let examples = &mut self.recorder.period.examples;
+                if examples.lacks(Some(Failure::Timeout)) {
+                    let text = format!("no answer within {timeout:?}");
+                    examples.add_first(Some(Failure::Timeout), text);
+                }
                 self.recorder.record_completed(completed, self.now);
             }
         });
@@ -114,8 +131,22 @@ impl RunContext {
     /// Stores the last error of a connection, without secrets.
     pub(super) fn record_error(&mut self, error: ConnectError) {
         let ConnectError { failure, message } = error;
-        let fields = &self.config.request_settings.fields;
-        let message = fields.iter().fold(message, |message, field| field.redact(message));
+        let message = redact(&self.config.request_settings.fields, message);
         self.recorder.period.last_error = Some(format!("{failure}: {message}"));
+        self.recorder.period.examples.add_first(Some(failure), message);
     }
+
+    /// Records the error of a failed request, if it is the first of its kind.
+    #[cold]
+    pub(super) fn record_example(&mut self, failure: Failure, text: &str) {
+        let examples = &mut self.recorder.period.examples;
+        if examples.lacks(Some(failure)) {
+            examples.add_first(Some(failure), text.to_owned());
+        }
+    }
+}
+
+/// Redacts the secrets of `fields`.
+fn redact(fields: &[HttpField], text: String) -> String {
+    fields.iter().fold(text, |text, field| field.redact(text))
 }

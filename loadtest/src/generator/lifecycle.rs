@@ -172,11 +172,16 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
-    /// Closes a connection that is being replaced, once it has no request in flight.
+    /// Closes a connection that is being replaced or that the server closes, once it has no request
+    /// in flight.
     #[cold]
     pub(super) fn close_if_idle(&mut self, index: usize, ctx: &mut RunContext) {
         let conn = &mut self.io[index];
         let is_idle = matches!(&conn.state, ConnectionState::Open(log) if log.in_flight() == 0);
+        if is_idle && conn.replacement.is_none() && is_http(ctx) {
+            // The server announced the close.
+            return self.end_connection(index, Failure::Closed, ctx);
+        }
         let Some(replacement) = conn.replacement.as_mut().filter(|_| is_idle) else { return };
         replacement.closing_since = ctx.now;
         if ctx.config.scenario.churn.is_some_and(|churn| churn.leaves_sessions) {
@@ -221,13 +226,19 @@ impl<R: Ring> Lifecycle<R> {
     #[cold]
     pub(super) fn end_connection(&mut self, index: usize, failure: Failure, ctx: &mut RunContext) {
         let conn = &mut self.io[index];
+        // A server may close an HTTP connection between requests, and does so after a number of
+        // them or some idle time.
+        let is_idle = matches!(&conn.state, ConnectionState::Open(log) if log.in_flight() == 0);
+        let is_kept_alive = failure == Failure::Closed && is_idle && is_http(ctx);
         if !matches!(conn.state, ConnectionState::Closing) {
-            conn.is_lost = failure == Failure::Closed && !conn.is_draining;
+            conn.is_lost = failure == Failure::Closed && !conn.is_draining && !is_kept_alive;
+            conn.is_expired = is_kept_alive
+                && matches!(&conn.state, ConnectionState::Open(log) if log.has_sent());
         }
         match std::mem::replace(&mut conn.state, ConnectionState::Closing) {
             ConnectionState::Open(mut log) => {
                 self.connector.count_closed();
-                ctx.recorder.period.connects.lost += u64::from(!conn.is_draining);
+                ctx.recorder.period.connects.lost += u64::from(!conn.is_draining && !is_kept_alive);
                 ctx.fail_requests(&mut log, failure);
             }
             subscribed @ ConnectionState::Subscribed(_) => {
@@ -362,7 +373,12 @@ impl<R: Ring> Lifecycle<R> {
     }
 
     fn schedule_retry(&mut self, index: usize, ctx: &RunContext) {
-        let retry_at = ctx.now.after(ctx.config.limits.retry_after);
+        let delay = if std::mem::take(&mut self.io[index].is_expired) {
+            Duration::ZERO
+        } else {
+            ctx.config.limits.retry_after
+        };
+        let retry_at = ctx.now.after(delay);
         self.io[index].state = ConnectionState::Disconnected { retry_at };
         self.connector.queue_retry(index, ctx.phase);
     }
@@ -399,4 +415,8 @@ impl<R: Ring> Lifecycle<R> {
             }
         }
     }
+}
+
+fn is_http(ctx: &RunContext) -> bool {
+    ctx.config.request_settings.transport == Transport::Http
 }

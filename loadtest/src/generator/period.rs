@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::mcp::CompletedRequest;
 use crate::metrics::connects::ConnectMetrics;
+use crate::metrics::failure_examples::FailureExamples;
 use crate::metrics::fanout::FanoutMetrics;
 use crate::metrics::latency::{Latencies, RequestTimes, histogram};
 use crate::metrics::outcome::{Outcomes, SlowReaderOutcomes};
@@ -22,6 +23,8 @@ pub struct Period {
     /// Lateness of the generator in nanoseconds: from the time a request was due to the time the
     /// generator processed it. Excludes waiting for an available connection.
     pub lag: Histogram<u64>,
+    /// First answer or error of each kind of failure.
+    pub examples: FailureExamples,
     /// Requests that were due.
     pub due: u64,
     /// Requests that were sent.
@@ -51,6 +54,7 @@ impl Period {
             latencies: Latencies::new(),
             outcomes: Outcomes::default(),
             lag: histogram(),
+            examples: FailureExamples::default(),
             due: 0,
             sent: 0,
             backlog: 0,
@@ -82,6 +86,7 @@ impl Period {
         if self.lag.add(&other.lag).is_err() {
             debug_assert!(false, "two histograms of the same bounds");
         }
+        self.examples.add(&other.examples);
         self.due += other.due;
         self.sent += other.sent;
         self.backlog += other.backlog;
@@ -99,6 +104,7 @@ impl Period {
     pub fn clear(&mut self) {
         self.latencies.clear();
         self.lag.reset();
+        self.examples.clear();
         self.outcomes = Outcomes::default();
         (self.due, self.sent, self.backlog, self.open) = (0, 0, 0, 0);
         self.spun = Duration::ZERO;

@@ -86,7 +86,7 @@ impl SlowReader {
             }
             ReceiveEvent::Completed(_) => period.slow_readers.failed += 1,
             ReceiveEvent::Unsolicited => period.outcomes.unsolicited += 1,
-            ReceiveEvent::Notification | ReceiveEvent::Streamed => {}
+            ReceiveEvent::Failed { .. } | ReceiveEvent::Notification | ReceiveEvent::Streamed => {}
             ReceiveEvent::ServerRequest { id, is_ping } => {
                 output
                     .extend_from_slice(&settings.frame(&message_kind::response_text(&id, is_ping)));

@@ -4,6 +4,7 @@ use corelane::base::time::Instant;
 
 use super::request_templates::RequestTemplates;
 use super::response_matcher::{ReceiveEvent, ResponseMatcher};
+use crate::metrics::failure_examples::BODY_BYTES_MAX;
 use crate::metrics::outcome::Failure;
 use crate::wire::{FramingError, Reader, WireEvent, frames, read_buffered};
 
@@ -42,6 +43,11 @@ impl RequestLog {
         Self { matcher, is_at_start: reader.is_at_message_start(), reader, buffered, session }
     }
 
+    /// Returns whether a request was sent.
+    pub const fn has_sent(&self) -> bool {
+        self.matcher.has_sent()
+    }
+
     /// Returns the number of requests without a response. Includes requests that timed out: their
     /// responses may still arrive, so they count against the limit of requests in flight.
     pub fn in_flight(&self) -> usize {
@@ -75,9 +81,15 @@ impl RequestLog {
         mut on_event: impl FnMut(ReceiveEvent),
     ) -> Result<(), FramingError> {
         let mut begun = std::mem::take(&mut self.buffered);
-        read_buffered(&mut begun, arrived, |bytes| {
+        let received = read_buffered(&mut begun, arrived, |bytes| {
             self.read_messages(calls, bytes, &mut on_event)
-        })?;
+        });
+        if let Err(error) = received {
+            let quoted = &arrived[..arrived.len().min(BODY_BYTES_MAX)];
+            let answer = [error.0.as_bytes(), b":\n", quoted].concat();
+            on_event(ReceiveEvent::Failed { failure: Some(Failure::Garbage), answer });
+            return Err(error);
+        }
         self.buffered = begun;
         Ok(())
     }
@@ -119,12 +131,16 @@ impl RequestLog {
                     status,
                     closes_connection: closes,
                     is_stream,
+                    excerpt,
                     ..
                 }) => {
                     if is_stream {
                         on_event(ReceiveEvent::Streamed);
                     }
-                    self.matcher.finish_http_response(calls, status, whole, on_event);
+                    let answer = (status, excerpt);
+                    // A template would hide that the connection closes.
+                    let whole = whole.filter(|_| !closes);
+                    self.matcher.finish_http_response(calls, answer, whole, on_event);
                     if closes {
                         on_event(ReceiveEvent::Closing);
                     }
@@ -183,6 +199,8 @@ mod tests {
         log: RequestLog,
         calls: RequestTemplates,
         events: Vec<String>,
+        /// Answers of failed requests.
+        answers: Vec<String>,
     }
 
     impl Fixture {
@@ -195,7 +213,8 @@ mod tests {
                 fields: Vec::new(),
             };
             let calls = RequestTemplates::new(vec![RequestTemplate::echo(&speech, 2)]);
-            Self { log: RequestLog::new(reader, Vec::new(), None), calls, events: Vec::new() }
+            let log = RequestLog::new(reader, Vec::new(), None);
+            Self { log, calls, events: Vec::new(), answers: Vec::new() }
         }
 
         fn lines() -> Self {
@@ -220,8 +239,13 @@ mod tests {
         /// Returns the events for these bytes.
         fn receive(&mut self, bytes: impl AsRef<[u8]>) -> Vec<String> {
             let events = &mut self.events;
-            let received =
-                self.log.receive(&mut self.calls, bytes.as_ref(), |event| events.push(name(event)));
+            let received = self.log.receive(&mut self.calls, bytes.as_ref(), |event| {
+                if let ReceiveEvent::Failed { answer, .. } = event {
+                    self.answers.push(String::from_utf8(answer).unwrap());
+                } else {
+                    events.push(name(event));
+                }
+            });
             if received.is_err() {
                 self.events.push("broken".into());
             }
@@ -236,6 +260,7 @@ mod tests {
                 failure.to_string()
             }
             ReceiveEvent::Unsolicited => "unasked".into(),
+            ReceiveEvent::Failed { .. } => "answer".into(),
             ReceiveEvent::Notification => "notice".into(),
             ReceiveEvent::Streamed => "streamed".into(),
             ReceiveEvent::ServerRequest { id, is_ping } => format!("asked {id} {is_ping}"),
@@ -355,6 +380,26 @@ mod tests {
         );
         assert_eq!(fixture.receive(response(&success(2))), ["unasked"]);
         assert_eq!(fixture.receive("nonsense\r\n\r\n"), ["broken"]);
+    }
+
+    #[test]
+    fn failed_answer_is_quoted_with_its_head() {
+        let mut fixture = Fixture::http();
+        fixture.send_requests(2);
+        let body = "x".repeat(600);
+        let refused = response(&body).replace("200 OK", "500 No");
+        let (first, second) = refused.split_at(20);
+        assert!(fixture.receive(first).is_empty());
+        assert_eq!(fixture.receive(second), ["http_5xx"]);
+        let expected = format!("HTTP/1.1 500 No\r\nContent-Length: 600\r\n\r\n{}", &body[..500]);
+        assert_eq!(fixture.answers, [expected]);
+        assert_eq!(fixture.receive("nonsense\r\n\r\n"), ["broken"]);
+        assert_eq!(fixture.answers[1], "not an HTTP/1.1 response:\nnonsense\r\n\r\n");
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(1);
+        assert_eq!(fixture.receive("what?\n"), ["garbage"]);
+        assert_eq!(fixture.receive("{}\n"), ["unasked"]);
+        assert_eq!(fixture.answers, ["what?", "{}"]);
     }
 
     #[test]

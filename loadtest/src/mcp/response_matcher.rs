@@ -6,6 +6,7 @@ use super::in_flight::{InFlight, InFlightRequest, InFlightState};
 use super::message_kind::{MessageKind, classify_message};
 use super::request_template::{ID_COUNT, ID_FIRST};
 use super::request_templates::RequestTemplates;
+use crate::metrics::failure_examples::BODY_BYTES_MAX;
 use crate::metrics::outcome::Failure;
 
 /// A request that succeeded or failed.
@@ -28,6 +29,13 @@ pub enum ReceiveEvent {
     Completed(CompletedRequest),
     /// A response without a request in flight, or a second response.
     Unsolicited,
+    /// The answer or error of a failed request, or of an unsolicited response for `None`.
+    Failed {
+        /// The failure.
+        failure: Option<Failure>,
+        /// The beginning of the answer.
+        answer: Vec<u8>,
+    },
     /// A notification of the server.
     Notification,
     /// The next completed request was answered by an SSE stream.
@@ -66,6 +74,11 @@ impl ResponseMatcher {
     #[inline]
     pub(super) fn shrink(&mut self) {
         self.requests.shrink();
+    }
+
+    /// Returns whether a request was recorded.
+    pub(super) const fn has_sent(&self) -> bool {
+        self.next_id != ID_FIRST
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -118,6 +131,7 @@ impl ResponseMatcher {
             let request = self.requests.get(self.position(id)?)?;
             calls.call(request.call)?.expected_text()
         };
+        let quoted = &text[..text.len().min(BODY_BYTES_MAX)];
         match classify_message(text, expected) {
             MessageKind::Response { id, failure } => match self.position(id) {
                 Some(0) if self.is_http => self.body_result = Some(failure.map_or(Ok(()), Err)),
@@ -125,8 +139,11 @@ impl ResponseMatcher {
                 Some(place) => {
                     self.learn_template(calls, (place, failure), whole);
                     self.complete_request(place, failure, on_event);
+                    if failure.is_some() {
+                        on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
+                    }
                 }
-                None => on_event(ReceiveEvent::Unsolicited),
+                None => report_unsolicited(quoted, on_event),
             },
             MessageKind::Request { id, is_ping } => {
                 on_event(ReceiveEvent::ServerRequest { id: id.into(), is_ping });
@@ -136,8 +153,8 @@ impl ResponseMatcher {
                 self.body_result = Some(Err(Failure::Garbage));
             }
             // It takes the place of a response: the oldest request fails.
-            MessageKind::UnmatchedResponse => self.fail_oldest(Failure::Rpc, on_event),
-            MessageKind::Invalid => self.fail_oldest(Failure::Garbage, on_event),
+            MessageKind::UnmatchedResponse => self.fail_oldest(Failure::Rpc, quoted, on_event),
+            MessageKind::Invalid => self.fail_oldest(Failure::Garbage, quoted, on_event),
         }
     }
 
@@ -145,13 +162,13 @@ impl ResponseMatcher {
     pub(super) fn finish_http_response(
         &mut self,
         calls: &mut RequestTemplates,
-        status: u16,
+        (status, excerpt): (u16, &[u8]),
         whole: Option<&[u8]>,
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
         let body_result = self.body_result.take();
         if self.requests.is_idle() {
-            return on_event(ReceiveEvent::Unsolicited);
+            return report_unsolicited(excerpt, on_event);
         }
         let failure = match (status, body_result) {
             (200..300, Some(result)) => result.err(),
@@ -161,6 +178,9 @@ impl ResponseMatcher {
         };
         self.learn_template(calls, (0, failure), whole);
         self.complete_request(0, failure, on_event);
+        if failure.is_some() {
+            on_event(ReceiveEvent::Failed { failure, answer: excerpt.to_vec() });
+        }
     }
 
     /// Returns the position of the request with this id if it has no response yet.
@@ -189,12 +209,21 @@ impl ResponseMatcher {
 
     /// Fails the oldest unanswered request, because an invalid message took the place of a
     /// response.
-    fn fail_oldest(&mut self, failure: Failure, on_event: &mut impl FnMut(ReceiveEvent)) {
+    fn fail_oldest(
+        &mut self,
+        failure: Failure,
+        quoted: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
         let waiting =
             self.requests.entries().position(|request| request.state != InFlightState::Answered);
         match waiting {
-            Some(place) => self.complete_request(place, Some(failure), on_event),
-            None => on_event(ReceiveEvent::Unsolicited),
+            Some(place) => {
+                self.complete_request(place, Some(failure), on_event);
+                let answer = quoted.to_vec();
+                on_event(ReceiveEvent::Failed { failure: Some(failure), answer });
+            }
+            None => report_unsolicited(quoted, on_event),
         }
     }
 
@@ -243,4 +272,9 @@ impl ResponseMatcher {
             }));
         }
     }
+}
+
+fn report_unsolicited(quoted: &[u8], on_event: &mut impl FnMut(ReceiveEvent)) {
+    on_event(ReceiveEvent::Unsolicited);
+    on_event(ReceiveEvent::Failed { failure: None, answer: quoted.to_vec() });
 }

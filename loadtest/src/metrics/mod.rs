@@ -9,5 +9,6 @@ pub mod port_limits;
 pub mod process;
 pub mod second;
 
+pub mod failure_examples;
 pub mod process_group;
 pub mod process_tree;

@@ -62,6 +62,29 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Name and description of responses that no request waits for. They are no failure of a
+    /// request.
+    pub const UNSOLICITED: (&str, &str) =
+        ("unsolicited", "response that no request waits for, or a second response to one");
+
+    /// Returns what it means, in a sentence without its end.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Connect => "no connection to the server could be opened",
+            Self::Closed => "the server closed the connection before it answered",
+            Self::Timeout => "no answer within the response timeout or before the end of the run",
+            Self::Garbage => "the answer is not valid HTTP, WebSocket or JSON-RPC",
+            Self::Wrong => "the answer is valid, but another one than expected",
+            Self::Http4xx => "HTTP status 4xx, or another unexpected one: the request was rejected",
+            Self::Http5xx => "HTTP status 5xx: the server failed",
+            Self::Rpc => "JSON-RPC error response",
+            Self::Tool => "tool result with isError",
+            Self::Unsent => "not sent, because every connection was busy",
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())

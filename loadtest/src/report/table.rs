@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use super::figure::{self, percentile_row};
 use super::scenario;
+use crate::metrics::outcome::Failure;
 use crate::metrics::process_group::ProgramCounts;
 use crate::result::listen::MinMedianMax;
 use crate::result::{ListenResult, ProcessCost, RunResult, RunStatus, Totals};
 
+/// Columns of a line of an example.
+const EXAMPLE_COLUMNS: usize = 92;
 /// Smallest CPU steal ratio that is shown: with less, the 99th percentile is hardly affected.
 const STEAL_MIN: f64 = 0.001;
 
@@ -42,6 +45,7 @@ pub fn table(result: &RunResult) -> String {
     if !totals.failures.is_empty() || totals.unsolicited > 0 {
         line(failed(totals));
     }
+    result.failure_examples.iter().flat_map(example_lines).for_each(&mut line);
     if plan.connect.is_some() || !manifest.sources.is_empty() {
         line(opened(totals, &manifest.sources));
     }
@@ -87,6 +91,25 @@ fn failed(totals: &Totals) -> String {
         failures.collect::<String>(),
         figure::count(totals.unsolicited)
     )
+}
+
+/// Formats the meaning of a kind of failure and the first answer or error of it.
+fn example_lines((kind, example): (&String, &String)) -> Vec<String> {
+    let known = Failure::ALL.into_iter().map(|failure| (failure.name(), failure.description()));
+    let known = known.chain([Failure::UNSOLICITED]).find(|(name, _)| name == kind);
+    let meaning = known.map_or("", |(_, meaning)| meaning);
+    if example == meaning {
+        return vec![format!("  {kind:<11} {meaning}")];
+    }
+    let mut lines = vec![format!("  {kind:<11} {meaning}; the first:")];
+    for line in example.lines() {
+        let characters: Vec<char> = line.chars().collect();
+        let parts = characters.chunks(EXAMPLE_COLUMNS).map(|part| part.iter().collect::<String>());
+        let parts: Vec<String> =
+            if line.is_empty() { vec![String::new()] } else { parts.collect() };
+        lines.extend(parts.iter().map(|part| format!("    | {part}").trim_end().to_owned()));
+    }
+    lines
 }
 
 fn opened(totals: &Totals, sources: &[String]) -> String {

@@ -23,7 +23,7 @@ pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
 pub use self::run_status::RunStatus;
 pub use self::verdict::Verdict;
-use crate::generator::Measurements;
+use crate::generator::{Measurements, Period};
 use crate::metrics::outcome::{Failure, Outcomes};
 use crate::metrics::process_group::ProgramCounts;
 pub use crate::metrics::second::SecondResult;
@@ -40,6 +40,9 @@ pub struct RunResult {
     pub manifest: Manifest,
     /// Totals of requests and connections.
     pub totals: Totals,
+    /// First answer or error of each kind of failure that occurred.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failure_examples: BTreeMap<String, String>,
     /// Response time: from the intended send time to the complete response, of successful requests.
     pub response: Percentiles,
     /// Service time: from the actual send time to the complete response.
@@ -224,6 +227,7 @@ impl RunResult {
             verdict,
             plan,
             manifest,
+            failure_examples: failure_examples(total, &totals, &connections),
             totals,
             response,
             service,
@@ -240,6 +244,21 @@ impl RunResult {
             seconds: finding.seconds.clone(),
         }
     }
+}
+
+/// Returns the examples of failures that were counted.
+fn failure_examples(
+    total: &Period,
+    totals: &Totals,
+    connections: &ConnectionsResult,
+) -> BTreeMap<String, String> {
+    let is_counted = |kind: &str| {
+        totals.failures.contains_key(kind)
+            || connections.failures.contains_key(kind)
+            || (kind == Failure::UNSOLICITED.0 && totals.unsolicited > 0)
+    };
+    let counted = total.examples.iter().filter(|(kind, _)| is_counted(kind));
+    counted.map(|(kind, text)| (kind.to_owned(), text.to_owned())).collect()
 }
 
 fn totals(finding: &Measurements, span: Duration) -> Totals {

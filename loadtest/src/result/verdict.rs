@@ -208,9 +208,13 @@ impl Verdict {
             self.invalid.push(format!("{only}, and the load generator was late or busy"));
             return;
         }
-        let lost = match totals.lost {
-            0 => String::new(),
-            lost => format!(", {lost} were lost"),
+        let lost = match (totals.lost, &totals.last_error) {
+            (0, None) => String::new(),
+            (lost, None) => format!(", {lost} were lost"),
+            (lost, Some(error)) => {
+                self.failed.push(format!("{only}: {lost} connections were lost, {error}"));
+                return;
+            }
         };
         self.saturated.push(format!(
             "the server is saturated: {only}. The load generator was in time ({:.2} of {threads} \

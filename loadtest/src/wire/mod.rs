@@ -35,6 +35,8 @@ pub enum WireEvent<'a> {
         closes_connection: bool,
         /// Whether its body was an SSE stream.
         is_stream: bool,
+        /// Its head and the beginning of its body.
+        excerpt: &'a [u8],
     },
     /// Bytes to send in return: a pong.
     Reply(&'a [u8]),

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::events::next_event;
 use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
+use crate::metrics::failure_examples::{BODY_BYTES_MAX, HEAD_BYTES_MAX as EXCERPT_HEAD_BYTES_MAX};
 
 /// Maximum number of fields in a response head.
 const FIELDS_MAX: usize = 64;
@@ -21,6 +22,10 @@ pub struct ResponseReader {
     body: Vec<u8>,
     /// Data of the event being returned.
     data: Vec<u8>,
+    /// Head and beginning of the body of the last response.
+    excerpt: Vec<u8>,
+    /// Bytes of the body in it.
+    excerpt_body_bytes: usize,
 }
 
 /// Relevant parts of a response head.
@@ -58,7 +63,7 @@ impl ResponseReader {
     /// See [`super::Reader::shrink`].
     pub(super) fn shrink(&mut self, kept_bytes_max: usize) {
         if self.current.is_none() {
-            for buffer in [&mut self.body, &mut self.data] {
+            for buffer in [&mut self.body, &mut self.data, &mut self.excerpt] {
                 if buffer.capacity() > kept_bytes_max {
                     *buffer = Vec::new();
                 }
@@ -78,6 +83,9 @@ impl ResponseReader {
             if head.response.status >= 200 {
                 self.current = Some(head.response);
                 self.body.clear();
+                self.excerpt.clear();
+                self.excerpt.extend_from_slice(&bytes[..head.bytes.min(EXCERPT_HEAD_BYTES_MAX)]);
+                self.excerpt_body_bytes = 0;
             }
             return Ok(Some((head.bytes, None)));
         };
@@ -88,6 +96,7 @@ impl ResponseReader {
             Body::Length(length) if !response.is_stream => {
                 let Some(body) = bytes.get(..length) else { return Ok(None) };
                 self.set_body(Body::Length(0));
+                self.quote_body(body);
                 Ok(Some((length, message_event(body))))
             }
             Body::Length(length) => {
@@ -96,6 +105,7 @@ impl ResponseReader {
                     return Ok(None);
                 }
                 self.body.extend_from_slice(&bytes[..taken]);
+                self.quote_body(&bytes[..taken]);
                 let rest =
                     if taken == length { Body::Complete } else { Body::Length(length - taken) };
                 self.set_body(rest);
@@ -124,8 +134,16 @@ impl ResponseReader {
         if chunk.is_empty() {
             self.set_body(Body::Complete);
         }
+        self.quote_body(&bytes[chunk.clone()]);
         self.body.extend_from_slice(&bytes[chunk]);
         Ok(Some((taken, self.take_event())))
+    }
+
+    /// Adds a part of the body to the excerpt.
+    fn quote_body(&mut self, bytes: &[u8]) {
+        let taken = (BODY_BYTES_MAX - self.excerpt_body_bytes).min(bytes.len());
+        self.excerpt.extend_from_slice(&bytes[..taken]);
+        self.excerpt_body_bytes += taken;
     }
 
     fn is_stream(&self) -> bool {
@@ -170,7 +188,9 @@ impl ResponseReader {
             self.data.extend_from_slice(&session);
             &self.data[..]
         });
-        Some(WireEvent::ResponseEnd { status, session, closes_connection: closes, is_stream })
+        let excerpt = &self.excerpt[..];
+        let closes_connection = closes;
+        Some(WireEvent::ResponseEnd { status, session, closes_connection, is_stream, excerpt })
     }
 }
 

@@ -2,12 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
-use corelane_load::target::Transport;
+use corelane_load::report::html::run_page;
+use corelane_load::report::table::table;
+use corelane_load::result::{Manifest, RunResult};
+use corelane_load::target::{Era, Transport};
 use serde_json::Value;
 
-use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, echo_response, framed};
-use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, run};
+use crate::scripted_server::{
+    Reaction, ReceivedRequest, ScriptedServer, echo_response, framed, response,
+};
+use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, plan, run};
 
 /// Responds to every request with a message of this text.
 fn always_respond(
@@ -110,5 +116,51 @@ fn responses_before_failure_still_count() {
         let totals = run(&server, None).totals;
         assert_eq!(totals.answered, 10, "{transport:?}");
         assert_eq!(totals.failures.get(Failure::Wrong.name()), Some(&(DUE - 10)));
+    }
+}
+
+#[test]
+fn first_answer_of_each_failure_is_kept() {
+    let of = |transport, text: &'static str| {
+        let bytes = if transport == Transport::Http {
+            let bytes = String::from_utf8(response("500 Broken", text)).unwrap();
+            bytes.replace("\r\n\r\n", "\r\nX-Cause: disk\r\n\r\n")
+        } else {
+            format!("{text}\n")
+        };
+        let server = ScriptedServer::new(transport, move |_: &ReceivedRequest<'_>| {
+            Reaction::Send(bytes.clone().into_bytes())
+        });
+        run(&server, None)
+    };
+    let result = of(Transport::Http, "no space left");
+    let example = &result.failure_examples["http_5xx"];
+    assert!(example.starts_with("HTTP/1.1 500 Broken\n"), "{example}");
+    assert!(example.contains("X-Cause: disk") && example.ends_with("\n\nno space left"));
+    let text = table(&result);
+    assert!(text.contains("http_5xx    HTTP status 5xx: the server failed; the first:"), "{text}");
+    assert!(text.contains("    | no space left"), "{text}");
+    assert!(run_page(&result).contains("no space left"));
+    let result = of(Transport::Tcp, "what?");
+    assert_eq!(result.failure_examples["garbage"], "what?");
+}
+
+#[test]
+fn close_between_requests_loses_no_connection() {
+    // With `false` the server waits for the client to close.
+    for closes in [true, false] {
+        let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
+            let bytes = String::from_utf8(response("200 OK", &echo_response(asked.call))).unwrap();
+            let is_last = asked.number % 2 == 1;
+            let close = if is_last { "\r\nConnection: close\r\n" } else { "\r\n" };
+            let bytes = bytes.replacen("\r\n", close, 1).into_bytes();
+            if is_last && closes { Reaction::SendAndClose(bytes) } else { Reaction::Send(bytes) }
+        });
+        let mut plan = plan(&server, Era::Modern);
+        plan.closed = true;
+        let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let result = RunResult::new(plan, Manifest::default(), &finding.unwrap());
+        assert_eq!((result.totals.lost, result.totals.failures.len()), (0, 0), "{closes}");
+        assert!(result.totals.answered > 10, "{closes}: {:?}", result.totals);
     }
 }

@@ -2,22 +2,9 @@
 
 use maud::{Markup, html};
 
+use crate::metrics::outcome::Failure;
 use crate::report::figure;
 use crate::result::{RunResult, Totals};
-
-/// Descriptions of the kinds of failures.
-const MEANINGS: [(&str, &str); 10] = [
-    ("connect", "connection failed"),
-    ("closed", "connection closed before the response"),
-    ("timeout", "no response within the response timeout"),
-    ("garbage", "malformed message"),
-    ("wrong", "response does not match the request"),
-    ("http_4xx", "HTTP client error"),
-    ("http_5xx", "HTTP server error"),
-    ("rpc_error", "JSON-RPC error"),
-    ("tool_error", "tool result with isError"),
-    ("unsent", "not sent: all connections were busy"),
-];
 
 /// Kind, description, count, whether it is a success.
 type Row<'a> = (&'a str, &'a str, u64, bool);
@@ -28,7 +15,8 @@ pub(super) fn outcomes(result: &RunResult) -> Markup {
         answered, failures, unsolicited: unasked, lost, opened, last_error: refused, ..
     } = &result.totals;
     let meaning = |kind: &str| {
-        MEANINGS.iter().find(|(name, _)| *name == kind).map_or("", |(_, meaning)| *meaning)
+        let kind = Failure::ALL.into_iter().find(|failure| failure.name() == kind);
+        kind.map_or("", Failure::description)
     };
     let failed = failures.iter().map(|(kind, count)| (&kind[..], meaning(kind), *count, false));
     let rows: Vec<Row<'_>> = std::iter::once(("answered", "successful response", *answered, true))
@@ -56,6 +44,10 @@ pub(super) fn outcomes(result: &RunResult) -> Markup {
                 " connections opened, " (figure::count(*lost)) " lost; "
                 (figure::count(*unasked)) " responses without a matching request."
                 @if let Some(why) = refused { " Last connection error: " (why) }
+            }
+            @for (kind, example) in &result.failure_examples {
+                h3 { "First " (kind) }
+                pre { (example) }
             }
         }
     }
