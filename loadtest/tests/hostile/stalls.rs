@@ -1,10 +1,13 @@
 //! Servers that close, stay silent, or stall.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
+use corelane_load::result::{Manifest, RunResult, RunStatus};
 use corelane_load::target::Transport;
 use corelane_test_support::stall::stall;
 use hdrhistogram::Histogram;
@@ -119,4 +122,52 @@ fn stall_shows_in_response_time_not_service_time() {
         let p99 = Duration::from_nanos(response.value_at_percentile(99.0));
         assert!(p99 >= STALL * 2 / 3, "{transport:?}: {p99:?}");
     }
+}
+
+#[test]
+fn warm_up_backlog_is_not_sent_afterwards() {
+    let received = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&received);
+    let server = ScriptedServer::new(Transport::Tcp, move |asked: &ReceivedRequest<'_>| {
+        if count.fetch_add(1, Ordering::Relaxed) == 0 {
+            stall(STALL);
+        }
+        Reaction::Send(framed(Transport::Tcp, &echo_response(asked.call)))
+    });
+    let plan = Plan {
+        connections: 1,
+        // 250 requests are due while the first one is stalled.
+        warm_up: HumanDuration::from(Duration::from_millis(250)),
+        phases: vec![PhasePlan::constant(1_000.0, HumanDuration::from(STALL))],
+        ..Plan::new(server.target())
+    };
+    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+    let total = &finding.total;
+    assert_eq!((total.due, total.outcomes.answered), (300, 300));
+    let received = received.load(Ordering::Relaxed);
+    assert!((301..350).contains(&received), "{received}");
+}
+
+#[test]
+fn rate_above_capacity_is_saturation() {
+    // One connection answers at most 200 requests a second.
+    let server = ScriptedServer::new(Transport::Tcp, move |asked: &ReceivedRequest<'_>| {
+        stall(Duration::from_millis(5));
+        Reaction::Send(framed(Transport::Tcp, &echo_response(asked.call)))
+    });
+    let plan = Plan {
+        connections: 1,
+        warm_up: HumanDuration::from_secs(0),
+        lag_max: Some(HumanDuration::from_secs(1)),
+        phases: vec![PhasePlan::constant(400.0, HumanDuration::from(STALL))],
+        ..Plan::new(server.target())
+    };
+    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+    let result = RunResult::new(plan, Manifest::default(), &finding);
+    // All requests are answered, but after the end of the schedule.
+    assert_eq!((result.totals.due, result.totals.answered), (120, 120));
+    assert!(result.totals.backlog >= 60, "{:?}", result.totals);
+    let reasons = result.verdict.reason_texts();
+    assert!(reasons.iter().any(|why| why.contains("of the due requests were sent")), "{reasons:?}");
+    assert_ne!(result.status(), RunStatus::Completed);
 }
