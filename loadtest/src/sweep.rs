@@ -82,11 +82,14 @@ pub struct Figure {
 }
 
 /// The figures of a fraction, in the order of the tables.
-pub const FIGURES: [Figure; 10] = [
+pub const FIGURES: [Figure; 13] = [
     Figure { name: "responses/s", of: |run| Some(run.totals.rate) },
     Figure { name: "p50 us", of: |run| Some(run.response()?.p50_us) },
+    Figure { name: "p90 us", of: |run| Some(run.response()?.p90_us) },
+    Figure { name: "p95 us", of: |run| Some(run.response()?.p95_us) },
     Figure { name: "p99 us", of: |run| Some(run.response()?.p99_us) },
     Figure { name: "p99.9 us", of: |run| Some(run.response()?.p999_us) },
+    Figure { name: "p99.99 us", of: |run| Some(run.response()?.p9999_us) },
     Figure { name: "max us", of: |run| Some(run.response()?.max_us) },
     Figure { name: "server CPU us", of: |run| Some(run.server?.cpu_us_per_response) },
     Figure { name: "load CPU us", of: |run| Some(run.generator.cpu_us_per_response) },
@@ -256,7 +259,7 @@ mod tests {
         late.verdict.missed_thresholds.push("p99 9 us".into());
         let step = SweepStep { fraction: 0.5, rate: 10.0, runs: vec![run.clone(), late, run] };
         let shown: Vec<_> = FIGURES.iter().map(|figure| step.spread(figure.of)).collect();
-        assert!(shown[0].is_some() && shown[2].is_none() && shown[5].is_none());
+        assert!(shown[0].is_some() && shown[2].is_none() && shown[8].is_none());
         assert!(step.has_passed() && step.passes() == 2);
         assert_eq!(step.failure_reasons().collect::<Vec<_>>(), [(2, "p99 9 us")]);
     }

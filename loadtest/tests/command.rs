@@ -143,6 +143,31 @@ fn json_result_matches_the_table() {
 }
 
 #[test]
+fn mixed_requests_are_measured_apart() {
+    let test_server = TestServer::for_load();
+    let target = test_server.tcp();
+    let plan = format!(
+        "target = \"tcp://{target}\"\n[[call]]\ntool = \"echo\"\n[[call]]\n\
+         method = \"tools/list\"\nweight = 2\n"
+    );
+    let (plan, path) = (file("mixed.toml", &plan), file("mixed.json", ""));
+    let page = file("mixed.html", "");
+    let arguments = ["run", "--plan", plan.to_str().unwrap(), "--json", path.to_str().unwrap()];
+    let page_arguments = ["--html", page.to_str().unwrap()];
+    let ExitResult { status, stdout: out, .. } =
+        load(arguments.into_iter().chain(page_arguments).chain(SHORT));
+    assert_eq!(status, 0, "{out}");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let result: RunResult = serde_json::from_str(&text).unwrap();
+    let [echo, list] = &result.calls[..] else { panic!("{text}") };
+    assert_eq!((echo.name.as_str(), list.name.as_str()), ("echo", "tools/list"));
+    assert_eq!(echo.answered + list.answered, result.totals.answered);
+    assert!(list.answered > echo.answered && list.response.p95_us >= list.response.p90_us);
+    assert!(out.contains("\ntools/list · ") && out.contains("p90       p95       p99"), "{out}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Response time by request"));
+}
+
+#[test]
 fn unreachable_server_is_reported() {
     let target = {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -49,6 +49,7 @@ impl RunContext {
         let requests = config.calls.iter().map(|(call, _)| call);
         let publish = config.scenario.subscribers.as_ref().map(|listen| &listen.publish_request);
         let templates = RequestTemplates::new(requests.chain(publish).cloned().collect());
+        let has_mix = config.calls.iter().filter(|(_, weight)| *weight > 0).count() > 1;
         let publish_call = publish.and_then(|_| u16::try_from(config.calls.len()).ok());
         Self {
             config,
@@ -59,6 +60,7 @@ impl RunContext {
             recorder: PeriodRecorder {
                 period: Box::default(),
                 measured_from: Instant::ORIGIN,
+                has_mix,
                 publish_call,
             },
         }

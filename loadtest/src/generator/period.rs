@@ -6,6 +6,7 @@ use corelane::base::time::Instant;
 use hdrhistogram::Histogram;
 
 use crate::mcp::CompletedRequest;
+use crate::metrics::calls::CallsMetrics;
 use crate::metrics::connects::ConnectMetrics;
 use crate::metrics::failure_examples::FailureExamples;
 use crate::metrics::fanout::FanoutMetrics;
@@ -13,11 +14,13 @@ use crate::metrics::latency::{Latencies, RequestTimes, histogram};
 use crate::metrics::outcome::{Outcomes, SlowReaderOutcomes};
 
 /// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
-/// plus the histograms of connect times.
+/// plus the histograms of connect times and of the kinds of requests in a mix.
 #[derive(Clone, Debug)]
 pub struct Period {
     /// Latencies of successful requests.
     pub latencies: Latencies,
+    /// Measurements of each kind of request, in a mix of several.
+    pub calls: CallsMetrics,
     /// Results of requests.
     pub outcomes: Outcomes,
     /// Lateness of the generator in nanoseconds: from the time a request was due to the time the
@@ -52,6 +55,7 @@ impl Period {
     pub fn new() -> Self {
         Self {
             latencies: Latencies::new(),
+            calls: CallsMetrics::default(),
             outcomes: Outcomes::default(),
             lag: histogram(),
             examples: FailureExamples::default(),
@@ -82,6 +86,7 @@ impl Period {
 
     fn merge(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
+        self.calls.add(&other.calls);
         self.outcomes.add(&other.outcomes);
         if self.lag.add(&other.lag).is_err() {
             debug_assert!(false, "two histograms of the same bounds");
@@ -103,6 +108,7 @@ impl Period {
     /// Resets all measurements without freeing memory.
     pub fn clear(&mut self) {
         self.latencies.clear();
+        self.calls.clear();
         self.lag.reset();
         self.examples.clear();
         self.outcomes = Outcomes::default();
@@ -122,6 +128,8 @@ pub(super) struct PeriodRecorder {
     pub(super) period: Box<Period>,
     /// Requests with an earlier intended send time are not measured.
     pub(super) measured_from: Instant,
+    /// Whether kinds of requests are measured apart, too.
+    pub(super) has_mix: bool,
     /// Index of the publish request, which is counted separately.
     pub(super) publish_call: Option<u16>,
 }
@@ -153,6 +161,10 @@ impl PeriodRecorder {
         }
         if self.publish_call == Some(call) {
             return self.period.fanout.record_publish(failure);
+        }
+        if self.has_mix {
+            let response = failure.is_none().then(|| answered.since(intended));
+            self.period.calls.record(call, response);
         }
         match failure {
             None => {

@@ -9,6 +9,7 @@ pub mod port_limits;
 pub mod process;
 pub mod second;
 
+pub mod calls;
 pub mod failure_examples;
 pub mod process_group;
 pub mod process_tree;

@@ -35,10 +35,14 @@ pub struct SecondResult {
     pub p50_us: f64,
     /// 90th percentile of the response time, in microseconds.
     pub p90_us: f64,
+    /// 95th percentile of the response time, in microseconds.
+    pub p95_us: f64,
     /// 99th percentile of the response time, in microseconds.
     pub p99_us: f64,
     /// 99.9th percentile of the response time, in microseconds.
     pub p999_us: f64,
+    /// 99.99th percentile of the response time, in microseconds.
+    pub p9999_us: f64,
     /// Longest response time, in microseconds.
     pub max_us: f64,
     /// 99th percentile of the service time, in microseconds.

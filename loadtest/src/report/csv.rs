@@ -14,11 +14,13 @@ use crate::result::SecondResult;
 const COLUMNS_BEFORE_FAILURES: [&str; 8] =
     ["time_s", "span_s", "due", "sent", "answered", "due_per_s", "sent_per_s", "answered_per_s"];
 /// The columns after them.
-const COLUMNS_AFTER_FAILURES: [&str; 14] = [
+const COLUMNS_AFTER_FAILURES: [&str; 16] = [
     "response_p50_us",
     "response_p90_us",
+    "response_p95_us",
     "response_p99_us",
     "response_p999_us",
+    "response_p9999_us",
     "response_max_us",
     "service_p99_us",
     "lag_p99_us",
@@ -70,7 +72,15 @@ impl<W: Write> CsvWriter<W> {
         row.push(second.failed.to_string());
         let of_kind = |kind: Failure| second.failures.get(kind.name()).copied().unwrap_or_default();
         row.extend(Failure::ALL.map(|kind| of_kind(kind).to_string()));
-        let response = [second.p50_us, second.p90_us, second.p99_us, second.p999_us, second.max_us];
+        let response = [
+            second.p50_us,
+            second.p90_us,
+            second.p95_us,
+            second.p99_us,
+            second.p999_us,
+            second.p9999_us,
+            second.max_us,
+        ];
         let latencies = response.into_iter().chain([second.service_p99_us]);
         row.extend(latencies.map(|us| format_latency(second.answered > 0, us)));
         row.push(format_latency(second.due > 0, second.lag_p99_us));

@@ -20,7 +20,7 @@ pub fn format_run(round: u32, part: f64, result: &RunResult) -> String {
     )
 }
 
-/// Formats the search, and for each fraction a row of medians and a row of ranges.
+/// Formats the search, and for each figure a row of medians and a row of ranges.
 pub fn table(result: &SweepResult) -> String {
     let mut out = search::format_outcome(&result.plan, &result.search);
     if result.steps.is_empty() {
@@ -31,26 +31,24 @@ pub fn table(result: &SweepResult) -> String {
         out.push('\n');
     };
     line(String::new());
-    let names: String = FIGURES.iter().map(|figure| cell(figure.name)).collect();
-    line(format!("{:<8}{:>12}{names}  passed", "fraction", "due/s"));
-    for step in &result.steps {
-        let cells = |shown: fn(&MedianRange) -> String| -> String {
-            let spreads = FIGURES.iter().map(|figure| step.spread(figure.of));
-            let shown = |spread: Option<MedianRange>| spread.as_ref().map(shown);
-            spreads.map(|spread| cell(shown(spread).as_deref().unwrap_or("-"))).collect()
+    let mut row = |name: &str, of: &dyn Fn(&SweepStep) -> String| {
+        let cells: String = result.steps.iter().map(|step| cell(&of(step))).collect();
+        line(format!("{name:<14}{cells}"));
+    };
+    row("fraction", &|step| percent(step.fraction));
+    row("due/s", &|step| format!("{:.1}", step.rate));
+    for figure in &FIGURES {
+        let shown = |step: &SweepStep, shown: fn(&MedianRange) -> String| {
+            step.spread(figure.of).as_ref().map_or_else(|| "-".to_owned(), shown)
         };
-        line(format!(
-            "{:<8}{:>12.1}{}  {} of {}",
-            percent(step.fraction),
-            step.rate,
-            cells(|spread| format_figure(spread.median)),
-            step.passes(),
-            step.runs.len()
-        ));
-        let ranges =
-            cells(|spread| format!("{}–{}", format_figure(spread.low), format_figure(spread.high)));
-        line(format!("{:<20}{ranges}", ""));
+        row(figure.name, &|step| shown(step, |spread| format_figure(spread.median)));
+        row("", &|step| {
+            shown(step, |spread| {
+                format!("{}–{}", format_figure(spread.low), format_figure(spread.high))
+            })
+        });
     }
+    row("passed", &|step| format!("{} of {}", step.passes(), step.runs.len()));
     for step in &result.steps {
         for (number, why) in step.failure_reasons() {
             line(format!("{:<8}run {number}: {why}", percent(step.fraction)));
@@ -96,7 +94,7 @@ pub(super) fn median_with_range(step: &SweepStep, of: fn(&SweepRun) -> Option<f6
 }
 
 fn cell(text: &str) -> String {
-    format!("{text:>14}")
+    format!("{text:>18}")
 }
 
 /// Formats a fraction in percent.
@@ -156,10 +154,13 @@ mod tests {
     fn table_has_rows_of_medians_and_ranges() {
         let text = table(&sweep());
         assert!(text.contains("sustained  1000.0/s"), "{text}");
-        let rows: Vec<_> = text.lines().skip_while(|line| !line.starts_with("50 %")).collect();
-        assert!(rows[0].contains("60.0") && rows[0].ends_with("2 of 3"), "{text}");
-        assert!(rows[1].contains("50.0–123"), "{text}");
-        assert!(rows[2].ends_with("run 3: p99 123 us, limit 100us"), "{text}");
+        let row = |name: &str| text.lines().position(|line| line.starts_with(name)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[row("fraction")].ends_with("50 %"), "{text}");
+        assert!(lines[row("p99 us")].ends_with("60.0"), "{text}");
+        assert!(lines[row("p99 us") + 1].ends_with("50.0–123"), "{text}");
+        assert!(lines[row("passed")].ends_with("2 of 3"), "{text}");
+        assert!(text.contains("run 3: p99 123 us, limit 100us"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::scenario;
 use crate::metrics::outcome::Failure;
 use crate::metrics::process_group::ProgramCounts;
 use crate::result::listen::MinMedianMax;
-use crate::result::{ListenResult, ProcessCost, RunResult, RunStatus, Totals};
+use crate::result::{CallResult, ListenResult, ProcessCost, RunResult, RunStatus, Totals};
 
 /// Columns of a line of an example.
 const EXAMPLE_COLUMNS: usize = 92;
@@ -60,10 +60,12 @@ pub fn table(result: &RunResult) -> String {
         line(scene);
     }
     line(String::new());
-    line("              mean       p50       p90       p99     p99.9    p99.99       max".into());
+    let names = ["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+    line(format!("{:8}{}", "", names.map(|name| format!("{name:>10}")).concat()));
     line(percentile_row("response", &result.response));
     line(percentile_row("service", &result.service));
     line(percentile_row("lag", &result.lag));
+    result.calls.iter().flat_map(call_lines).for_each(&mut line);
     for row in scenario::rows(result) {
         line(row);
     }
@@ -80,6 +82,13 @@ pub fn table(result: &RunResult) -> String {
         line(programs_line(programs));
     }
     out
+}
+
+/// Formats the counts and response times of one kind of request.
+fn call_lines(call: &CallResult) -> [String; 2] {
+    let CallResult { name, answered, failed, response } = call;
+    let (answered, failed) = (figure::count(*answered), figure::count(*failed));
+    [format!("{name} · {answered} answered · {failed} failed"), percentile_row("", response)]
 }
 
 fn failed(totals: &Totals) -> String {

@@ -2,6 +2,7 @@
 //!
 //! Invariants: latencies are in microseconds; requests of the warm-up are excluded.
 
+pub mod calls;
 pub mod connections;
 pub mod distribution;
 pub mod drift;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use self::calls::CallResult;
 pub use self::connections::{ConnectionsResult, SlowReadersResult};
 use self::distribution::distribution;
 pub use self::drift::Drift;
@@ -55,6 +57,9 @@ pub struct RunResult {
     /// Points of the percentile curve of the service time.
     #[serde(default)]
     pub service_distribution: Vec<(f64, f64)>,
+    /// Results of each kind of request, if the plan has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallResult>,
     /// Results of the fan-out, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<ListenResult>,
@@ -132,6 +137,9 @@ pub struct Percentiles {
     pub p50_us: f64,
     /// The 90th percentile.
     pub p90_us: f64,
+    /// The 95th percentile; 0 in results of earlier versions.
+    #[serde(default)]
+    pub p95_us: f64,
     /// The 99th percentile.
     pub p99_us: f64,
     /// The 99.9th percentile.
@@ -168,6 +176,7 @@ impl Percentiles {
             mean_us: histogram.mean() / 1e3,
             p50_us: at(50.0),
             p90_us: at(90.0),
+            p95_us: at(95.0),
             p99_us: at(99.0),
             p999_us: at(99.9),
             p9999_us: at(99.99),
@@ -225,6 +234,7 @@ impl RunResult {
         }
         Self {
             verdict,
+            calls: CallResult::of(&plan, &total.calls),
             plan,
             manifest,
             failure_examples: failure_examples(total, &totals, &connections),

@@ -113,16 +113,19 @@ fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f
     if !distribution.is_empty() {
         return distribution.to_vec();
     }
-    let Percentiles { count, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us, .. } = *percentiles;
+    let Percentiles { count, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
+        *percentiles;
     let all = [
         (50.0, p50_us, 1),
         (90.0, p90_us, 10),
+        (95.0, p95_us, 20),
         (99.0, p99_us, 100),
         (99.9, p999_us, 1_000),
         (99.99, p9999_us, 10_000),
         (100.0, max_us, 1),
     ];
-    all.into_iter().filter(|row| row.2 <= count).map(|row| (row.0, row.1)).collect()
+    let all = all.into_iter().filter(|row| row.1 > 0.0);
+    all.filter(|row| row.2 <= count).map(|row| (row.0, row.1)).collect()
 }
 
 /// Formats a percentile with the necessary decimals.
@@ -149,6 +152,7 @@ fn percentile_table(result: &RunResult) -> Table {
         rows: vec![
             row("50", |all| all.p50_us),
             row("90", |all| all.p90_us),
+            row("95", |all| all.p95_us),
             row("99", |all| all.p99_us),
             row("99.9", |all| all.p999_us),
             row("99.99", |all| all.p9999_us),

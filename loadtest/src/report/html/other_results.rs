@@ -10,11 +10,13 @@ use crate::report::figure;
 use crate::result::{Manifest, RunResult};
 
 /// Members shown in other sections.
-const RESULT: [&str; 12] = [
+const RESULT: [&str; 14] = [
     "verdict",
     "plan",
     "manifest",
     "totals",
+    "failure_examples",
+    "calls",
     "response",
     "service",
     "lag",
@@ -115,12 +117,22 @@ fn collect(members: &Map<String, Value>, path: &str, facts: &mut Vec<Fact>) {
 /// Formats percentiles in one line, empty without values; `None` if these are not percentiles.
 fn percentiles(members: &Map<String, Value>) -> Option<String> {
     let count = members.get("count")?.as_u64()?;
-    let names = [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("max", "max_us")];
-    let values = names.map(|(shown, name)| {
+    let names = [
+        ("p50", "p50_us"),
+        ("p90", "p90_us"),
+        ("p95", "p95_us"),
+        ("p99", "p99_us"),
+        ("p99.9", "p999_us"),
+        ("p99.99", "p9999_us"),
+        ("max", "max_us"),
+    ];
+    // Without a median these are no percentiles; results of earlier versions lack others.
+    members.get("p50_us")?;
+    let values = names.into_iter().filter_map(|(shown, name)| {
         let us = members.get(name)?.as_f64()?;
         Some(format!("{shown} {}", figure::duration(us)))
     });
-    let values = values.into_iter().collect::<Option<Vec<_>>>()?;
+    let values: Vec<String> = values.collect();
     if count == 0 {
         return Some(String::new());
     }
@@ -214,7 +226,7 @@ mod tests {
             "p999_us": 5.0, "p9999_us": 6.0, "max_us": 7.0 },
             "publications": vec![1; 20],
         });
-        let line = "p50 2.00 µs · p99 4.00 µs · p99.9 5.00 µs · max 7.00 µs · 9 values";
+        let line = "p50 2.00 µs · p90 3.00 µs · p99 4.00 µs · p99.9 5.00 µs · p99.99 6.00 µs · max 7.00 µs · 9 values";
         assert_eq!(facts(&value), [fact("connect", line), fact("publications", "20 entries")]);
     }
 }

@@ -10,7 +10,11 @@ use super::outcomes::outcomes;
 use super::plot::{self, Plot};
 use super::{charts, environment, latencies};
 use crate::report::figure;
-use crate::result::{RunResult, RunStatus};
+use crate::result::{CallResult, Percentiles, RunResult, RunStatus};
+
+/// Columns of the table of requests.
+const CALL_COLUMNS: [&str; 9] =
+    ["answered", "failed", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
 
 /// The remark below the figures.
 const REMARK: &str = "Latencies are response times unless stated otherwise: they count from the \
@@ -30,6 +34,7 @@ pub(super) fn page(result: &RunResult) -> Markup {
     frame.render(&html! {
         (figures(result))
         @if let Some(plot) = latencies::percentiles(result) { (plot.section(true)) }
+        @if !result.calls.is_empty() { (calls(result)) }
         (plot::pairs(&plots(result)))
         (outcomes(result))
         @if let Some(section) = other_results(result) { (section) }
@@ -89,4 +94,37 @@ fn verdict_banner(result: &RunResult) -> VerdictBanner {
         _ => result.verdict.reason_texts(),
     };
     VerdictBanner { status, sentence: sentence.into(), reasons }
+}
+
+/// Returns the section of the kinds of requests in a mix.
+fn calls(result: &RunResult) -> Markup {
+    html! {
+        section class="card wide" id="calls" {
+            h2 { "Response time by request" }
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "request" }
+                        @for name in CALL_COLUMNS { th scope="col" { (name) } }
+                    }
+                }
+                tbody { @for call in &result.calls { (call_row(call)) } }
+            }
+        }
+    }
+}
+
+fn call_row(call: &CallResult) -> Markup {
+    let Percentiles { p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
+        call.response;
+    html! {
+        tr {
+            th scope="row" { (call.name) }
+            td { (figure::count(call.answered)) }
+            td { (figure::count(call.failed)) }
+            @for us in [p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us] {
+                td { (figure::duration(us)) }
+            }
+        }
+    }
 }

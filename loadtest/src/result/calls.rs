@@ -1,0 +1,42 @@
+//! Results of each kind of request in a mix.
+
+use serde::{Deserialize, Serialize};
+
+use super::Percentiles;
+use crate::metrics::calls::{CallMetrics, CallsMetrics};
+use crate::plan::{CallPlan, Plan};
+
+/// Results of one kind of request.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CallResult {
+    /// The tool or method, followed by its place in the plan if several have that name.
+    pub name: String,
+    /// Successful requests.
+    pub answered: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Response time of successful requests.
+    pub response: Percentiles,
+}
+
+impl CallResult {
+    /// Returns the results of each kind, if the plan has several.
+    pub fn of(plan: &Plan, calls: &CallsMetrics) -> Vec<Self> {
+        let of_call = |(index, metrics): (usize, &CallMetrics)| {
+            let call = plan.calls.get(index)?;
+            let own = name(call);
+            let is_unique = plan.calls.iter().filter(|other| name(other) == own).count() == 1;
+            Some(Self {
+                name: if is_unique { own.to_owned() } else { format!("{own} #{}", index + 1) },
+                answered: metrics.answered,
+                failed: metrics.failed,
+                response: Percentiles::from_histogram(&metrics.response),
+            })
+        };
+        calls.iter().filter_map(of_call).collect()
+    }
+}
+
+fn name(call: &CallPlan) -> &str {
+    call.tool.as_deref().or(call.method.as_deref()).unwrap_or_default()
+}
