@@ -296,6 +296,8 @@ fn started_server_has_to_accept_connections() {
     assert_usage_error(&run(&target, "true"), &["exited (exit status: 0)"]);
     assert_usage_error(&run(&target, "sleep 60"), &["does not answer", "--connect-timeout"]);
     assert_usage_error(&run(&target, "  "), &["--server is empty"]);
+    assert_usage_error(&run(&target, "sh -c 'exit"), &["unterminated quote"]);
+    assert_usage_error(&run(&target, "sh -c 'exit 7'"), &["exited (exit status: 7)"]);
     assert_usage_error(&run("stdio:x", "sleep 60"), &["stdio"]);
 }
 
@@ -350,7 +352,8 @@ fn signal_terminates_started_server() {
 fn started_server_is_measured_and_terminated() {
     // Another process may take the port in between; the run then fails with that error.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let command = echo_server_command("server.py", address);
+    // The server is a child of a shell.
+    let command = format!("sh -c '{}; true'", echo_server_command("server.py", address));
     let target = format!("tcp://{address}");
     let kept = file_path("started.json");
     let arguments = ["--closed", "--connections=1", "--warm-up=0s", "--duration=100ms", "--quiet"];
@@ -359,7 +362,9 @@ fn started_server_is_measured_and_terminated() {
     let result: RunResult =
         serde_json::from_value(read(&kept)).unwrap_or_else(|_| panic!("{stderr}"));
     // An echo is not a response; only the measurement of the process matters here.
-    assert!(result.server.is_some() && result.totals.answered == 0, "{:?}", result.totals);
+    assert_eq!(result.totals.answered, 0, "{:?}", result.totals);
+    // The interpreter of the server takes more than the shell around it.
+    assert!(result.server.unwrap().resident_bytes_max > 6 << 20, "{:?}", result.server);
     assert!(TcpListener::bind(address).is_ok() || TcpStream::connect(address).is_err());
 }
 

@@ -95,3 +95,16 @@ fn tuning_knobs_have_plans_and_sections() {
         assert!(chapters.contains(name), "{name} has no section");
     }
 }
+
+#[test]
+fn stdio_target_of_a_plan_has_one_connection() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("connections.toml");
+    let connections = |text: &str, target| {
+        fs::write(&path, text).unwrap();
+        Plan::read_with_target(&path, target).unwrap().connections
+    };
+    assert_eq!(connections("target = \"stdio:cat\"", None), 1);
+    assert_eq!(connections("target = \"tcp://localhost:1\"", Some("stdio:cat")), 1);
+    assert_eq!(connections("target = \"stdio:cat\"", Some("tcp://localhost:1")), 64);
+    assert_eq!(connections("target = \"stdio:cat\"\nconnections = 5", None), 5);
+}

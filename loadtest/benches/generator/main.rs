@@ -25,7 +25,7 @@ use std::time::Duration;
 use clap::Parser;
 use corelane_bench_support::process::{self, CHILD, Server};
 use corelane_load::generator::{self, Measurements};
-use corelane_load::metrics::process::Process;
+use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
 
@@ -136,7 +136,7 @@ fn mean(figures: &[f64]) -> (f64, f64) {
 }
 
 fn run_once(plan: Plan, server: &Server) -> Result<RunResult, Box<dyn Error>> {
-    let watched = Process::from_pid(server.id());
+    let watched = ProcessGroup::of_process(server.id());
     let threads = (1, &[CORES.1][..]);
     let finding: Measurements =
         generator::run(&plan.run_config()?, threads, Some(&watched), |_, _| {})?;

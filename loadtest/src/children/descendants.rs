@@ -4,6 +4,10 @@
 //! reused the PID. Systems without pidfds (all but Linux) find no descendants and end only the
 //! child itself.
 
+use std::thread;
+use std::time::Duration;
+
+use corelane::engine::clock::Clock;
 use rustix::process::Signal;
 
 #[cfg(target_os = "linux")]
@@ -14,6 +18,42 @@ use {
 };
 
 use crate::metrics::process_tree::ProcessTree;
+
+/// Interval of polling descendants that end.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How long killed descendants are awaited. A longer one hangs in the kernel.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Ends all descendants of process `of` with `SIGTERM`, and with `SIGKILL` those that are running
+/// after `timeout`. Calls `on_poll` while waiting. Returns whether any had to be killed.
+pub fn end_descendants(of: u32, timeout: Duration, mut on_poll: impl FnMut()) -> bool {
+    let find = || {
+        let mut found = Descendants::default();
+        found.add_from(&ProcessTree::scan(), of);
+        found
+    };
+    let clock = Clock::start();
+    find().send_signal(Signal::TERM);
+    let deadline = clock.now().after(timeout);
+    while clock.now() < deadline {
+        on_poll();
+        if !find().is_alive() {
+            return false;
+        }
+        thread::park_timeout(POLL_INTERVAL);
+    }
+    let deadline = deadline.after(KILL_TIMEOUT);
+    while clock.now() < deadline {
+        let mut found = find();
+        found.send_signal(Signal::KILL);
+        on_poll();
+        if !found.is_alive() {
+            break;
+        }
+        thread::park_timeout(POLL_INTERVAL);
+    }
+    true
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Descendants {

@@ -12,8 +12,8 @@
 //! `SIGTERM`, after another `EXIT_TIMEOUT` `SIGKILL`, and so do its descendants. No child outlives
 //! its [`ProcessPool`].
 //!
-//! Children are not stopped if this process is killed. They then read the end of their standard
-//! input and are in the same process group, so signals of a terminal or `timeout` reach them too.
+//! If this process is killed, the children read the end of their standard input, and the supervisor
+//! of the command line ends them.
 
 mod descendants;
 mod stderr_tail;
@@ -24,6 +24,7 @@ mod pool;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+pub use self::descendants::end_descendants;
 pub use self::pool::ProcessPool;
 
 /// Time a child has to exit after its input is closed, and again after `SIGTERM`.

@@ -18,7 +18,7 @@ use super::compare::CompareArguments;
 use super::credentials::CredentialArguments;
 use super::failure_help::failure_help;
 use super::report::ReportArguments;
-use super::server::ServerProcess;
+use super::server::{ServerArguments, ServerProcess};
 
 /// Help text of the target.
 const TARGET: &str = "The server: tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
@@ -167,17 +167,6 @@ struct ThresholdArguments {
     errors_max: Option<f64>,
 }
 
-/// Flags of the measured server process.
-#[derive(Args, Debug)]
-struct ServerArguments {
-    /// Server process whose CPU and memory are measured.
-    #[arg(long, value_name = "PID", conflicts_with = "server")]
-    pid: Option<u32>,
-    /// Command that starts the server, split at spaces; it is measured, and terminated afterwards.
-    #[arg(long, value_name = "COMMAND")]
-    server: Option<String>,
-}
-
 /// Progress display.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum Progress {
@@ -319,12 +308,9 @@ impl LoadArguments {
     /// Returns the plan of the file, or the default plan, with the flags applied.
     fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = match &self.plan {
-            Some(path) => Plan::read(path)?,
+            Some(path) => Plan::read_with_target(path, self.target.as_deref())?,
             None => Plan::new(self.target.clone().unwrap_or_default()),
         };
-        if let Some(target) = &self.target {
-            plan.target.clone_from(target);
-        }
         if let Some(tool) = &self.requests.tool {
             plan.calls = vec![CallPlan::tool(tool)];
         } else if self.requests.bytes.is_some() {
@@ -368,11 +354,13 @@ impl LoadArguments {
 
     /// Starts the server, or finds the process named by `--pid`.
     pub(super) fn server(&self, plan: &Plan) -> Result<ServerProcess, CliError> {
-        match (&self.server.server, self.server.pid) {
-            (Some(command), _) => ServerProcess::start(command, plan, self.quiet),
-            (None, Some(pid)) => ServerProcess::attach(pid),
-            (None, None) => Ok(ServerProcess::default()),
-        }
+        self.server.start(plan, self.quiet)
+    }
+
+    /// Returns whether processes are started: the server, or those of a stdio target.
+    pub(super) fn starts_processes(&self) -> bool {
+        let target = self.plan().map(|plan| plan.target).unwrap_or_default();
+        self.server.has_command() || target.starts_with("stdio:")
     }
 
     /// Returns the plan of a search, without rates.

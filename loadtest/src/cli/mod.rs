@@ -18,10 +18,13 @@ use corelane_load::plan::Plan;
 use serde::Serialize;
 
 use self::arguments::{Arguments, Command};
+use self::supervisor::Role;
 
 mod credentials;
 mod failure_help;
 mod files;
+#[cfg_attr(not(target_os = "linux"), path = "unsupervised.rs")]
+mod supervisor;
 
 mod arguments;
 mod capacity;
@@ -33,7 +36,6 @@ mod run;
 mod run_output;
 mod search;
 mod server;
-mod signals;
 mod sweep;
 
 /// Exit status: the run failed or missed a threshold.
@@ -48,10 +50,35 @@ type CliError = Box<dyn std::error::Error>;
 
 /// Runs the command named by `arguments`; the first argument is the program.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let command = match Arguments::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let role = match Role::take(arguments.first()) {
+        Ok(Role::Supervisor) => return supervise(Role::Supervisor, &arguments),
+        Ok(role) => role,
+        Err(error) => return print_error(&error),
+    };
+    let command = match Arguments::try_parse_from(&arguments) {
         Ok(arguments) => arguments.command,
         Err(error) => return print_usage_error(&error),
     };
+    let starts_processes = match &command {
+        Command::Run(arguments) => arguments.load.starts_processes(),
+        Command::Search(arguments) => arguments.load.starts_processes(),
+        Command::Sweep(arguments) => arguments.load.starts_processes(),
+        _ => false,
+    };
+    if role == Role::Command && starts_processes && supervisor::is_available() {
+        return supervise(role, &arguments);
+    }
+    execute(command)
+}
+
+/// Runs the command in a process below this one.
+fn supervise(role: Role, arguments: &[OsString]) -> ExitCode {
+    role.supervise(arguments.get(1..).unwrap_or_default())
+        .unwrap_or_else(|error| print_error(&error))
+}
+
+fn execute(command: Command) -> ExitCode {
     let ended = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Search(arguments) => search::search(&arguments),
@@ -61,13 +88,12 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(arguments) => report::report(&arguments),
         Command::Check(arguments) => check::check(&arguments),
     };
-    match ended {
-        Ok(status) => status,
-        Err(error) => {
-            print_stderr(&format!("corelane-load: {error}"));
-            ExitCode::from(EXIT_NO_RESULT)
-        }
-    }
+    ended.unwrap_or_else(|error| print_error(&error))
+}
+
+fn print_error(error: &impl Display) -> ExitCode {
+    print_stderr(&format!("corelane-load: {error}"));
+    ExitCode::from(EXIT_NO_RESULT)
 }
 
 /// Prints the help, or an error of the arguments in one line.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use corelane::engine::clock;
 use corelane_load::generator;
-use corelane_load::metrics::process::Process;
+use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::Plan;
 use corelane_load::probe::{self, Trial, trial_plan};
 use corelane_load::report::search::{format_outcome, format_run};
@@ -46,7 +46,7 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
 pub(super) fn run_once(
     plan: Plan,
     load: &LoadArguments,
-    watched: Option<&Process>,
+    watched: Option<&ProcessGroup>,
 ) -> Result<RunResult, CliError> {
     let run_config = plan.run_config()?;
     let threads_and_cores = (load.threads, &load.cores[..]);

@@ -1,20 +1,21 @@
 //! The server process: an existing one, or one that is started for the runs.
 //!
-//! A started server is always terminated: with SIGTERM, then SIGKILL; also when a signal terminates
-//! this program, except SIGKILL. Starting fails if the address is already in use by another server.
+//! A started server is always terminated with all its descendants: with SIGTERM, then SIGKILL; by the
+//! supervisor if this program ends otherwise. Starting fails if the address is already in use by
+//! another server.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use clap::Args;
 use corelane::engine::clock::Clock;
-use corelane_load::metrics::process::Process;
+use corelane_load::children::end_descendants;
+use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::Plan;
 use corelane_load::target::{Target, Transport};
-use rustix::process::{Pid, Signal, kill_process};
 
-use super::signals::TerminationSignals;
 use super::{CliError, print_stderr};
 
 /// Timeout of a connection attempt.
@@ -24,28 +25,56 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a terminated server may take to exit.
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Flags of the measured server process.
+#[derive(Args, Debug)]
+pub(super) struct ServerArguments {
+    /// Server process whose CPU and memory are measured, with its descendants and process group.
+    #[arg(long, value_name = "PID", conflicts_with = "server")]
+    pid: Option<u32>,
+    /// Command that starts the server, quoted as in a shell; all its processes are measured, and
+    /// terminated afterwards.
+    #[arg(long, value_name = "COMMAND")]
+    server: Option<String>,
+}
+
+impl ServerArguments {
+    /// Returns whether a server is started.
+    pub(super) const fn has_command(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Starts the server, or finds the process named by `--pid`.
+    pub(super) fn start(&self, plan: &Plan, is_quiet: bool) -> Result<ServerProcess, CliError> {
+        match (&self.server, self.pid) {
+            (Some(command), _) => ServerProcess::start(command, plan, is_quiet),
+            (None, Some(pid)) => ServerProcess::attach(pid),
+            (None, None) => Ok(ServerProcess::default()),
+        }
+    }
+}
+
 /// The server process, if it is known.
 #[derive(Debug, Default)]
 pub(super) struct ServerProcess {
-    process: Option<Process>,
+    group: Option<ProcessGroup>,
     child: Option<Child>,
     command: String,
 }
 
 impl ServerProcess {
     /// Uses the running process `pid`.
-    pub(super) fn attach(pid: u32) -> Result<Self, CliError> {
-        let process = Process::from_pid(pid);
-        if process.sample().is_none() {
+    fn attach(pid: u32) -> Result<Self, CliError> {
+        let group = ProcessGroup::of_process(pid);
+        if !group.is_visible() {
             let why = format!("process {pid} does not exist or cannot be inspected");
             return Err(why.into());
         }
-        Ok(Self { process: Some(process), child: None, command: String::new() })
+        Ok(Self { group: Some(group), child: None, command: String::new() })
     }
 
-    /// Starts `command`, split at spaces, and waits until the target accepts connections, at most
+    /// Starts `command`, split like a shell does, and waits until the target accepts connections, at most
     /// the connect timeout of the plan. Its standard output is discarded.
-    pub(super) fn start(command: &str, plan: &Plan, is_quiet: bool) -> Result<Self, CliError> {
+    fn start(command: &str, plan: &Plan, is_quiet: bool) -> Result<Self, CliError> {
         let target: Target = plan.target.parse()?;
         if target.transport() == Transport::Stdio {
             return Err("a stdio target starts its own servers: remove --server".into());
@@ -57,21 +86,20 @@ impl ServerProcess {
             )
             .into());
         }
-        let mut words = command.split_whitespace();
-        let program = words.next().ok_or("--server is empty: write a command")?;
-        let endings = TerminationSignals::catch()?;
+        let words = shlex::split(command)
+            .ok_or_else(|| format!("--server has an unterminated quote: {command}"))?;
+        let (program, arguments) =
+            words.split_first().ok_or("--server is empty: write a command")?;
         let child = Command::new(program)
-            .args(words)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(if is_quiet { Stdio::null() } else { Stdio::inherit() })
             .spawn()
             .map_err(|error| format!("cannot start '{program}': {error}; correct --server"))?;
-        let process = Some(Process::from_pid(child.id()));
-        let passed_on = endings.forward_to(&child);
-        let mut server = Self { process, child: Some(child), command: command.into() };
-        // Checked now, since only `server` terminates the child.
-        passed_on?;
+        // The server is the only child of this process; orphans of it become children, too.
+        let group = Some(ProcessGroup::of_descendants(std::process::id()));
+        let mut server = Self { group, child: Some(child), command: command.into() };
         let clock = Clock::start();
         let deadline = clock.now().after(plan.connect_timeout.get());
         while !accepts_connections(&addresses) {
@@ -89,9 +117,9 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// Returns the process to measure.
-    pub(super) const fn process(&self) -> Option<&Process> {
-        self.process.as_ref()
+    /// Returns the processes to measure.
+    pub(super) const fn process(&self) -> Option<&ProcessGroup> {
+        self.group.as_ref()
     }
 
     /// Checks that a started server is still running.
@@ -112,23 +140,13 @@ impl ServerProcess {
 }
 
 impl Drop for ServerProcess {
-    /// Terminates a started server. Until it is waited for, its process id cannot be reused.
+    /// Terminates a started server and all its descendants.
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
-        let is_over = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
-        if is_over(child) {
-            return;
+        if end_descendants(std::process::id(), TERMINATE_TIMEOUT, || ()) {
+            print_stderr(&format!("'{}' did not exit after SIGTERM, and was killed", self.command));
         }
-        kill_process(Pid::from_child(child), Signal::TERM).unwrap_or(());
-        let clock = Clock::start();
-        let deadline = clock.now().after(TERMINATE_TIMEOUT);
-        while clock.now() < deadline {
-            if is_over(child) {
-                return;
-            }
-            thread::park_timeout(POLL_INTERVAL);
-        }
-        print_stderr(&format!("'{}' did not exit after SIGTERM, and was killed", self.command));
+        // Without `/proc` it has received no signal.
         child.kill().unwrap_or(());
         drop(child.wait());
     }

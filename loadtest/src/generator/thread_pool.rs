@@ -118,7 +118,7 @@ enum ThreadCommand {
 }
 
 /// Executes a run with `workers` load threads, or one per connection if those are fewer, pinned to
-/// `cores` round-robin if there are any. `watched` is the server process; without it, the programs
+/// `cores` round-robin if there are any. `watched` are the server's processes; without it, the programs
 /// that the run starts are observed. `on_second` is called after each second.
 ///
 /// # Errors
@@ -128,7 +128,7 @@ enum ThreadCommand {
 pub fn run(
     job: &RunConfig,
     (workers, cores): (u32, &[usize]),
-    watched: Option<&Process>,
+    watched: Option<&ProcessGroup>,
     on_second: impl FnMut(usize, &Second),
 ) -> Result<Measurements, RunError> {
     let clock = Clock::start();
@@ -168,7 +168,7 @@ pub fn run(
     drop(report_tx);
     let sample_server = |looks_max| match (watched, &group) {
         (None, Some(group)) => Some(group.sample(looks_max)),
-        (watched, _) => watched.copied().and_then(Process::sample),
+        (watched, _) => watched.map(|watched| watched.sample(looks_max)),
     };
     let found = pool.collect_measurements(&job, clock, sample_server, on_second);
     // Child processes exit before the result is returned.

@@ -68,10 +68,11 @@ impl Subscriber {
     /// and the session id. Appends the first requests to `out`.
     pub fn new(
         subscription: &Subscription,
-        (reader, mut begun, session): (Reader, Vec<u8>, Option<Box<[u8]>>),
+        (mut reader, mut begun, session): (Reader, Vec<u8>, Option<Box<[u8]>>),
         out: &mut Vec<u8>,
     ) -> Self {
         begun.shrink_to_fit();
+        reader.stop_quoting();
         let streams = vec![StreamState::Requested; subscription.streams()].into();
         let mut listening = Self {
             reader,

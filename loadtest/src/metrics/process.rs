@@ -93,6 +93,8 @@ impl Process {
 pub(super) struct ProcessStat {
     /// Parent process.
     pub(super) parent: u32,
+    /// Process group.
+    pub(super) group: u32,
     /// CPU time of the children that it has waited for; resolution is a clock tick, usually 10 ms.
     pub(super) waited_cpu: Duration,
 }
@@ -103,7 +105,7 @@ impl ProcessStat {
         Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses the line (proc(5), `/proc/pid/stat`): PID, name in brackets, state, parent; fields 16
+    /// Parses the line (proc(5), `/proc/pid/stat`): PID, name in brackets, state, parent, group; fields 16
     /// and 17 are the user and system time of waited-for children.
     fn parse(line: &str) -> Option<Self> {
         // The name may contain brackets and spaces.
@@ -112,7 +114,8 @@ impl ProcessStat {
         let ticks_a_second = u32::try_from(clock_ticks_per_second()).ok()?.max(1);
         let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
         let waited = Duration::from_secs(ticks(13)?.checked_add(ticks(14)?)?) / ticks_a_second;
-        Some(Self { parent: fields.get(1)?.parse().ok()?, waited_cpu: waited })
+        let number = |field: usize| fields.get(field)?.parse().ok();
+        Some(Self { parent: number(1)?, group: number(2)?, waited_cpu: waited })
     }
 }
 
@@ -147,7 +150,7 @@ mod tests {
         let account = ProcessStat::parse(&format!("5 (a) b) (c) S {rest}")).unwrap();
         let ticks =
             |count| Duration::from_secs(count) / u32::try_from(clock_ticks_per_second()).unwrap();
-        assert_eq!(account, ProcessStat { parent: 7, waited_cpu: ticks(50) });
+        assert_eq!(account, ProcessStat { parent: 7, group: 7, waited_cpu: ticks(50) });
         assert_eq!(ProcessStat::parse("5 (a) S 7 7"), None);
         assert_eq!(ProcessStat::parse(""), None);
     }

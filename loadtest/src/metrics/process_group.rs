@@ -12,6 +12,7 @@
     reason = "shared by the collector and the pool threads; no ring waits for it"
 )]
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ struct GroupState {
     reported_cpu: Duration,
     last_stderr: Option<String>,
     programs: ProgramCounts,
+    /// Process whose descendants count, without itself.
+    root: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +74,24 @@ pub struct ProgramCounts {
 }
 
 impl ProcessGroup {
+    /// Returns a group of `pid`, its descendants, and the members of the process group that it
+    /// leads.
+    pub fn of_process(pid: u32) -> Self {
+        let members = vec![Member { pid, last_sample: None }];
+        Self { state: Mutex::new(GroupState { members, ..GroupState::default() }) }
+    }
+
+    /// Returns a group of all descendants of `pid`, without itself.
+    pub fn of_descendants(pid: u32) -> Self {
+        Self { state: Mutex::new(GroupState { root: Some(pid), ..GroupState::default() }) }
+    }
+
+    /// Returns whether a process of the group can be inspected.
+    pub fn is_visible(&self) -> bool {
+        let state = self.state();
+        state.members.iter().any(|member| Process::from_pid(member.pid).memory().is_some())
+    }
+
     /// Adds a process.
     pub fn add(&self, pid: u32) {
         let mut state = self.state();
@@ -125,6 +146,7 @@ impl ProcessGroup {
             process_tree: census,
             exited_cpu: left,
             reported_cpu: reported,
+            root,
             ..
         } = &mut *state;
         census.refresh();
@@ -134,14 +156,20 @@ impl ProcessGroup {
             *next = (*next + 1) % count;
             members[*next].sample();
         }
-        let pids: Vec<u32> = members.iter().map(|member| member.pid).collect();
-        let mut below: Vec<Member> = census
-            .descendants(&pids)
-            .into_iter()
+        let mut pids: Vec<u32> = members.iter().map(|member| member.pid).chain(*root).collect();
+        let counted = pids.len();
+        let companions = pids.iter().flat_map(|pid| census.group_members(*pid));
+        let companions: BTreeSet<u32> = companions.filter(|pid| !pids.contains(pid)).collect();
+        pids.extend(root.is_none().then_some(companions).into_iter().flatten());
+        let mut below: Vec<Member> = pids[counted..]
+            .iter()
+            .copied()
+            .chain(census.descendants(&pids))
             .map(|pid| Member { pid, last_sample: None })
             .collect();
         below.iter_mut().for_each(Member::sample);
-        let (mut cpu, mut own_bytes, mut shared_bytes) = (*left, 0, 0);
+        let waited = root.map_or(Duration::ZERO, |root| census.waited_cpu(root));
+        let (mut cpu, mut own_bytes, mut shared_bytes) = (*left + waited, 0, 0);
         for Member { pid, last_sample: seen } in members.iter().chain(&below) {
             let (spent, memory) = seen.unwrap_or_default();
             cpu += spent + census.waited_cpu(*pid);
@@ -160,6 +188,7 @@ impl ProcessGroup {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::process::{Child, Command, Stdio};
 
     use super::*;
@@ -199,6 +228,39 @@ mod tests {
         group.add(std::process::id());
         let alone = Process::current().sample().unwrap().resident_bytes;
         assert!(group.sample(usize::MAX).resident_bytes >= alone / 2);
+    }
+
+    #[test]
+    fn descendants_group_excludes_its_root() {
+        let own = std::process::id();
+        let group = ProcessGroup::of_descendants(own);
+        let mut child = spawn_shell("read end");
+        let resident = |group: &ProcessGroup| group.sample(usize::MAX).resident_bytes;
+        assert!(resident(&group) > 0);
+        let whole = resident(&ProcessGroup::of_process(own));
+        assert!(resident(&group) < whole);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(ProcessGroup::of_process(own).is_visible());
+        assert!(!ProcessGroup::of_process(u32::MAX).is_visible());
+    }
+
+    #[test]
+    fn process_group_includes_members_that_left_the_leader() {
+        // The script leads its group; its child is adopted by another process.
+        let mut shell = Command::new("setsid");
+        let script = "(sleep 60 & echo $!); read end";
+        let shell = shell.args(["sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut leader = shell.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(leader.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let orphan: u32 = line.trim().parse().unwrap();
+        let members = ProcessTree::scan().group_members(leader.id());
+        assert!(members.contains(&orphan), "{members:?}");
+        let orphan = rustix::process::Pid::from_raw(i32::try_from(orphan).unwrap()).unwrap();
+        rustix::process::kill_process(orphan, rustix::process::Signal::KILL).unwrap();
+        leader.kill().unwrap();
+        leader.wait().unwrap();
     }
 
     #[test]

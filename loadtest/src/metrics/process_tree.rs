@@ -14,6 +14,8 @@ use super::process::ProcessStat;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ProcessTree {
     children: BTreeMap<u32, Vec<u32>>,
+    /// Members of each process group that has a leader of the same number.
+    groups: BTreeMap<u32, Vec<u32>>,
     waited_cpu: BTreeMap<u32, Duration>,
     /// Number of processes and threads that the machine had started before.
     started: Option<u64>,
@@ -27,10 +29,12 @@ impl ProcessTree {
         let mut tree = Self { started: started_count(), ..Self::default() };
         for pid in pids {
             // The process exited since it was listed.
-            let Some(ProcessStat { parent, waited_cpu: waited }) = ProcessStat::read(pid) else {
+            let Some(ProcessStat { parent, group, waited_cpu: waited }) = ProcessStat::read(pid)
+            else {
                 continue;
             };
             tree.children.entry(parent).or_default().push(pid);
+            tree.groups.entry(group).or_default().push(pid);
             tree.waited_cpu.insert(pid, waited);
         }
         tree
@@ -53,6 +57,12 @@ impl ProcessTree {
     /// Returns the CPU time of the children that this process has waited for.
     pub(super) fn waited_cpu(&self, pid: u32) -> Duration {
         self.waited_cpu.get(&pid).copied().unwrap_or_default()
+    }
+
+    /// Returns the other members of the process group that `leader` leads, if it leads one.
+    pub(super) fn group_members(&self, leader: u32) -> Vec<u32> {
+        let members = self.groups.get(&leader).into_iter().flatten();
+        members.copied().filter(|pid| *pid != leader).collect()
     }
 
     /// Returns all descendants of `roots`, without `roots`.

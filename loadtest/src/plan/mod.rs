@@ -239,6 +239,15 @@ impl Plan {
     ///
     /// If the file cannot be read or is not a plan; the message contains the line.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
+        Self::read_with_target(path, None)
+    }
+
+    /// Reads a plan from a TOML file, for another target if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is not a plan; the message contains the line.
+    pub fn read_with_target(path: &Path, target: Option<&str>) -> Result<Self, PlanError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| {
@@ -250,6 +259,9 @@ impl Plan {
             let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             PlanError(format!("{shown}, line {line}: {why}"))
         })?;
+        if let Some(target) = target {
+            target.clone_into(&mut plan.target);
+        }
         // The default depends on the target, which serde's defaults cannot see.
         let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();
         if !table.contains_key("connections") {

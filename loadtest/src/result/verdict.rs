@@ -267,15 +267,12 @@ impl Lateness {
     /// Compares the lag with the limit of the plan, or with the default: the longer of 1 ms and a
     /// tenth of the response time.
     fn new(plan: &Plan, response: &Percentiles, lag: &Percentiles) -> Self {
-        let (limit_us, limit) = match plan.lag_max {
-            Some(limit) => (limit.get().as_secs_f64() * 1e6, format!("limit {limit}")),
-            None => {
-                let limit_us = (response.p99_us * LAG_RATIO_MAX).max(LAG_US_MIN);
-                let limit = format!(
-                    "limit {limit_us:.0} us, the longer of 1 ms and 10 % of the response time"
-                );
-                (limit_us, limit)
-            }
+        let (limit_us, limit) = if let Some(limit) = plan.lag_max {
+            (limit.get().as_secs_f64() * 1e6, format!("limit {limit}"))
+        } else {
+            let limit_us = (response.p99_us * LAG_RATIO_MAX).max(LAG_US_MIN);
+            let why = "the longer of 1 ms and 10 % of the response time";
+            (limit_us, format!("limit {limit_us:.0} us, {why}"))
         };
         Self { is_late: lag.p99_us > limit_us, p99_us: lag.p99_us, limit }
     }

@@ -35,7 +35,7 @@ pub enum WireEvent<'a> {
         closes_connection: bool,
         /// Whether its body was an SSE stream.
         is_stream: bool,
-        /// Its head and the beginning of its body.
+        /// Its head and the beginning of its body; empty after [`Reader::stop_quoting`].
         excerpt: &'a [u8],
     },
     /// Bytes to send in return: a pong.
@@ -104,6 +104,13 @@ impl Reader {
             Self::Lines(_) => {}
             Self::Responses(reader) => reader.shrink(kept_bytes_max),
             Self::Frames(reader) => reader.shrink(kept_bytes_max),
+        }
+    }
+
+    /// Gives up the excerpts of responses, for streams that stay open.
+    pub fn stop_quoting(&mut self) {
+        if let Self::Responses(reader) = self {
+            reader.stop_quoting();
         }
     }
 

@@ -25,7 +25,9 @@ pub struct ResponseReader {
     /// Head and beginning of the body of the last response.
     excerpt: Vec<u8>,
     /// Bytes of the body in it.
-    excerpt_body_bytes: usize,
+    excerpt_body_bytes: u16,
+    /// Whether there are no excerpts.
+    is_unquoted: bool,
 }
 
 /// Relevant parts of a response head.
@@ -83,9 +85,7 @@ impl ResponseReader {
             if head.response.status >= 200 {
                 self.current = Some(head.response);
                 self.body.clear();
-                self.excerpt.clear();
-                self.excerpt.extend_from_slice(&bytes[..head.bytes.min(EXCERPT_HEAD_BYTES_MAX)]);
-                self.excerpt_body_bytes = 0;
+                self.quote_head(&bytes[..head.bytes]);
             }
             return Ok(Some((head.bytes, None)));
         };
@@ -139,11 +139,30 @@ impl ResponseReader {
         Ok(Some((taken, self.take_event())))
     }
 
+    /// See [`super::Reader::stop_quoting`].
+    pub(super) fn stop_quoting(&mut self) {
+        self.is_unquoted = true;
+        self.excerpt = Vec::new();
+    }
+
+    /// Begins the excerpt of a response.
+    fn quote_head(&mut self, head: &[u8]) {
+        if self.is_unquoted {
+            return;
+        }
+        self.excerpt.clear();
+        self.excerpt.extend_from_slice(&head[..head.len().min(EXCERPT_HEAD_BYTES_MAX)]);
+        self.excerpt_body_bytes = 0;
+    }
+
     /// Adds a part of the body to the excerpt.
     fn quote_body(&mut self, bytes: &[u8]) {
-        let taken = (BODY_BYTES_MAX - self.excerpt_body_bytes).min(bytes.len());
+        if self.is_unquoted {
+            return;
+        }
+        let taken = BODY_BYTES_MAX.saturating_sub(self.excerpt_body_bytes.into()).min(bytes.len());
         self.excerpt.extend_from_slice(&bytes[..taken]);
-        self.excerpt_body_bytes += taken;
+        self.excerpt_body_bytes += u16::try_from(taken).unwrap_or(u16::MAX);
     }
 
     fn is_stream(&self) -> bool {

@@ -163,7 +163,7 @@ fn unanswered_run_never_passes() {
                 totals.sent += if kind == Failure::Unsent { 0 } else { count };
             }
             totals.failure_ratio = 1.0;
-            lag.p99_us = random.below(5_000) as f64;
+            lag.p99_us = f64::from(u16::try_from(random.below(5_000)).unwrap());
             plan.closed = random.chance(1, 2);
             thresholds.errors = random.chance(1, 2).then_some(1.0);
             plan.thresholds = thresholds;

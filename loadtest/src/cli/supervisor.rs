@@ -1,0 +1,171 @@
+//! Supervision of a command that starts processes, so that none of them survives it.
+//!
+//! ```text
+//!  command ─▶ supervisor ─▶ worker ─▶ server, or processes of a stdio target
+//!  waits      waits         runs the load test
+//! ```
+//!
+//! Invariants: all three adopt orphaned descendants (`PR_SET_CHILD_SUBREAPER`), so that no process
+//! leaves them. The supervisor and the command end their descendants when the process below them
+//! has ended, however it did. If the process above one ends, even by SIGKILL, the supervisor
+//! receives SIGTERM and the worker SIGKILL (`PR_SET_PDEATHSIG`). Signals are passed on downwards.
+//!
+//! The role is in the name of the process, its first argument.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use corelane_load::children::end_descendants;
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, wait,
+};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// Beginning of the name of a supervisor; the process id of its parent follows.
+const SUPERVISOR: &str = "corelane-load: supervisor of ";
+/// Beginning of the name of a worker; the process id of its parent follows.
+const WORKER: &str = "corelane-load: worker of ";
+/// This program, even if its file was replaced.
+const SELF: &str = "/proc/self/exe";
+/// How long a process may take to exit after SIGTERM.
+const TERMINATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Exit status of a process that a signal ended, without the number of the signal.
+const EXIT_SIGNAL: u8 = 128;
+
+/// Role of this process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Role {
+    /// Started by the user.
+    Command,
+    /// Between the command and the worker.
+    Supervisor,
+    /// Runs the load test.
+    Worker,
+}
+
+impl Role {
+    /// Takes on the role that the name of this process has.
+    ///
+    /// # Errors
+    ///
+    /// If the parent has ended, or the system refuses.
+    pub(super) fn take(name: Option<&OsString>) -> io::Result<Self> {
+        let name = name.and_then(|name| name.to_str()).unwrap_or_default();
+        let (role, signal, parent) = if let Some(parent) = name.strip_prefix(SUPERVISOR) {
+            (Self::Supervisor, Signal::TERM, parent)
+        } else if let Some(parent) = name.strip_prefix(WORKER) {
+            (Self::Worker, Signal::KILL, parent)
+        } else {
+            return Ok(Self::Command);
+        };
+        set_parent_process_death_signal(Some(signal))?;
+        if getppid().is_none_or(|pid| pid.as_raw_nonzero().to_string() != parent) {
+            return Err(io::Error::other("the command has ended"));
+        }
+        set_child_subreaper(Some(getpid()))?;
+        Ok(role)
+    }
+
+    /// Returns the name of the process below this one.
+    fn name_below(self) -> String {
+        let own = getpid().as_raw_nonzero();
+        match self {
+            Self::Command => format!("{SUPERVISOR}{own}"),
+            Self::Supervisor | Self::Worker => format!("{WORKER}{own}"),
+        }
+    }
+
+    /// Runs `arguments` in a process below this one, ends everything that it leaves, and returns
+    /// its exit status.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot be started.
+    pub(super) fn supervise(self, arguments: &[OsString]) -> io::Result<ExitCode> {
+        set_child_subreaper(Some(getpid()))?;
+        let mut signals = caught_signals()?;
+        let mut command = Command::new(SELF);
+        command.arg0(self.name_below()).args(arguments);
+        if self == Self::Command {
+            // A signal to the group of the command does not end the supervisor before its work.
+            command.process_group(0);
+        }
+        let below = Pid::from_child(&command.spawn()?);
+        let status = wait_for(below, &mut signals);
+        let own = u32::try_from(getpid().as_raw_nonzero().get()).unwrap_or_default();
+        end_descendants(own, TERMINATE_TIMEOUT, || {
+            reap(below);
+        });
+        drop(signals);
+        Ok(exit_code(status))
+    }
+}
+
+/// Returns whether this system can supervise.
+pub(super) fn is_available() -> bool {
+    Path::new(SELF).exists()
+}
+
+/// Catches the termination signals, except those that were ignored at start (`nohup`, or a shell in
+/// the background), and the end of children.
+fn caught_signals() -> io::Result<Signals> {
+    let ignored =
+        ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    let is_default = |signal: &i32| ignored & 1 << (signal - 1) == 0;
+    let ends = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(is_default);
+    Signals::new(ends.chain([SIGCHLD]))
+}
+
+/// Returns the mask of ignored signals, the first in the lowest bit (proc(5), `SigIgn`).
+fn ignored_signals(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+/// Waits until the process `below` has ended, and passes on signals to it.
+fn wait_for(below: Pid, signals: &mut Signals) -> Option<WaitStatus> {
+    for signal in signals.forever() {
+        let signal = match signal {
+            SIGHUP => Signal::HUP,
+            SIGINT => Signal::INT,
+            SIGTERM => Signal::TERM,
+            _ => match reap(below) {
+                Some(status) => return Some(status),
+                None => continue,
+            },
+        };
+        kill_process(below, signal).unwrap_or(());
+    }
+    None
+}
+
+/// Waits for all children that have ended, adopted ones too; returns the status of `below`.
+fn reap(below: Pid) -> Option<WaitStatus> {
+    let mut found = None;
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        if pid == below {
+            found = Some(status);
+        }
+    }
+    found
+}
+
+/// Returns the exit status of a process. If a termination signal ended it, that ends this process.
+fn exit_code(status: Option<WaitStatus>) -> ExitCode {
+    let number = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    let Some(status) = status else { return ExitCode::FAILURE };
+    if let Some(signal) = status.terminating_signal() {
+        if [SIGHUP, SIGINT, SIGTERM].contains(&signal) {
+            emulate_default_handler(signal).unwrap_or(());
+        }
+        return ExitCode::from(EXIT_SIGNAL + number(signal));
+    }
+    ExitCode::from(status.exit_status().map_or(u8::MAX, number))
+}

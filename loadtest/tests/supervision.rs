@@ -1,0 +1,99 @@
+//! Tests that no process survives a command, however it ends.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "test setup")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use corelane_load::metrics::process_tree::ProcessTree;
+use corelane_load::target::Target;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Timeout of a test.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A running command, whose program has left a process in a session of its own.
+struct RunningCommand {
+    command: Child,
+    /// Lines of standard error, which every process of the command holds open.
+    lines: Receiver<String>,
+}
+
+impl RunningCommand {
+    fn start(flags: &[&str]) -> Self {
+        let script = "(setsid sh -c 'echo ready >&2; exec sleep 600' &); exec cat";
+        let target = Target::Command(["sh", "-c", script].map(String::from).to_vec()).to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+            .args(["run", &target, "--server-stderr=inherit", "--quiet"])
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(command.stderr.take().unwrap());
+        let (tx, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines() {
+                drop(tx.send(line.unwrap()));
+            }
+        });
+        let running = Self { command, lines };
+        assert_eq!(running.lines.recv_timeout(TIMEOUT).as_deref(), Ok("ready"));
+        running
+    }
+
+    /// Returns the supervisor, the worker and the processes below it.
+    fn descendants(&self) -> Vec<Pid> {
+        let below = ProcessTree::scan().descendants(&[self.command.id()]);
+        below.into_iter().map(|pid| Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()).collect()
+    }
+
+    /// Waits until no process holds standard error.
+    fn assert_all_ended(mut self, case: &str) {
+        loop {
+            match self.lines.recv_timeout(TIMEOUT) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("{case}: a process is still running"),
+            }
+        }
+        self.command.wait().unwrap();
+    }
+}
+
+#[test]
+fn signal_to_command_ends_all_processes() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::KILL] {
+        let running = RunningCommand::start(&["--connect-timeout=1h"]);
+        kill_process(Pid::from_child(&running.command), signal).unwrap();
+        running.assert_all_ended(&format!("{signal:?}"));
+    }
+}
+
+#[test]
+fn killed_supervisor_or_worker_ends_all_processes() {
+    for place in [0, 1] {
+        let running = RunningCommand::start(&["--connect-timeout=1h"]);
+        kill_process(running.descendants()[place], Signal::KILL).unwrap();
+        running.assert_all_ended(&place.to_string());
+    }
+}
+
+#[test]
+fn failed_run_ends_all_processes() {
+    RunningCommand::start(&["--connect-timeout=300ms"]).assert_all_ended("connect timeout");
+}
+
+#[test]
+fn supervised_command_keeps_exit_status() {
+    let run = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
+        let output = command.args(["run", "stdio:true", "--quiet"]).args(flags).output().unwrap();
+        output.status.code()
+    };
+    assert_eq!(run(&[]), Some(1), "the program does not come up");
+    assert_eq!(run(&["--connections=0"]), Some(2));
+}
