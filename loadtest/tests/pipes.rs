@@ -207,7 +207,7 @@ fn failed_programs_leave_others_running() {
     job.connections = 3;
     let finding = run(&job);
     assert_eq!(finding.opened, 1);
-    assert!(finding.total.last_error.unwrap().contains("exit status: 7"));
+    assert!(finding.total.errors.last().unwrap().contains("exit status: 7"));
     assert!(finding.total.outcomes.answered > 0);
 }
 
@@ -227,7 +227,7 @@ fn exited_program_fails_requests_and_restarts() {
     assert!(total.outcomes.answered >= 19, "{:?}", total.outcomes);
     assert!(total.connects.lost >= 1);
     assert!(finding.programs.unwrap().started >= 2);
-    assert!(total.last_error.as_ref().unwrap().contains("exit status: 9): out of memory"));
+    assert!(total.errors.last().unwrap().contains("exit status: 9): out of memory"));
     assert_eq!((total.due, total.outcomes.requests()), (100, 100), "{:?}", total.outcomes);
 }
 

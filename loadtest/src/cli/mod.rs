@@ -18,13 +18,18 @@ use corelane_load::plan::Plan;
 use serde::Serialize;
 
 use self::arguments::{Arguments, Command};
+#[cfg(target_os = "linux")]
 use self::supervisor::Role;
+#[cfg(not(target_os = "linux"))]
+use self::unsupervised::{self as supervisor, Role};
 
 mod credentials;
 mod failure_help;
 mod files;
-#[cfg_attr(not(target_os = "linux"), path = "unsupervised.rs")]
+#[cfg(target_os = "linux")]
 mod supervisor;
+#[cfg(not(target_os = "linux"))]
+mod unsupervised;
 
 mod arguments;
 mod capacity;

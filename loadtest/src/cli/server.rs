@@ -1,8 +1,8 @@
 //! The server process: an existing one, or one that is started for the runs.
 //!
-//! A started server is always terminated with all its descendants: with SIGTERM, then SIGKILL; by the
-//! supervisor if this program ends otherwise. Starting fails if the address is already in use by
-//! another server.
+//! A started server is always terminated with all its descendants: with SIGTERM, then SIGKILL; by
+//! the supervisor if this program ends otherwise. Starting fails if the address is already in use
+//! by another server.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -72,8 +72,8 @@ impl ServerProcess {
         Ok(Self { group: Some(group), child: None, command: String::new() })
     }
 
-    /// Starts `command`, split like a shell does, and waits until the target accepts connections, at most
-    /// the connect timeout of the plan. Its standard output is discarded.
+    /// Starts `command`, split like a shell does, and waits until the target accepts connections,
+    /// at most the connect timeout of the plan. Its standard output is discarded.
     fn start(command: &str, plan: &Plan, is_quiet: bool) -> Result<Self, CliError> {
         let target: Target = plan.target.parse()?;
         if target.transport() == Transport::Stdio {

@@ -36,6 +36,17 @@ pub(super) enum ConnectionState {
     Closing,
 }
 
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ending {
+    /// As planned, or it is open.
+    Planned,
+    /// Unexpectedly.
+    Lost,
+    /// The server closed it between requests; it is opened again at once.
+    Expired,
+}
+
 /// Replacement of a connection in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replacement {
@@ -73,10 +84,8 @@ pub(super) struct Connection {
     pub(super) connect_started: Instant,
     /// Replacement in progress, until it is open again.
     pub(super) replacement: Option<Box<Replacement>>,
-    /// Whether it ended unexpectedly.
-    pub(super) is_lost: bool,
-    /// Whether the server closed it between requests, so that it is opened again at once.
-    pub(super) is_expired: bool,
+    /// How it ended last.
+    pub(super) ending: Ending,
 }
 
 impl Connection {
@@ -93,8 +102,7 @@ impl Connection {
             is_draining: false,
             connect_started: Instant::ORIGIN,
             replacement: None,
-            is_lost: false,
-            is_expired: false,
+            ending: Ending::Planned,
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use corelane::base::time::Instant;
 use corelane::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
 
-use super::connection::ConnectionState;
+use super::connection::{ConnectionState, Ending};
 use super::context::{ReceiveActions, RunContext};
 use super::lifecycle::Lifecycle;
 use super::processes::Processes;
@@ -62,8 +62,8 @@ impl<R: Ring> Connections<R> {
     pub(super) fn record_handshake_timeout(&self, ctx: &mut RunContext) {
         let mut connections = self.lifecycle.io.connections().iter();
         let stuck = connections.find(|conn| conn.is_tls_handshaking());
-        if let (None, Some(conn)) = (&ctx.recorder.period.last_error, stuck) {
-            ctx.recorder.period.last_error = Some(conn.timeout_error().message);
+        if let (None, Some(conn)) = (ctx.recorder.period.errors.last(), stuck) {
+            ctx.recorder.period.errors.set_last(conn.timeout_error().message);
         }
     }
 
@@ -122,12 +122,12 @@ impl<R: Ring> Connections<R> {
                 }
                 ChildEvent::Failed { connection, message } => {
                     ctx.recorder.period.connects.record_failure(Failure::Connect);
-                    ctx.recorder.period.last_error = Some(message);
+                    ctx.recorder.period.errors.set_last(message);
                     self.lifecycle.retry_failed(connection as usize, ctx);
                 }
                 ChildEvent::Exited { connection, message } => {
-                    if self.lifecycle.io[connection as usize].is_lost {
-                        ctx.recorder.period.last_error = Some(message);
+                    if self.lifecycle.io[connection as usize].ending == Ending::Lost {
+                        ctx.recorder.period.errors.set_last(message);
                     }
                     self.lifecycle.reconnect(connection as usize, ctx);
                 }
@@ -140,7 +140,7 @@ impl<R: Ring> Connections<R> {
     fn begin_handshake(&mut self, index: usize, sockets: (Socket, Socket), ctx: &mut RunContext) {
         self.lifecycle.io.attach_sockets(index, sockets);
         let conn = &mut self.lifecycle.io[index];
-        (conn.is_draining, conn.is_lost) = (false, false);
+        (conn.is_draining, conn.ending) = (false, Ending::Planned);
         let handshake = Handshake::new(&ctx.config.request_settings);
         conn.state = ConnectionState::Handshake(Box::new(handshake));
         match ctx.config.tls.as_ref().map(TlsFilter::new) {

@@ -80,7 +80,7 @@ impl RunContext {
             ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),
             ReceiveEvent::Unsolicited => recorder.period.outcomes.unsolicited += 1,
             ReceiveEvent::Failed { failure, answer } => {
-                let examples = &mut recorder.period.examples;
+                let examples = &mut recorder.period.errors;
                 if examples.lacks(failure) {
                     examples.add_first(failure, redact(fields, answer_text(&answer)));
                 }
@@ -114,7 +114,7 @@ impl RunContext {
         let timeout = self.config.limits.response_timeout;
         log.time_out(before, |event| {
             if let ReceiveEvent::Completed(completed) = event {
-                let examples = &mut self.recorder.period.examples;
+                let examples = &mut self.recorder.period.errors;
                 if examples.lacks(Some(Failure::Timeout)) {
                     let text = format!("no answer within {timeout:?}");
                     examples.add_first(Some(Failure::Timeout), text);
@@ -134,14 +134,14 @@ impl RunContext {
     pub(super) fn record_error(&mut self, error: ConnectError) {
         let ConnectError { failure, message } = error;
         let message = redact(&self.config.request_settings.fields, message);
-        self.recorder.period.last_error = Some(format!("{failure}: {message}"));
-        self.recorder.period.examples.add_first(Some(failure), message);
+        self.recorder.period.errors.set_last(format!("{failure}: {message}"));
+        self.recorder.period.errors.add_first(Some(failure), message);
     }
 
     /// Records the error of a failed request, if it is the first of its kind.
     #[cold]
     pub(super) fn record_example(&mut self, failure: Failure, text: &str) {
-        let examples = &mut self.recorder.period.examples;
+        let examples = &mut self.recorder.period.errors;
         if examples.lacks(Some(failure)) {
             examples.add_first(Some(failure), text.to_owned());
         }

@@ -12,7 +12,7 @@ use corelane::base::time::Instant;
 use corelane::engine::ring::{ParkTimeout, Ring, Socket};
 
 use super::churn::Churn;
-use super::connection::{Connection, ConnectionState, Replacement};
+use super::connection::{Connection, ConnectionState, Ending, Replacement};
 use super::connection_io::ConnectionIo;
 use super::connector::Connector;
 use super::context::RunContext;
@@ -231,9 +231,12 @@ impl<R: Ring> Lifecycle<R> {
         let is_idle = matches!(&conn.state, ConnectionState::Open(log) if log.in_flight() == 0);
         let is_kept_alive = failure == Failure::Closed && is_idle && is_http(ctx);
         if !matches!(conn.state, ConnectionState::Closing) {
-            conn.is_lost = failure == Failure::Closed && !conn.is_draining && !is_kept_alive;
-            conn.is_expired = is_kept_alive
-                && matches!(&conn.state, ConnectionState::Open(log) if log.has_sent());
+            let has_sent = matches!(&conn.state, ConnectionState::Open(log) if log.has_sent());
+            conn.ending = match failure {
+                Failure::Closed if is_kept_alive && has_sent => Ending::Expired,
+                Failure::Closed if !conn.is_draining && !is_kept_alive => Ending::Lost,
+                _ => Ending::Planned,
+            };
         }
         match std::mem::replace(&mut conn.state, ConnectionState::Closing) {
             ConnectionState::Open(mut log) => {
@@ -320,7 +323,7 @@ impl<R: Ring> Lifecycle<R> {
         error: ConnectError,
         ctx: &mut RunContext,
     ) {
-        if self.connector.has_processes() && self.io[index].is_lost {
+        if self.connector.has_processes() && self.io[index].ending == Ending::Lost {
             // The exit status and last lines of the child, which follow, are more specific.
             ctx.recorder.period.connects.record_failure(error.failure);
         } else {
@@ -341,7 +344,7 @@ impl<R: Ring> Lifecycle<R> {
     ) {
         self.connector.count_failed();
         let conn = &mut self.io[index];
-        (conn.state, conn.is_lost) = (ConnectionState::Closing, false);
+        (conn.state, conn.ending) = (ConnectionState::Closing, Ending::Planned);
         for error in errors {
             let message = error.to_string();
             ctx.record_connect_error(ConnectError { failure: Failure::Connect, message });
@@ -373,10 +376,10 @@ impl<R: Ring> Lifecycle<R> {
     }
 
     fn schedule_retry(&mut self, index: usize, ctx: &RunContext) {
-        let delay = if std::mem::take(&mut self.io[index].is_expired) {
-            Duration::ZERO
-        } else {
-            ctx.config.limits.retry_after
+        let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
+        let delay = match ending {
+            Ending::Expired => Duration::ZERO,
+            Ending::Planned | Ending::Lost => ctx.config.limits.retry_after,
         };
         let retry_at = ctx.now.after(delay);
         self.io[index].state = ConnectionState::Disconnected { retry_at };

@@ -66,7 +66,7 @@ impl<R: Ring> LoadThread<R> {
         if open == 0 {
             self.connections.record_handshake_timeout(&mut self.ctx);
         }
-        let error = self.ctx.recorder.period.last_error.take();
+        let error = self.ctx.recorder.period.errors.take_last();
         let total = self.connections.lifecycle.io.connections().len() as u64;
         (open, error.filter(|_| open < total))
     }

@@ -6,11 +6,11 @@ use corelane::base::time::Instant;
 use hdrhistogram::Histogram;
 
 use crate::mcp::CompletedRequest;
-use crate::metrics::calls::CallsMetrics;
 use crate::metrics::connects::ConnectMetrics;
-use crate::metrics::failure_examples::FailureExamples;
+use crate::metrics::failure_examples::ErrorTexts;
 use crate::metrics::fanout::FanoutMetrics;
-use crate::metrics::latency::{Latencies, RequestTimes, histogram};
+use crate::metrics::histogram::histogram;
+use crate::metrics::latency::{Latencies, RequestTimes};
 use crate::metrics::outcome::{Outcomes, SlowReaderOutcomes};
 
 /// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
@@ -19,21 +19,17 @@ use crate::metrics::outcome::{Outcomes, SlowReaderOutcomes};
 pub struct Period {
     /// Latencies of successful requests.
     pub latencies: Latencies,
-    /// Measurements of each kind of request, in a mix of several.
-    pub calls: CallsMetrics,
     /// Results of requests.
     pub outcomes: Outcomes,
     /// Lateness of the generator in nanoseconds: from the time a request was due to the time the
     /// generator processed it. Excludes waiting for an available connection.
     pub lag: Histogram<u64>,
-    /// First answer or error of each kind of failure.
-    pub examples: FailureExamples,
+    /// First answer or error of each kind of failure, and the last error of a connection.
+    pub errors: ErrorTexts,
     /// Requests that were due.
     pub due: u64,
     /// Requests that were sent.
     pub sent: u64,
-    /// Requests that waited for a connection when the last one became due.
-    pub backlog: u64,
     /// Time the generator spun while waiting for the next due request.
     pub spun: Duration,
     /// Connections open at the end of the period.
@@ -42,8 +38,6 @@ pub struct Period {
     pub connects: ConnectMetrics,
     /// Results of the slow readers.
     pub slow_readers: SlowReaderOutcomes,
-    /// Last error of a connection that did not open or ended unexpectedly.
-    pub last_error: Option<String>,
     /// End of the period, from the beginning of the run, warm-up included.
     pub until: Duration,
     /// Delivery of notifications to subscribers.
@@ -55,18 +49,15 @@ impl Period {
     pub fn new() -> Self {
         Self {
             latencies: Latencies::new(),
-            calls: CallsMetrics::default(),
             outcomes: Outcomes::default(),
             lag: histogram(),
-            examples: FailureExamples::default(),
+            errors: ErrorTexts::default(),
             due: 0,
             sent: 0,
-            backlog: 0,
             spun: Duration::ZERO,
             open: 0,
             connects: ConnectMetrics::new(),
             slow_readers: SlowReaderOutcomes::default(),
-            last_error: None,
             until: Duration::ZERO,
             fanout: FanoutMetrics::default(),
         }
@@ -86,37 +77,30 @@ impl Period {
 
     fn merge(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
-        self.calls.add(&other.calls);
         self.outcomes.add(&other.outcomes);
         if self.lag.add(&other.lag).is_err() {
             debug_assert!(false, "two histograms of the same bounds");
         }
-        self.examples.add(&other.examples);
+        self.errors.add(&other.errors);
         self.due += other.due;
         self.sent += other.sent;
-        self.backlog += other.backlog;
         self.spun += other.spun;
         self.until = self.until.max(other.until);
         self.connects.add(&other.connects);
         self.slow_readers.add(&other.slow_readers);
         self.fanout.add(&other.fanout);
-        if other.last_error.is_some() {
-            self.last_error.clone_from(&other.last_error);
-        }
     }
 
     /// Resets all measurements without freeing memory.
     pub fn clear(&mut self) {
         self.latencies.clear();
-        self.calls.clear();
         self.lag.reset();
-        self.examples.clear();
+        self.errors.clear();
         self.outcomes = Outcomes::default();
-        (self.due, self.sent, self.backlog, self.open) = (0, 0, 0, 0);
+        (self.due, self.sent, self.open) = (0, 0, 0);
         self.spun = Duration::ZERO;
         self.connects.clear();
         self.slow_readers = SlowReaderOutcomes::default();
-        self.last_error = None;
         self.until = Duration::ZERO;
         self.fanout.clear();
     }
@@ -164,7 +148,7 @@ impl PeriodRecorder {
         }
         if self.has_mix {
             let response = failure.is_none().then(|| answered.since(intended));
-            self.period.calls.record(call, response);
+            self.period.latencies.record_call(call, response);
         }
         match failure {
             None => {

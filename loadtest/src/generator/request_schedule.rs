@@ -1,8 +1,8 @@
 //! Requests of a load thread: when each is due, and which one it is.
 //!
-//! Invariants: every measured request is queued or counted as unsent when it is due; its lateness up
-//! to here is recorded as lag. Requests of the warm-up that are unsent at its end are dropped, so
-//! that their backlog does not delay measured requests.
+//! Invariants: every measured request is queued or counted as unsent when it is due; its lateness
+//! up to here is recorded as lag. Requests of the warm-up that are unsent at its end are dropped,
+//! so that their backlog does not delay measured requests.
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -130,7 +130,7 @@ impl RequestSchedule {
     pub(super) fn record_backlog(&self, ctx: &mut RunContext) {
         let from = ctx.recorder.measured_from;
         let waiting = self.queued.iter().filter(|intended| **intended >= from);
-        ctx.recorder.period.backlog += waiting.count() as u64;
+        ctx.recorder.period.outcomes.backlog += waiting.count() as u64;
     }
 
     /// Counts the requests that are not sent at the end of the run.

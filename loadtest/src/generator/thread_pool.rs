@@ -66,8 +66,9 @@ pub struct Measurements {
 impl Measurements {
     /// Returns the measurements of a run that opened no connection, because of `error`.
     pub fn without_connections(error: &RunError) -> Self {
-        let total = Period { last_error: Some(error.to_string()), ..Period::new() };
-        Self { total, ..Self::default() }
+        let mut none = Self::default();
+        none.total.errors.set_last(error.to_string());
+        none
     }
 }
 
@@ -118,8 +119,8 @@ enum ThreadCommand {
 }
 
 /// Executes a run with `workers` load threads, or one per connection if those are fewer, pinned to
-/// `cores` round-robin if there are any. `watched` are the server's processes; without it, the programs
-/// that the run starts are observed. `on_second` is called after each second.
+/// `cores` round-robin if there are any. `watched` are the processes of the server; without it, the
+/// programs that the run starts are observed. `on_second` is called after each second.
 ///
 /// # Errors
 ///
@@ -383,7 +384,9 @@ impl ThreadPool {
         let workers = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
         seconds.finish(&mut on_second);
         // A later error is more specific.
-        seconds.total.last_error = seconds.total.last_error.or(refused);
+        if let (None, Some(error)) = (seconds.total.errors.last(), refused) {
+            seconds.total.errors.set_last(error);
+        }
         let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
         Ok(Measurements {
             total: seconds.total,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::latency::histogram;
+use super::histogram::histogram;
 
 /// Measurements of one kind of request. Takes about 300 KiB, independent of the number of requests.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The first answer or error of each kind of failure.
+//! The first answer or error of each kind of failure, and the last error of a connection.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,61 @@ pub const BODY_BYTES_MAX: usize = 500;
 /// Bytes of an answer's status line and headers that are kept.
 pub const HEAD_BYTES_MAX: usize = 2_000;
 
-/// The first answer or error of each kind of failure, as text.
+/// The first answer or error of each kind of failure, and the last error of a connection, as text.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct FailureExamples(BTreeMap<&'static str, String>);
+pub struct ErrorTexts {
+    first: BTreeMap<&'static str, String>,
+    last: Option<String>,
+}
 
-impl FailureExamples {
+impl ErrorTexts {
+    /// Returns the last error of a connection that did not open or ended unexpectedly.
+    pub fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
+    /// Sets the last error of a connection.
+    pub fn set_last(&mut self, error: String) {
+        self.last = Some(error);
+    }
+
+    /// Removes and returns the last error of a connection.
+    pub const fn take_last(&mut self) -> Option<String> {
+        self.last.take()
+    }
+
     /// Returns whether there is no example of this kind; `None` is an unsolicited response.
     pub fn lacks(&self, failure: Option<Failure>) -> bool {
-        !self.0.contains_key(name(failure))
+        !self.first.contains_key(name(failure))
     }
 
     /// Keeps the first example of a kind.
     pub fn add_first(&mut self, failure: Option<Failure>, text: String) {
-        self.0.entry(name(failure)).or_insert(text);
+        self.first.entry(name(failure)).or_insert(text);
     }
 
-    /// Adds the examples of another load thread or second, of kinds without one.
+    /// Adds the texts of another load thread or second: examples of kinds without one, and its last
+    /// error if it has any.
     pub fn add(&mut self, other: &Self) {
-        for (kind, text) in &other.0 {
-            if !self.0.contains_key(kind) {
-                self.0.insert(kind, text.clone());
+        for (kind, text) in &other.first {
+            if !self.first.contains_key(kind) {
+                self.first.insert(kind, text.clone());
             }
+        }
+        if other.last.is_some() {
+            self.last.clone_from(&other.last);
         }
     }
 
-    /// Removes all examples.
+    /// Removes all texts.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.first.clear();
+        self.last = None;
     }
 
     /// Returns all examples by the name of their kind.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.0.iter().map(|(kind, text)| (*kind, text.as_str()))
+        self.first.iter().map(|(kind, text)| (*kind, text.as_str()))
     }
 }
 
@@ -72,10 +95,10 @@ mod tests {
 
     #[test]
     fn first_example_of_each_kind_is_kept() {
-        let mut examples = FailureExamples::default();
+        let mut examples = ErrorTexts::default();
         examples.add_first(Some(Failure::Rpc), "one".into());
         examples.add_first(Some(Failure::Rpc), "two".into());
-        let mut others = FailureExamples::default();
+        let mut others = ErrorTexts::default();
         others.add_first(Some(Failure::Rpc), "three".into());
         others.add_first(None, "four".into());
         examples.add(&others);

@@ -10,16 +10,15 @@ use std::time::Duration;
 use corelane::base::time::Instant;
 use hdrhistogram::Histogram;
 
-/// Highest recorded latency: an hour. Longer ones are recorded as this.
-pub const LATENCY_MAX: Duration = Duration::from_hours(1);
-/// Significant digits of recorded values: three, an error of at most 0.1 %.
-const DIGITS: u8 = 3;
+use super::calls::CallsMetrics;
+use super::histogram::histogram;
 
 /// Latencies of a run or of a part of it. Takes about 600 KiB, independent of the number of values.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     response: Histogram<u64>,
     service: Histogram<u64>,
+    calls: CallsMetrics,
 }
 
 /// Times of one request.
@@ -36,7 +35,7 @@ pub struct RequestTimes {
 impl Latencies {
     /// Creates empty histograms.
     pub fn new() -> Self {
-        Self { response: histogram(), service: histogram() }
+        Self { response: histogram(), service: histogram(), calls: CallsMetrics::default() }
     }
 
     /// Records a successful response.
@@ -46,8 +45,19 @@ impl Latencies {
         self.service.saturating_record(nanoseconds(times.answered.since(times.sent)));
     }
 
+    /// Records a request of a mix, with its response time unless it failed.
+    pub fn record_call(&mut self, call: u16, response: Option<Duration>) {
+        self.calls.record(call, response);
+    }
+
+    /// Returns the measurements of each kind of request in a mix.
+    pub const fn calls(&self) -> &CallsMetrics {
+        &self.calls
+    }
+
     /// Adds the latencies of another load thread or second.
     pub fn add(&mut self, other: &Self) {
+        self.calls.add(&other.calls);
         // Both are created by `histogram` with equal bounds.
         for (all, some) in
             [(&mut self.response, &other.response), (&mut self.service, &other.service)]
@@ -62,6 +72,7 @@ impl Latencies {
     pub fn clear(&mut self) {
         self.response.reset();
         self.service.reset();
+        self.calls.clear();
     }
 
     /// Returns the response times (from the intended send), in nanoseconds.
@@ -81,13 +92,6 @@ impl Default for Latencies {
     }
 }
 
-/// Creates an empty histogram of nanoseconds from one to [`LATENCY_MAX`].
-#[expect(clippy::missing_panics_doc, reason = "the bounds are constants in order")]
-pub fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, nanoseconds(LATENCY_MAX), DIGITS)
-        .expect("the bounds are in order and the digits are at most five")
-}
-
 #[inline]
 fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
@@ -96,6 +100,7 @@ fn nanoseconds(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::histogram::LATENCY_MAX;
 
     fn times(intended: u64, sent: u64, answered: u64) -> RequestTimes {
         let at = Instant::from_milliseconds;

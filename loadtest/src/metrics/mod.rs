@@ -2,8 +2,8 @@
 
 pub mod connects;
 pub mod fanout;
+pub mod histogram;
 pub mod host;
-pub mod latency;
 pub mod outcome;
 pub mod port_limits;
 pub mod process;
@@ -13,3 +13,5 @@ pub mod calls;
 pub mod failure_examples;
 pub mod process_group;
 pub mod process_tree;
+
+pub mod latency;

@@ -103,6 +103,8 @@ pub struct Outcomes {
     pub notifications: u64,
     /// Responses that arrived as SSE streams, warm-up included.
     pub streamed: u64,
+    /// Requests that waited for a connection when the last one became due.
+    pub backlog: u64,
     failures: [u64; Failure::ALL.len()],
 }
 
@@ -142,6 +144,7 @@ impl Outcomes {
         self.unsolicited += other.unsolicited;
         self.notifications += other.notifications;
         self.streamed += other.streamed;
+        self.backlog += other.backlog;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
             *all += some;
         }

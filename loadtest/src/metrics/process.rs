@@ -105,8 +105,8 @@ impl ProcessStat {
         Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses the line (proc(5), `/proc/pid/stat`): PID, name in brackets, state, parent, group; fields 16
-    /// and 17 are the user and system time of waited-for children.
+    /// Parses the line (proc(5), `/proc/pid/stat`): PID, name in brackets, state, parent, group;
+    /// fields 16 and 17 are the user and system time of waited-for children.
     fn parse(line: &str) -> Option<Self> {
         // The name may contain brackets and spaces.
         let (_, behind) = line.rsplit_once(')')?;

@@ -43,7 +43,7 @@ fn percent_above(nines: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::latency::histogram;
+    use crate::metrics::histogram::histogram;
 
     fn of(latencies_us: impl IntoIterator<Item = u64>) -> Vec<(f64, f64)> {
         let mut all = histogram();

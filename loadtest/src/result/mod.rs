@@ -234,7 +234,7 @@ impl RunResult {
         }
         Self {
             verdict,
-            calls: CallResult::of(&plan, &total.calls),
+            calls: CallResult::of(&plan, total.latencies.calls()),
             plan,
             manifest,
             failure_examples: failure_examples(total, &totals, &connections),
@@ -267,7 +267,7 @@ fn failure_examples(
             || connections.failures.contains_key(kind)
             || (kind == Failure::UNSOLICITED.0 && totals.unsolicited > 0)
     };
-    let counted = total.examples.iter().filter(|(kind, _)| is_counted(kind));
+    let counted = total.errors.iter().filter(|(kind, _)| is_counted(kind));
     counted.map(|(kind, text)| (kind.to_owned(), text.to_owned())).collect()
 }
 
@@ -280,7 +280,7 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         duration_s: span.as_secs_f64(),
         due: total.due,
         sent: total.sent,
-        backlog: total.backlog,
+        backlog: outcomes.backlog,
         answered: outcomes.answered,
         rate: ratio(outcomes.answered, span),
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
@@ -291,7 +291,7 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         opened: finding.opened,
         connect_s: finding.connect_time.as_secs_f64(),
         lost: total.connects.lost,
-        last_error: total.last_error.clone(),
+        last_error: total.errors.last().map(ToOwned::to_owned),
         steal_ratio: finding.usage.steal_ratio,
     }
 }

@@ -164,7 +164,7 @@ fn broken_tls_connection_is_counted_by_kind() {
         let late = outcomes.failed(Failure::Unsent) + outcomes.failed(Failure::Timeout);
         assert_eq!(others, late, "{faults:?} {outcomes:?}");
         assert!(outcomes.failed(Failure::Timeout) <= 4, "{faults:?} {outcomes:?}");
-        let last_error = total.last_error.as_deref();
+        let last_error = total.errors.last();
         assert!(why.is_none_or(|why| last_error.unwrap().starts_with(why)), "{last_error:?}");
     }
 }

@@ -226,7 +226,8 @@ mod tests {
             "p999_us": 5.0, "p9999_us": 6.0, "max_us": 7.0 },
             "publications": vec![1; 20],
         });
-        let line = "p50 2.00 µs · p90 3.00 µs · p99 4.00 µs · p99.9 5.00 µs · p99.99 6.00 µs · max 7.00 µs · 9 values";
+        let line = "p50 2.00 µs · p90 3.00 µs · p99 4.00 µs · p99.9 5.00 µs · \
+                    p99.99 6.00 µs · max 7.00 µs · 9 values";
         assert_eq!(facts(&value), [fact("connect", line), fact("publications", "20 entries")]);
     }
 }
