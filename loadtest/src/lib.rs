@@ -17,6 +17,7 @@
 //! | [`children`] | programs started for a run (stdio servers) |
 //! | [`generator`] | load threads with their rings and connections |
 //! | [`plan`] | description of a run, as written by a user |
+//! | [`discovery`] | what the server is, found out before the run |
 //! | [`result`] | results of a run and their validity |
 //! | [`report`] | output of results for people and programs |
 //! | [`search`] | search for the highest rate that meets the thresholds |
@@ -27,12 +28,12 @@
 //! | [`comparison`] | difference and comparability of results |
 //! | [`forecast`] | resources required for a target rate, from results at several sizes |
 //! | [`tuning`] | machine settings that limit or distort a load test |
-//! | [`tuning`] | what of a machine bounds or spoils a load |
 
 #![forbid(unsafe_code)]
 
 pub mod children;
 pub mod comparison;
+pub mod discovery;
 pub mod forecast;
 pub mod generator;
 pub mod mcp;

@@ -41,24 +41,56 @@ impl Transport {
     }
 }
 
-/// MCP protocol era, which decides whether a connection begins with `initialize`.
+/// MCP protocol version. Its era decides whether a connection begins with `initialize`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
 pub enum Era {
     /// Each request carries its protocol version and capabilities in `_meta` (2026-07-28).
     #[default]
+    #[serde(rename = "modern", alias = "2026-07-28")]
     Modern,
     /// A session begins with `initialize` (2025-11-25).
+    #[serde(rename = "legacy", alias = "2025-11-25")]
     Legacy,
+    /// Legacy, of version 2025-06-18.
+    #[serde(rename = "2025-06-18")]
+    LegacyJune2025,
+    /// Legacy, of version 2025-03-26.
+    #[serde(rename = "2025-03-26")]
+    LegacyMarch2025,
+    /// Legacy, of version 2024-11-05.
+    #[serde(rename = "2024-11-05")]
+    LegacyNovember2024,
 }
 
 impl Era {
+    /// All versions, the newest first.
+    pub const ALL: [Self; 5] = [
+        Self::Modern,
+        Self::Legacy,
+        Self::LegacyJune2025,
+        Self::LegacyMarch2025,
+        Self::LegacyNovember2024,
+    ];
+
     /// Returns the MCP protocol version.
     pub const fn mcp_version(self) -> &'static str {
         match self {
             Self::Modern => "2026-07-28",
             Self::Legacy => "2025-11-25",
+            Self::LegacyJune2025 => "2025-06-18",
+            Self::LegacyMarch2025 => "2025-03-26",
+            Self::LegacyNovember2024 => "2024-11-05",
         }
+    }
+
+    /// Returns the version named `text`: `modern`, `legacy`, or an MCP protocol version.
+    pub fn named(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|era| text == era.name() || text == era.mcp_version())
+    }
+
+    /// Returns whether requests carry their protocol version, instead of a handshake.
+    pub const fn is_modern(self) -> bool {
+        matches!(self, Self::Modern)
     }
 
     /// Returns the name used in reports and files.
@@ -66,6 +98,7 @@ impl Era {
         match self {
             Self::Modern => "modern",
             Self::Legacy => "legacy",
+            older => older.mcp_version(),
         }
     }
 }

@@ -90,7 +90,7 @@ fn unanswered_run_exits_one() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = silent.local_addr().unwrap();
     let plan = format!(
-        "target = \"tcp://{target}\"\nconnections = 1\nwarm_up = \"0s\"\n\
+        "target = \"tcp://{target}\"\nera = \"modern\"\nconnections = 1\nwarm_up = \"0s\"\n\
          response_timeout = \"100ms\"\n[[phase]]\nrate = 100\nduration = \"300ms\"\n"
     );
     let plan = file("silent.toml", &plan);
@@ -213,7 +213,10 @@ fn invalid_plan_is_reported() {
 #[test]
 fn invalid_flag_is_reported() {
     let target = "tcp://127.0.0.1:1";
-    assert_usage_error(&run(target, &["--era=middle"]), &["'middle'", "--era", "modern or legacy"]);
+    assert_usage_error(
+        &run(target, &["--era=middle"]),
+        &["'middle'", "--era", "auto, modern or legacy", "2025-06-18"],
+    );
     assert_usage_error(&run(target, &["--p99-max=fast"]), &["'fast'", "--p99-max", "20ms"]);
     assert_usage_error(&run(target, &["--header=secret"]), &["--header", "Name: value"]);
     assert_usage_error(&run(target, &["--dept=2"]), &["'--dept'", "'--depth'"]);
@@ -227,6 +230,7 @@ fn search_prints_runs_and_confidence() {
     let ExitResult { status, stdout: out, stderr } = load([
         "search",
         &target,
+        "--era=modern",
         "--p99-max=1h",
         "--connections=2",
         "--warm-up=0s",

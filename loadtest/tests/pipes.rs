@@ -353,8 +353,8 @@ fn stdio_command_line_reports_start_failure() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         stderr.matches("no licence").count(),
-        2,
-        "once on stderr, once in the command: {stderr}"
+        3,
+        "on stderr for each era that is tried, and in the command: {stderr}"
     );
 }
 

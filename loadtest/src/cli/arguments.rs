@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use corelane_load::children::StderrMode;
 use corelane_load::plan::{
     CallPlan, ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd,
-    SourceRange, StdioPlan, SweepPlan,
+    SourceRange, StdioPlan, SweepPlan, parse_era,
 };
 use corelane_load::search::SearchOptions;
 use corelane_load::target::Era;
@@ -123,9 +123,10 @@ struct ConnectionArguments {
 /// Flags of requests.
 #[derive(Args, Debug)]
 struct RequestArguments {
-    /// MCP version: modern (2026-07-28) or legacy (2025-11-25) [default: modern].
-    #[arg(long, value_name = "ERA", value_parser = parse_era)]
-    era: Option<Era>,
+    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version
+    /// [default: auto, the latest that the server supports].
+    #[arg(long, value_name = "ERA", value_parser = read_era)]
+    era: Option<EraChoice>,
     /// Poisson arrivals instead of evenly spaced requests.
     #[arg(long)]
     poisson: bool,
@@ -342,7 +343,9 @@ impl LoadArguments {
             plan.connect.get_or_insert_default().rate = self.connections.connect_rate;
         }
         plan.depth = self.connections.depth.unwrap_or(plan.depth);
-        plan.era = self.requests.era.unwrap_or(plan.era);
+        if let Some(EraChoice(era)) = self.requests.era {
+            plan.era = era;
+        }
         plan.poisson |= self.requests.poisson;
         if let Some(stderr) = self.scenario.server_stderr {
             plan.stdio = Some(StdioPlan { stderr });
@@ -459,12 +462,12 @@ pub(super) fn one_line(error: &clap::Error) -> String {
     format!("{} (see --help)", message.trim_start_matches("error: "))
 }
 
-fn parse_era(text: &str) -> Result<Era, String> {
-    match text {
-        "modern" => Ok(Era::Modern),
-        "legacy" => Ok(Era::Legacy),
-        _ => Err("an era is modern or legacy".into()),
-    }
+/// A protocol version of the command line; `None` is detected.
+#[derive(Clone, Copy, Debug)]
+struct EraChoice(Option<Era>);
+
+fn read_era(text: &str) -> Result<EraChoice, String> {
+    parse_era(text).map(EraChoice)
 }
 
 fn parse_stderr(text: &str) -> Result<StderrMode, String> {

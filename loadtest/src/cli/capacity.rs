@@ -12,7 +12,6 @@ use corelane_load::report::capacity;
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
-use corelane_load::target::Era;
 use serde::Serialize;
 
 use super::results::StoredResult;
@@ -148,7 +147,7 @@ fn read(argument: &str, arguments: &CapacityArguments) -> Result<Point, CliError
     Ok(Point {
         measured,
         threshold: threshold(&plan),
-        has_sessions: plan.era == Era::Legacy,
+        has_sessions: plan.era.is_some_and(|era| !era.is_modern()),
         is_run,
     })
 }

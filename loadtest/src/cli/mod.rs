@@ -24,6 +24,7 @@ use self::supervisor::Role;
 use self::unsupervised::{self as supervisor, Role};
 
 mod credentials;
+mod discovery;
 mod failure_help;
 mod files;
 #[cfg(target_os = "linux")]

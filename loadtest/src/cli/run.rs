@@ -9,6 +9,7 @@ use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
 
 use super::arguments::RunArguments;
+use super::discovery::complete_plan;
 use super::files::{check_writable, write};
 use super::run_output::RunOutput;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
@@ -16,12 +17,14 @@ use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr
 /// Runs the command and returns its exit status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
-    let run_config = plan.run_config()?;
+    plan.run_config()?;
     let load = &arguments.load;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut run_output = RunOutput::new(arguments, &plan)?;
     let server = load.server(&plan)?;
+    let plan = complete_plan(&plan, load.quiet)?;
+    let run_config = plan.run_config()?;
     let threads_and_cores = (load.threads, &load.cores[..]);
     let finding = generator::run(&run_config, threads_and_cores, server.process(), |_, second| {
         run_output.write_second(second);

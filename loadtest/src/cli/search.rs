@@ -13,6 +13,7 @@ use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOutcome;
 
 use super::arguments::{LoadArguments, SearchArguments};
+use super::discovery::complete_trials;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
 
 /// Runs the command and returns its exit status.
@@ -21,7 +22,10 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let bounds = arguments.options();
     bounds.check()?;
     let load = &arguments.load;
+    let first = trial_plan(&plan, bounds.rate_first, arguments.duration);
+    first.run_config()?;
     let mut server = load.server(&plan)?;
+    let plan = complete_trials(&plan, first, load.quiet)?;
     let at = |rate| {
         server.check()?;
         let plan = trial_plan(&plan, rate, arguments.duration);

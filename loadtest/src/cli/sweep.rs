@@ -11,6 +11,7 @@ use corelane_load::search::SearchOptions;
 use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::arguments::SweepArguments;
+use super::discovery::complete_trials;
 use super::files::{check_writable, write};
 use super::search::run_once;
 use super::server::ServerProcess;
@@ -24,7 +25,10 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     SearchOptions::from(&sweep).check()?;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    let first = trial_plan(&plan, sweep.rate_first, sweep.search_duration);
+    first.run_config()?;
     let mut server = arguments.load.server(&plan)?;
+    let plan = complete_trials(&plan, first, arguments.load.quiet)?;
     let result = run_sweep(arguments, &plan, &sweep, &mut server)?;
     drop(server);
     let text = if arguments.markdown {

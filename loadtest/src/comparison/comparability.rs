@@ -120,12 +120,13 @@ mod tests {
 
     #[test]
     fn incomparable_results_list_differences() {
-        let base = result(1_000, 100.0, 4);
+        let mut base = result(1_000, 100.0, 4);
+        base.plan.era = Some(Era::Modern);
         let mut new = base.clone();
         new.manifest.kernel = "6.1".into();
         new.plan.target = "http://127.0.0.1:1".into();
         new.plan.connections = 3;
-        new.plan.era = Era::Legacy;
+        new.plan.era = Some(Era::Legacy);
         let apart = Comparability::of(&base, &new).differences;
         let expected = [
             "kernel (6.18 / 6.1)",

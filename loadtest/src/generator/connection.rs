@@ -13,6 +13,7 @@ use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};
 use crate::metrics::outcome::Failure;
 use crate::schedule::ReconnectReason;
 use crate::wire::tls::TlsFilter;
+use crate::wire::tls_error::{HANDSHAKE_CLOSED, HANDSHAKE_SILENT};
 
 /// State of a connection.
 #[derive(Debug)]
@@ -114,8 +115,7 @@ impl Connection {
     /// Returns the error of a handshake that the server ended by closing the connection.
     pub(super) fn closed_error(&self) -> ConnectError {
         let (failure, message) = if self.is_tls_handshaking() {
-            let message = "the server closed the connection during the TLS handshake";
-            (Failure::Connect, message)
+            (Failure::Connect, HANDSHAKE_CLOSED)
         } else {
             (Failure::Closed, "the server closed the connection")
         };
@@ -125,7 +125,7 @@ impl Connection {
     /// Returns the error of a handshake that timed out.
     pub(super) fn timeout_error(&self) -> ConnectError {
         let message = if self.is_tls_handshaking() {
-            "no reply to the TLS handshake: does the server speak TLS on this port?"
+            HANDSHAKE_SILENT
         } else {
             "no response from the server within the timeout"
         };

@@ -10,7 +10,7 @@
 
 use super::request_log::DrainedConnection;
 use super::request_template::{RequestSettings, push_field};
-use crate::target::{Era, Transport};
+use crate::target::Transport;
 use crate::wire::{Reader, WireEvent, frames};
 
 /// A connection waiting for the server to confirm the close.
@@ -79,7 +79,7 @@ fn delete_request(speech: &RequestSettings, session: &[u8]) -> Vec<u8> {
     for field in fields {
         push_field(&mut head, field.name(), field.value());
     }
-    push_field(&mut head, "MCP-Protocol-Version", Era::Legacy.mcp_version());
+    push_field(&mut head, "MCP-Protocol-Version", speech.era.mcp_version());
     head.push_str("Mcp-Session-Id: ");
     [head.as_bytes(), session, b"\r\n\r\n"].concat()
 }
@@ -88,6 +88,7 @@ fn delete_request(speech: &RequestSettings, session: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::mcp::http_field::HttpField;
+    use crate::target::Era;
     use crate::wire::lines::LineReader;
 
     fn closing(

@@ -88,9 +88,9 @@ impl Handshake {
     pub fn new(settings: &RequestSettings) -> Self {
         let step = match (settings.transport, settings.era) {
             (Transport::WebSocket, _) => HandshakeStep::Upgrade,
-            (_, Era::Legacy) => HandshakeStep::Initialize,
             (Transport::Stdio, Era::Modern) => HandshakeStep::Discover,
             (_, Era::Modern) => HandshakeStep::Complete,
+            _ => HandshakeStep::Initialize,
         };
         let reader = match settings.transport {
             Transport::Tcp | Transport::Stdio => Reader::Lines(LineReader::default()),
@@ -117,7 +117,7 @@ impl Handshake {
             }
             _ => HandshakeProgress::Send(frame_message(
                 settings,
-                &initialize_text(),
+                &initialize_text(settings.era),
                 "initialize",
                 None,
             )),
@@ -188,7 +188,12 @@ impl Handshake {
             return Ok(HandshakeProgress::Open(Vec::new()));
         }
         self.step = HandshakeStep::Initialize;
-        Ok(HandshakeProgress::Send(frame_message(settings, &initialize_text(), "initialize", None)))
+        Ok(HandshakeProgress::Send(frame_message(
+            settings,
+            &initialize_text(settings.era),
+            "initialize",
+            None,
+        )))
     }
 
     /// Reads the response that the current step waits for.

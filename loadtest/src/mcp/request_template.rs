@@ -192,13 +192,24 @@ fn client_info() -> Value {
     json!({ "name": "corelane-load", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// Returns the `initialize` request, with id 0.
-pub(super) fn initialize_text() -> String {
+/// Returns the params of `initialize` for this version.
+pub fn initialize_params(era: Era) -> Option<Map<String, Value>> {
     let params = json!({
-        "protocolVersion": Era::Legacy.mcp_version(),
+        "protocolVersion": era.mcp_version(),
         "capabilities": {},
         "clientInfo": client_info(),
     });
+    params.as_object().cloned()
+}
+
+/// Returns `notifications/initialized` as it is sent in a session.
+pub fn initialized_message(settings: &RequestSettings, session: Option<&[u8]>) -> Vec<u8> {
+    frame_message(settings, INITIALIZED_TEXT, "", session)
+}
+
+/// Returns the `initialize` request, with id 0.
+pub(super) fn initialize_text(era: Era) -> String {
+    let params = Value::from(initialize_params(era));
     format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#)
 }
 

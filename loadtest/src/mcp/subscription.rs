@@ -150,12 +150,12 @@ impl Subscription {
                 params.insert("notifications".into(), subject.to_params());
                 vec![request("subscriptions/listen", Value::from(params))]
             }
-            (Era::Legacy, SubscriptionFilter::Uris(uris)) => uris
+            (_, SubscriptionFilter::Uris(uris)) => uris
                 .iter()
                 .map(|uri| request("resources/subscribe", json!({ "uri": uri })))
                 .collect(),
-            (Era::Legacy, _) if speech.transport == Transport::Http => Vec::new(),
-            (Era::Legacy, _) => vec![RequestTemplate::new(speech, ("ping", None), None)],
+            (_, _) if speech.transport == Transport::Http => Vec::new(),
+            (_, _) => vec![RequestTemplate::new(speech, ("ping", None), None)],
         };
         let streams = if speech.era == Era::Modern { streams } else { 1 };
         let request_settings = speech.clone();
@@ -190,7 +190,7 @@ impl Subscription {
     pub(super) const fn requests(&self) -> usize {
         match self.request_settings.era {
             Era::Modern => self.streams,
-            Era::Legacy => self.requests.len(),
+            _ => self.requests.len(),
         }
     }
 

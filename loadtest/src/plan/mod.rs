@@ -44,7 +44,7 @@ mod credentials;
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::call::CallPlan;
 pub use self::churn::{ChurnPlan, SessionEnd, StormPlan};
@@ -84,9 +84,11 @@ pub struct Plan {
     /// The server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH`, the same
     /// with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
     pub target: String,
-    /// The protocol era of requests. Default modern.
-    #[serde(default)]
-    pub era: Era,
+    /// The MCP protocol version of requests: `auto`, `modern` (2026-07-28), `legacy` (2025-11-25),
+    /// `2025-06-18`, `2025-03-26` or `2024-11-05`. Default `auto`: modern if the server supports it,
+    /// else the latest that it supports.
+    #[serde(default, deserialize_with = "era", skip_serializing_if = "Option::is_none")]
+    pub era: Option<Era>,
     /// Number of connections; over stdio each is a process. Default 64, over stdio 1.
     #[serde(default = "connections")]
     pub connections: usize,
@@ -166,6 +168,27 @@ pub struct Plan {
     pub sweep: Option<SweepPlan>,
 }
 
+/// Reads a protocol version, or `None` for `auto`.
+fn era<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Era>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_era(&text).map_err(serde::de::Error::custom)
+}
+
+/// Parses a protocol version; `None` stands for `auto`.
+///
+/// # Errors
+///
+/// If `text` names no version; the message has those that can be named.
+pub fn parse_era(text: &str) -> Result<Option<Era>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let versions = Era::ALL.map(Era::mcp_version).join(", ");
+    Era::named(text)
+        .map(Some)
+        .ok_or_else(|| format!("an era is auto, modern or legacy, or a version: {versions}"))
+}
+
 const fn connections() -> usize {
     64
 }
@@ -206,7 +229,7 @@ impl Plan {
         Self {
             connections: default_connections(&target),
             target,
-            era: Era::default(),
+            era: None,
             depth: depth(),
             warm_up: warm_up(),
             closed: false,
@@ -270,6 +293,11 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the name of the MCP protocol version in reports.
+    pub fn era_name(&self) -> &'static str {
+        self.era.map_or("auto", Era::name)
+    }
+
     /// Returns the number of all connections: for requests, for streams, and for publishing.
     pub fn total_connections(&self) -> usize {
         self.connections + self.listen.as_ref().map_or(0, ListenPlan::connections)
@@ -288,10 +316,17 @@ impl Plan {
             Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
             Target::Command(_) => (String::new(), String::new()),
         };
-        RequestSettings { transport: target.transport(), era: self.era, authority, path, fields }
+        RequestSettings {
+            transport: target.transport(),
+            era: self.era.unwrap_or_default(),
+            authority,
+            path,
+            fields,
+        }
     }
 
-    /// Validates the plan and builds the configuration of a run.
+    /// Validates the plan and builds the configuration of a run. Without a protocol version it is
+    /// that of the modern era.
     ///
     /// # Errors
     ///
@@ -420,7 +455,7 @@ mod tests {
     #[test]
     fn plan_without_options_has_defaults() {
         let plan = plan(BRIEF).unwrap();
-        assert_eq!((plan.connections, plan.depth, plan.era), (64, 1, Era::Modern));
+        assert_eq!((plan.connections, plan.depth, plan.era), (64, 1, None));
         let job = plan.run_config().unwrap();
         assert_eq!(job.calls.len(), 1);
         // Two seconds of warm-up and one that is measured.

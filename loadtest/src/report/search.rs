@@ -22,7 +22,7 @@ pub fn format_run(probe: &Probe) -> String {
 
 /// Formats the outcome: the sustained rate, its confidence, and the limit.
 pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
-    let Plan { target, era, connections, depth, .. } = plan;
+    let Plan { target, connections, depth, .. } = plan;
     let is_insecure = plan.tls.as_ref().is_some_and(|tls| tls.insecure);
     let checked = if is_insecure { " · certificate NOT CHECKED (insecure)" } else { "" };
     format!(
@@ -30,7 +30,7 @@ pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
          sustained  {}\n\
          confidence {}\n\
          limit      {}\n",
-        era.name(),
+        plan.era_name(),
         sustained_rate(found),
         confidence(found),
         limit(found)

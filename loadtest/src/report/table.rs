@@ -27,7 +27,7 @@ pub fn table(result: &RunResult) -> String {
     line(format!(
         "{} · {} · {kind} · {} connections × {} · {:.1} s",
         plan.target,
-        plan.era.name(),
+        plan.era_name(),
         figure::count(plan.connections as u64),
         plan.depth,
         totals.duration_s

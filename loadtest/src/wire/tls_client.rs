@@ -4,13 +4,20 @@
 //! [`TlsClient::describe`] then reports. The module reads no files.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
+
+use super::tls_error::{HANDSHAKE_CLOSED, HANDSHAKE_SILENT, TlsError, describe_io_error};
 
 /// TLS sessions that a load thread stores for resumption.
 const SESSIONS_MAX: usize = 256;
@@ -98,6 +105,32 @@ impl TlsClient {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
         Self { config: Arc::new(config), ..self.clone() }
+    }
+
+    /// Performs the handshake over `socket`, whose timeouts are set, with blocking calls.
+    ///
+    /// # Errors
+    ///
+    /// Returns a one-line message if the handshake fails.
+    pub fn open_blocking(
+        &self,
+        mut socket: TcpStream,
+    ) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
+        let connection = ClientConnection::new(self.config.clone(), self.name.clone());
+        let mut connection =
+            connection.map_err(|error| TlsError::from_handshake(&error).message)?;
+        while connection.is_handshaking() {
+            if let Err(error) = connection.complete_io(&mut socket) {
+                return Err(match error.kind() {
+                    ErrorKind::UnexpectedEof
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::BrokenPipe => HANDSHAKE_CLOSED.into(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => HANDSHAKE_SILENT.into(),
+                    _ => describe_io_error(&error),
+                });
+            }
+        }
+        Ok(StreamOwned::new(connection, socket))
     }
 
     /// Stores the negotiated parameters of the first handshake.

@@ -1,6 +1,14 @@
 //! User-facing errors of TLS connections: one line each, with the hint if there is one.
 
+use std::io;
+
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+
+/// Error of a handshake that the server ended.
+pub const HANDSHAKE_CLOSED: &str = "the server closed the connection during the TLS handshake";
+/// Error of a handshake that the server did not answer.
+pub const HANDSHAKE_SILENT: &str =
+    "no reply to the TLS handshake: does the server speak TLS on this port?";
 
 /// Failure of a TLS handshake or connection.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -10,6 +18,12 @@ pub struct TlsError {
     pub message: String,
     /// Whether the server ended the connection with an alert. Otherwise this side failed.
     pub is_alert: bool,
+}
+
+/// Describes the error of a stream that may be encrypted.
+pub fn describe_io_error(error: &io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    tls.map_or_else(|| error.to_string(), |error| TlsError::from_handshake(error).message)
 }
 
 impl TlsError {

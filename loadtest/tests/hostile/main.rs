@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use self::scripted_server::{Reaction, ReceivedRequest, ScriptedServer};
 
+mod discovery;
 mod framings;
 mod handshakes;
 mod responses;
@@ -32,7 +33,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_millis(150);
 /// Returns a plan against this server.
 fn plan(server: &ScriptedServer, era: Era) -> Plan {
     let mut plan = Plan {
-        era,
+        era: Some(era),
         connections: 2,
         warm_up: HumanDuration::from_secs(0),
         connect_timeout: HumanDuration::from(Duration::from_secs(2)),

@@ -25,7 +25,7 @@ use self::notifying_server::{NotifyBehaviour, NotifyingServer};
 fn plan(target: String, era: Era, listen: ListenPlan, heard_max: Duration) -> Plan {
     let every = HumanDuration::from(heard_max);
     Plan {
-        era,
+        era: Some(era),
         connections: 2,
         warm_up: HumanDuration::from_secs(0),
         response_timeout: every,

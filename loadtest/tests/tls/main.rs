@@ -97,7 +97,7 @@ fn tls_completes_every_request() {
             format!("wss://localhost:{http}"),
         ] {
             for era in [Era::Modern, Era::Legacy] {
-                let finding = drive(&Plan { era, ..plan(&target, &ca) });
+                let finding = drive(&Plan { era: Some(era), ..plan(&target, &ca) });
                 let (total, outcomes) = (&finding.total, finding.total.outcomes);
                 let counts = (total.due, total.sent, outcomes.answered, outcomes.failures());
                 assert_eq!(counts, (400, 400, 400, 0), "{target} {era:?} {outcomes:?}");
@@ -121,7 +121,7 @@ fn tls_churn_loses_no_connection() {
         format!("wss://localhost:{http}"),
     ] {
         let churn = Some(ChurnPlan { rate: 20.0, ..ChurnPlan::default() });
-        let finding = drive(&Plan { churn, era: Era::Legacy, ..plan(&target, &ca) });
+        let finding = drive(&Plan { churn, era: Some(Era::Legacy), ..plan(&target, &ca) });
         let (total, openings) = (&finding.total, &finding.total.connects);
         assert_eq!((total.outcomes.answered, total.connects.lost), (400, 0), "{target}");
         assert_eq!((openings.not_reopened, openings.sessions_not_deleted), (0, 0), "{target}");

@@ -72,7 +72,7 @@ fn summary(result: &RunResult) -> String {
     };
     format!(
         "{} · {kind} · {} connections × {} · {:.1} s measured{warm_up} · {}",
-        plan.era.name(),
+        plan.era_name(),
         figure::count(plan.connections as u64),
         plan.depth,
         totals.duration_s,

@@ -50,7 +50,7 @@ fn summary(result: &SweepResult) -> String {
     };
     format!(
         "{} · open loop · {} connections × {} · {} runs of {} to find the rate{runs} · {}",
-        plan.era.name(),
+        plan.era_name(),
         figure::count(plan.connections as u64),
         plan.depth,
         search.probes.len(),
