@@ -91,7 +91,8 @@ fn unanswered_run_exits_one() {
     let target = silent.local_addr().unwrap();
     let plan = format!(
         "target = \"tcp://{target}\"\nera = \"modern\"\nconnections = 1\nwarm_up = \"0s\"\n\
-         response_timeout = \"100ms\"\n[[phase]]\nrate = 100\nduration = \"300ms\"\n"
+         response_timeout = \"100ms\"\n[[phase]]\nrate = 100\nduration = \"300ms\"\n\
+         [[call]]\ntool = \"echo\"\narguments = {{ message = \"a\" }}\n"
     );
     let plan = file("silent.toml", &plan);
     let ExitResult { status, stdout: out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
@@ -231,6 +232,8 @@ fn search_prints_runs_and_confidence() {
         "search",
         &target,
         "--era=modern",
+        "--tool=echo",
+        "--arguments={\"message\":\"a\"}",
         "--p99-max=1h",
         "--connections=2",
         "--warm-up=0s",

@@ -323,7 +323,8 @@ fn signal_terminates_started_server() {
         let mut running = Command::new("sh")
             .args(["-c", &format!("trap '' {ignored} USR2; exec \"$@\""), "sh", program])
             .args(["run", &format!("tcp://{address}"), "--connections=1", "--rate=1"])
-            .args(["--duration=1h", "--server", &command])
+            .args(["--duration=1h", "--era=modern", "--tool=echo", "--arguments={}"])
+            .args(["--server", &command])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -357,6 +358,7 @@ fn started_server_is_measured_and_terminated() {
     let target = format!("tcp://{address}");
     let kept = file_path("started.json");
     let arguments = ["--closed", "--connections=1", "--warm-up=0s", "--duration=100ms", "--quiet"];
+    let arguments = arguments.into_iter().chain(["--era=modern", "--tool=echo", "--arguments={}"]);
     let arguments = arguments.into_iter().chain(["--server", &command, "--json", &kept]);
     let ExitResult { stderr, .. } = load(["run", &target].into_iter().chain(arguments));
     let result: RunResult =

@@ -168,7 +168,10 @@ fn missed_threshold_is_shown_in_html() {
 #[test]
 fn progress_without_terminal_is_lines() {
     let test_server = TestServer::for_load();
-    let output = run_target(&format!("tcp://{}", test_server.tcp()), &["--era=modern"]);
+    let output = run_target(
+        &format!("tcp://{}", test_server.tcp()),
+        &["--era=modern", "--tool=echo", "--arguments={\"message\":\"a\"}"],
+    );
     let lines: Vec<&str> = stderr(&output).lines().collect();
     assert!((1..=4).contains(&lines.len()) && lines[0].contains("open 2"), "{lines:?}");
     assert!(!stderr(&output).contains('\x1b'));

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use corelane_load::children::StderrMode;
 use corelane_load::plan::{
-    CallPlan, ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd,
-    SourceRange, StdioPlan, SweepPlan, parse_era,
+    ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd, SourceRange,
+    StdioPlan, SweepPlan, parse_era,
 };
 use corelane_load::search::SearchOptions;
 use corelane_load::target::Era;
 
 use super::CliError;
+use super::calls::CallArguments;
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
 use super::credentials::CredentialArguments;
@@ -130,12 +131,8 @@ struct RequestArguments {
     /// Poisson arrivals instead of evenly spaced requests.
     #[arg(long)]
     poisson: bool,
-    /// Message length for the tool echo [default: 32].
-    #[arg(long, value_name = "BYTES")]
-    bytes: Option<usize>,
-    /// Tool to call instead of echo, without arguments.
-    #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
-    tool: Option<String>,
+    #[command(flatten)]
+    calls: CallArguments,
 }
 
 /// Flags of subscriptions, standard error and reconnects.
@@ -312,11 +309,7 @@ impl LoadArguments {
             Some(path) => Plan::read_with_target(path, self.target.as_deref())?,
             None => Plan::new(self.target.clone().unwrap_or_default()),
         };
-        if let Some(tool) = &self.requests.tool {
-            plan.calls = vec![CallPlan::tool(tool)];
-        } else if self.requests.bytes.is_some() {
-            plan.calls = vec![CallPlan { bytes: self.requests.bytes, ..CallPlan::tool("echo") }];
-        }
+        self.requests.calls.apply(&mut plan);
         self.credentials.apply(&mut plan)?;
         if let Some(streams) = self.scenario.listen {
             let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));

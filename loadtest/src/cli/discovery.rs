@@ -16,7 +16,7 @@ pub(super) fn complete_plan(plan: &Plan, is_quiet: bool) -> Result<Plan, CliErro
 }
 
 /// Completes the plan of a search by that of its first run.
-pub(super) fn complete_trials(plan: &Plan, first: Plan, is_quiet: bool) -> Result<Plan, CliError> {
-    let complete = complete_plan(&first, is_quiet)?;
+pub(super) fn complete_trials(plan: &Plan, first: &Plan, is_quiet: bool) -> Result<Plan, CliError> {
+    let complete = complete_plan(first, is_quiet)?;
     Ok(Plan { era: complete.era, calls: complete.calls, ..plan.clone() })
 }

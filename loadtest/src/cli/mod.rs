@@ -23,6 +23,7 @@ use self::supervisor::Role;
 #[cfg(not(target_os = "linux"))]
 use self::unsupervised::{self as supervisor, Role};
 
+mod calls;
 mod credentials;
 mod discovery;
 mod failure_help;

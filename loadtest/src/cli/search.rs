@@ -25,7 +25,7 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let first = trial_plan(&plan, bounds.rate_first, arguments.duration);
     first.run_config()?;
     let mut server = load.server(&plan)?;
-    let plan = complete_trials(&plan, first, load.quiet)?;
+    let plan = complete_trials(&plan, &first, load.quiet)?;
     let at = |rate| {
         server.check()?;
         let plan = trial_plan(&plan, rate, arguments.duration);

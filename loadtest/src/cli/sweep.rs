@@ -28,7 +28,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     let first = trial_plan(&plan, sweep.rate_first, sweep.search_duration);
     first.run_config()?;
     let mut server = arguments.load.server(&plan)?;
-    let plan = complete_trials(&plan, first, arguments.load.quiet)?;
+    let plan = complete_trials(&plan, &first, arguments.load.quiet)?;
     let result = run_sweep(arguments, &plan, &sweep, &mut server)?;
     drop(server);
     let text = if arguments.markdown {

@@ -46,7 +46,11 @@ pub(super) fn negotiate(
             Ok(Negotiated { era: Era::Modern, reason: None })
         }
         Some(era) => {
-            let era = initialize(peer, era, None).map_err(DiscoveryError::Initialize)?;
+            let era = initialize(peer, era, None).map_err(|error| match error {
+                RequestError::Connect(_) => DiscoveryError::Unreachable(error),
+                error if error.is_unauthorized() => DiscoveryError::Unauthorized(error),
+                error => DiscoveryError::Initialize(error),
+            })?;
             Ok(Negotiated { era, reason: None })
         }
         None => match discover(peer)? {

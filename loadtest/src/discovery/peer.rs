@@ -11,8 +11,8 @@ use crate::generator::RunConfig;
 use crate::mcp::request_log::DrainedConnection;
 use crate::mcp::request_template::{ID_FIRST, initialize_params, initialized_message};
 use crate::mcp::{
-    CloseAction, Closing, Handshake, HandshakeProgress, RequestSettings, RequestTemplate,
-    message_kind,
+    CloseAction, Closing, Handshake, HandshakeProgress, HttpField, RequestSettings,
+    RequestTemplate, message_kind,
 };
 use crate::target::{Era, Transport};
 use crate::wire::lines::LineReader;
@@ -27,6 +27,8 @@ type Response = (u64, Result<Value, RequestError>);
 /// A connection with its reader.
 #[derive(Debug)]
 struct Link {
+    /// HTTP fields whose secrets no error quotes.
+    fields: Vec<HttpField>,
     stream: ByteStream,
     reader: Reader,
     buffered: Vec<u8>,
@@ -72,6 +74,16 @@ impl<'a> Peer<'a> {
     /// Returns how long a response is awaited.
     pub(super) fn timeout(&self) -> Duration {
         self.config.limits.response_timeout.min(self.config.limits.connect_timeout)
+    }
+
+    /// Sends a request and returns its result.
+    pub(super) fn request(
+        &mut self,
+        method: &str,
+        params: Option<Map<String, Value>>,
+    ) -> Result<Value, RequestError> {
+        let id = self.send(method, params)?;
+        self.receive(&[id], self.timeout()).1
     }
 
     /// Returns how long a response is awaited from a server that may still be starting.
@@ -132,7 +144,7 @@ impl<'a> Peer<'a> {
     /// Ends the session and closes the connection.
     pub(super) fn close(mut self) {
         let session = self.session.take();
-        let Some(Link { mut stream, reader, buffered }) = self.link.take() else { return };
+        let Some(Link { mut stream, reader, buffered, .. }) = self.link.take() else { return };
         let drained = DrainedConnection { reader, buffered, session };
         let (mut closing, action) = Closing::new(&self.settings, drained);
         let CloseAction::Send(bytes) = action else { return };
@@ -175,7 +187,8 @@ impl<'a> Peer<'a> {
                 Transport::Http => Reader::Responses(Box::default()),
                 _ => Reader::Lines(LineReader::default()),
             };
-            return Ok(Link { stream, reader, buffered: Vec::new() });
+            let fields = self.settings.fields.clone();
+            return Ok(Link { fields, stream, reader, buffered: Vec::new() });
         }
         // Without messages of MCP, which are sent here.
         let settings = RequestSettings { era: Era::Modern, ..self.settings.clone() };
@@ -189,7 +202,8 @@ impl<'a> Peer<'a> {
                 }
                 HandshakeProgress::Open(_) => {
                     let (reader, buffered, _) = handshake.finish();
-                    return Ok(Link { stream, reader, buffered });
+                    let fields = settings.fields;
+                    return Ok(Link { fields, stream, reader, buffered });
                 }
                 HandshakeProgress::Wait => {}
             }
@@ -200,7 +214,7 @@ impl<'a> Peer<'a> {
             };
             progress = handshake
                 .receive(&settings, &bytes)
-                .map_err(|error| RequestError::Upgrade(error.message))?;
+                .map_err(|error| RequestError::Upgrade(redact(&settings.fields, error.message)))?;
         }
     }
 
@@ -239,7 +253,7 @@ impl<'a> Peer<'a> {
                     if session.is_some() {
                         self.session = session;
                     }
-                    return finish_response(status, body);
+                    return finish_response(&self.settings.fields, status, body);
                 }
             }
         }
@@ -253,7 +267,11 @@ impl<'a> Peer<'a> {
     ) -> Result<Option<Response>, RequestError> {
         let is_http = self.settings.transport == Transport::Http;
         let Ok(Value::Object(mut message)) = serde_json::from_slice(text) else {
-            return if is_http { Ok(None) } else { Err(RequestError::Invalid(quote(text))) };
+            return if is_http {
+                Ok(None)
+            } else {
+                Err(RequestError::Invalid(quote(&self.settings.fields, text)))
+            };
         };
         if let Some(method) = message.get("method") {
             if let (Some(id), false) = (message.get("id"), is_http) {
@@ -266,7 +284,7 @@ impl<'a> Peer<'a> {
             // An error without an id is the response to what was sent last.
             let id = message.get("id").and_then(Value::as_u64).or_else(|| ids.last().copied());
             let Some(id) = id.filter(|id| ids.contains(id)) else { return Ok(None) };
-            return Ok(Some((id, Err(RequestError::from_error(&error)))));
+            return Ok(Some((id, Err(RequestError::from_error(&error, &self.settings.fields)))));
         }
         let id = message.get("id").and_then(Value::as_u64);
         match (id.filter(|id| ids.contains(id)), message.remove("result")) {
@@ -285,7 +303,7 @@ impl Link {
     ) -> Result<LinkEvent, RequestError> {
         let read = self.reader.read_next(&self.buffered);
         let Some((taken, event)) = read.map_err(|error| {
-            RequestError::Invalid(format!("{error}: {}", quote(&self.buffered)))
+            RequestError::Invalid(format!("{error}: {}", quote(&self.fields, &self.buffered)))
         })?
         else {
             return match self.stream.receive(remaining) {
@@ -313,22 +331,29 @@ impl Link {
 
 /// Returns the result of an HTTP response whose body held a response of JSON-RPC or other text.
 fn finish_response(
+    fields: &[HttpField],
     status: u16,
     body: Option<Result<Response, Vec<u8>>>,
 ) -> Result<Option<Response>, RequestError> {
     match body {
         Some(Ok((id, Err(error)))) => Ok(Some((id, Err(error.with_status(status))))),
         Some(Ok(response)) if status < 300 => Ok(Some(response)),
-        Some(Err(text)) if status < 300 => Err(RequestError::Invalid(quote(&text))),
+        Some(Err(text)) if status < 300 => Err(RequestError::Invalid(quote(fields, &text))),
         None if status < 300 => Ok(None),
-        Some(Err(text)) => Err(RequestError::Status { status, text: quote(&text) }),
+        Some(Err(text)) => Err(RequestError::Status { status, text: quote(fields, &text) }),
         _ => Err(RequestError::Status { status, text: String::new() }),
     }
 }
 
-/// Quotes the beginning of `text` on one line.
-fn quote(text: &[u8]) -> String {
+/// Removes the secrets in `fields` from `text`.
+fn redact(fields: &[HttpField], text: String) -> String {
+    fields.iter().fold(text, |text, field| field.redact(text))
+}
+
+/// Quotes the beginning of `text` on one line, without the secrets in `fields`.
+fn quote(fields: &[HttpField], text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(QUOTED_BYTES_MAX)]);
+    let text = redact(fields, text.into_owned());
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("'{}'", words.join(" ").escape_debug())
 }

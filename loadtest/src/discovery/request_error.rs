@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::mcp::HttpField;
 use crate::plan::HumanDuration;
 
 /// JSON-RPC error codes that only modern servers send (MCP 2026-07-28, basic).
@@ -56,9 +57,10 @@ fn status_prefix(status: Option<u16>) -> String {
 }
 
 impl RequestError {
-    /// Reads the `error` of a JSON-RPC response.
-    pub(super) fn from_error(error: &Value) -> Self {
+    /// Reads the `error` of a JSON-RPC response, without the secrets in `fields`.
+    pub(super) fn from_error(error: &Value, fields: &[HttpField]) -> Self {
         let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let message = fields.iter().fold(message.to_owned(), |text, field| field.redact(text));
         let supported = error.pointer("/data/supported").and_then(Value::as_array);
         let names = supported.into_iter().flatten().filter_map(Value::as_str);
         Self::Rpc {

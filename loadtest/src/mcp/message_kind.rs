@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::result_check::ResultCheck;
 use crate::metrics::outcome::Failure;
 
 /// Kind of a message.
@@ -52,7 +53,7 @@ struct ResultView<'a> {
     #[serde(default, rename = "isError")]
     is_error: bool,
     #[serde(borrow, default)]
-    content: Vec<Content<'a>>,
+    content: Option<Vec<Content<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -61,10 +62,10 @@ struct Content<'a> {
     text: Option<std::borrow::Cow<'a, str>>,
 }
 
-/// Classifies a message; `expected_text` returns the expected text for a request id.
+/// Classifies a message; `check` returns what the result for a request id has to be.
 pub fn classify_message<'a, 'b>(
     text: &'a [u8],
-    expected_text: impl FnOnce(u64) -> Option<&'b str>,
+    check: impl FnOnce(u64) -> Option<&'b ResultCheck>,
 ) -> MessageKind<'a> {
     let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(text) else {
         return MessageKind::Invalid;
@@ -83,24 +84,26 @@ pub fn classify_message<'a, 'b>(
     };
     let failure = match envelope.result {
         _ if envelope.error.is_some() => Some(Failure::Rpc),
-        Some(result) => check_result(result.get(), expected_text(id)),
+        Some(result) => check_result(result.get(), check(id)),
         None => Some(Failure::Garbage),
     };
     MessageKind::Response { id, failure }
 }
 
-fn check_result(result: &str, expected_text: Option<&str>) -> Option<Failure> {
+fn check_result(result: &str, check: Option<&ResultCheck>) -> Option<Failure> {
     let Ok(view) = serde_json::from_str::<ResultView<'_>>(result) else {
-        // `content` has another shape: a result must be an object, and a missing text is wrong if
-        // one is expected.
-        let is_wrong = expected_text.is_some() || !result.starts_with('{');
+        // `content` has another shape: a result must be an object, which is wrong if more is
+        // expected.
+        let is_wrong = check.is_some() || !result.starts_with('{');
         return is_wrong.then_some(Failure::Wrong);
     };
     if view.is_error {
         return Some(Failure::Tool);
     }
-    let text = view.content.first().and_then(|content| content.text.as_deref());
-    let is_right = expected_text.is_none_or(|expected| text == Some(expected));
+    let check = check?;
+    let content = view.content.as_deref();
+    let text = content.and_then(|content| content.first()?.text.as_deref());
+    let is_right = check.is_met(result, text, content.is_some());
     (!is_right).then_some(Failure::Wrong)
 }
 
@@ -119,7 +122,8 @@ mod tests {
     use super::*;
 
     fn classify(text: &str) -> MessageKind<'_> {
-        classify_message(text.as_bytes(), |_| Some("hello"))
+        let check = ResultCheck::text("hello");
+        classify_message(text.as_bytes(), |_| Some(&check))
     }
 
     fn failure(text: &str) -> Option<Failure> {

@@ -8,6 +8,7 @@
 //! any byte from the last correct one is parsed in full.
 
 pub mod http_field;
+pub mod result_check;
 
 pub mod message_kind;
 pub mod request_template;
@@ -32,5 +33,6 @@ pub use self::request_log::RequestLog;
 pub use self::request_template::{RequestSettings, RequestTemplate};
 pub use self::request_templates::RequestTemplates;
 pub use self::response_matcher::{CompletedRequest, ReceiveEvent};
+pub use self::result_check::{Expectation, ResultCheck};
 pub use self::subscriber::{Subscriber, SubscriberEvent};
 pub use self::subscription::{Subscription, SubscriptionFilter};

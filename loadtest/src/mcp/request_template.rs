@@ -4,12 +4,14 @@
 //! writing a request costs a copy and ten digits.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::http_field::HttpField;
+use super::result_check::ResultCheck;
 use crate::target::{Era, Transport};
 use crate::wire::frames;
 
@@ -56,8 +58,8 @@ pub struct RequestTemplate {
     id: IdPosition,
     /// Position of the progress token, which equals the id.
     progress_token: Option<IdPosition>,
-    /// Expected text of the first content block, if it is known.
-    expected_text: Option<String>,
+    /// What the result has to be; `None` if every result without an error is correct.
+    check: Option<Arc<ResultCheck>>,
 }
 
 /// Position of an id.
@@ -118,7 +120,14 @@ impl RequestTemplate {
         let token_at = text
             .find(&format!("{PROGRESS_TOKEN_KEY}{ID_FIRST}"))
             .map(|at| at + PROGRESS_TOKEN_KEY.len());
-        Self { head, tail, id: spot(id_at), progress_token: token_at.map(spot), expected_text }
+        let check = expected_text.map(ResultCheck::text).map(Arc::new);
+        Self { head, tail, id: spot(id_at), progress_token: token_at.map(spot), check }
+    }
+
+    /// Sets what the result has to be.
+    #[must_use]
+    pub fn with_check(self, check: ResultCheck) -> Self {
+        Self { check: Some(Arc::new(check)), ..self }
     }
 
     /// Adds a progress token, so that the server sends `notifications/progress` (MCP
@@ -138,9 +147,14 @@ impl RequestTemplate {
         Self::new(speech, ("tools/call", params), Some(message))
     }
 
+    /// Returns a text of this length.
+    pub fn message(bytes: usize) -> String {
+        ('a'..='z').cycle().take(bytes).collect()
+    }
+
     /// Returns the params of such a call, and its message.
     pub fn echo_params(message_bytes: usize) -> (Option<Map<String, Value>>, String) {
-        let message: String = ('a'..='z').cycle().take(message_bytes).collect();
+        let message = Self::message(message_bytes);
         let params = json!({ "name": "echo", "arguments": { "message": message } });
         (params.as_object().cloned(), message)
     }
@@ -165,7 +179,12 @@ impl RequestTemplate {
 
     /// Returns the expected text of the first content block, if it is known.
     pub fn expected_text(&self) -> Option<&str> {
-        self.expected_text.as_deref()
+        self.check.as_ref()?.expected_text()
+    }
+
+    /// Returns what the result has to be.
+    pub(super) fn check(&self) -> Option<&ResultCheck> {
+        self.check.as_deref()
     }
 
     /// Returns the length of one request in bytes, without the session id.

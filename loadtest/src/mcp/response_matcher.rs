@@ -129,7 +129,7 @@ impl ResponseMatcher {
     ) {
         let expected = |id| {
             let request = self.requests.get(self.position(id)?)?;
-            calls.call(request.call)?.expected_text()
+            calls.call(request.call)?.check()
         };
         let quoted = &text[..text.len().min(BODY_BYTES_MAX)];
         match classify_message(text, expected) {

@@ -1,26 +1,27 @@
 //! The `[[call]]` section of a plan: one kind of request.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::PlanError;
-use crate::mcp::{RequestSettings, RequestTemplate};
+use crate::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
 
-/// Default length in bytes of the message of the tool `echo`.
+/// Default length in bytes of a generated text.
 pub const DEFAULT_ECHO_BYTES: usize = 32;
 
-/// One kind of request: a tool call or any other method.
+/// One kind of request: a tool call or any other method. Without either, a tool is chosen that the
+/// server offers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallPlan {
     /// Name of the tool to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Arguments of the tool call.
+    /// Arguments of the tool call. Default: made from the schema of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
-    /// Length in bytes of the message sent to the tool `echo`, if `arguments` is absent. Default
-    /// 32. The response has to contain the same message.
+    /// Length in bytes of the text in arguments that are made from the schema. Default 32. If it is
+    /// set, the response has to contain the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
     /// The method, if the request is not a tool call.
@@ -29,10 +30,11 @@ pub struct CallPlan {
     /// Params of `method`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
-    /// Expected text of the first content block of the response. If absent, every result that is
-    /// not an error counts as correct.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expect: Option<String>,
+    /// What the result has to be, one text or a list: `TEXT` (exactly the first text),
+    /// `contains:TEXT`, `regex:PATTERN`, `pointer:/PATH=JSON` or `pointer:/PATH`. Default: no error,
+    /// well-formed, and valid against the output schema of the tool.
+    #[serde(default, deserialize_with = "expectations", skip_serializing_if = "Vec::is_empty")]
+    pub expect: Vec<Expectation>,
     /// Sends a progress token, so that the server responds over HTTP with an event stream. Default
     /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -40,50 +42,111 @@ pub struct CallPlan {
     /// Relative frequency of this call among all calls. Default 1.
     #[serde(default = "weight")]
     pub weight: u32,
+    /// Output schema of the tool, as the server describes it.
+    #[serde(skip)]
+    pub output_schema: Option<Value>,
 }
 
 const fn weight() -> u32 {
     1
 }
 
-impl CallPlan {
-    /// Returns a plan that calls `name` without arguments.
-    pub fn tool(name: impl Into<String>) -> Self {
+/// Reads one expectation, or a list.
+fn expectations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Expectation>, D::Error> {
+    let source = OneOrMany::deserialize(deserializer)?;
+    let sources = match source {
+        OneOrMany::One(source) => vec![source],
+        OneOrMany::Many(sources) => sources,
+    };
+    sources.iter().map(|source| source.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+/// A text or a list of texts.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a text, or texts in brackets")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for CallPlan {
+    fn default() -> Self {
         Self {
-            tool: Some(name.into()),
+            tool: None,
             arguments: None,
             bytes: None,
             method: None,
             params: None,
-            expect: None,
+            expect: Vec::new(),
             progress: false,
             weight: weight(),
+            output_schema: None,
+        }
+    }
+}
+
+impl CallPlan {
+    /// Returns a plan that calls `name`.
+    pub fn tool(name: impl Into<String>) -> Self {
+        Self { tool: Some(name.into()), ..Self::default() }
+    }
+
+    /// Describes the request: the tool with its arguments, or the method.
+    pub fn describe(&self) -> String {
+        let (method, params) = match (&self.tool, &self.method) {
+            (Some(tool), _) => (format!("tools/call {tool}"), &self.arguments),
+            (None, Some(method)) => (method.clone(), &self.params),
+            (None, None) => ("tools/call echo".into(), &self.arguments),
+        };
+        match params {
+            Some(params) => format!("{method} {}", Value::from(params.clone())),
+            None => method,
         }
     }
 
-    /// Builds the request. Fails if the call names both or neither of a tool and a method.
+    /// Builds the request. Fails if the call names both a tool and a method.
     pub(super) fn build(&self, speech: &RequestSettings) -> Result<RequestTemplate, PlanError> {
-        let (method, params, expected) = match (&self.tool, &self.method) {
-            (Some(tool), None) if tool == "echo" && self.arguments.is_none() => {
-                let (params, message) =
-                    RequestTemplate::echo_params(self.bytes.unwrap_or(DEFAULT_ECHO_BYTES));
-                ("tools/call", params, Some(message))
+        let mut expectations = self.expect.clone();
+        let (method, params) = match (&self.tool, &self.method) {
+            (Some(_), Some(_)) => {
+                return Err(PlanError::new("a call has a tool or a method, not both"));
             }
-            (Some(_), None) if self.bytes.is_some() => {
-                return Err(PlanError::new(
-                    "bytes applies only to the tool echo without arguments",
-                ));
-            }
-            (Some(tool), None) => {
-                let arguments = self.arguments.clone().unwrap_or_default();
+            (None, Some(method)) => (method.as_str(), self.params.clone()),
+            (tool, None) => {
+                let tool = tool.as_deref().unwrap_or("echo");
+                let arguments = self.tool_arguments(tool, &mut expectations);
                 let params = json!({ "name": tool, "arguments": arguments });
-                ("tools/call", params.as_object().cloned(), self.expect.clone())
+                ("tools/call", params.as_object().cloned())
             }
-            (None, Some(method)) => (method.as_str(), self.params.clone(), self.expect.clone()),
-            _ => return Err(PlanError::new("a call needs exactly one of tool and method")),
         };
+        let mut check = ResultCheck::new(expectations);
+        if self.method.is_none() {
+            check = check.of_tool(self.output_schema.as_ref()).map_err(|why| {
+                PlanError(format!("tool '{}': {why}", self.tool.as_deref().unwrap_or("echo")))
+            })?;
+        }
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
-        Ok(RequestTemplate::new(speech, (method, params), expected))
+        Ok(RequestTemplate::new(speech, (method, params), None).with_check(check))
+    }
+
+    /// Returns the arguments, and adds what the generated text in them lets expect.
+    fn tool_arguments(&self, tool: &str, expectations: &mut Vec<Expectation>) -> Value {
+        let text = RequestTemplate::message(self.bytes.unwrap_or(DEFAULT_ECHO_BYTES));
+        match &self.arguments {
+            None if tool == "echo" => {
+                let arguments = json!({ "message": text });
+                expectations.push(Expectation::text(text));
+                arguments
+            }
+            None => json!({}),
+            Some(arguments) => {
+                let is_text = |value: &Value| value.as_str() == Some(&text);
+                if self.bytes.is_some() && arguments.values().any(is_text) {
+                    expectations.push(Expectation::contains(text));
+                }
+                Value::from(arguments.clone())
+            }
+        }
     }
 }

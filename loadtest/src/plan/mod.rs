@@ -59,7 +59,7 @@ pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
 use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig};
-use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
+use crate::mcp::{HttpField, RequestSettings, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::target::{Era, Target};
 
@@ -142,7 +142,8 @@ pub struct Plan {
     /// The phases in their order; the warm-up precedes them, at the first rate.
     #[serde(default, rename = "phase")]
     pub phases: Vec<PhasePlan>,
-    /// The kinds of requests. Default: the tool `echo` with 32 bytes.
+    /// The kinds of requests. Default: a tool that the server offers, one that returns its
+    /// arguments, else the first that is read-only.
     #[serde(default, rename = "call")]
     pub calls: Vec<CallPlan>,
     /// Connections that are replaced during the run. Default none.
@@ -347,7 +348,7 @@ impl Plan {
             calls.push((call.build(&speech)?, call.weight));
         }
         if calls.is_empty() {
-            calls.push((RequestTemplate::echo(&speech, call::DEFAULT_ECHO_BYTES), 1));
+            calls.push((CallPlan::default().build(&speech)?, 1));
         }
         let profile = self.profile();
         let warm_up = self.warm_up.get();

@@ -6,11 +6,14 @@ use super::figure::{self, percentile_row};
 use super::scenario;
 use crate::metrics::outcome::Failure;
 use crate::metrics::process_group::ProgramCounts;
+use crate::plan::CallPlan;
 use crate::result::listen::MinMedianMax;
 use crate::result::{CallResult, ListenResult, ProcessCost, RunResult, RunStatus, Totals};
 
 /// Columns of a line of an example.
 const EXAMPLE_COLUMNS: usize = 92;
+/// Columns of a line.
+const COLUMNS_MAX: usize = 100;
 /// Smallest CPU steal ratio that is shown: with less, the 99th percentile is hardly affected.
 const STEAL_MIN: f64 = 0.001;
 
@@ -32,6 +35,7 @@ pub fn table(result: &RunResult) -> String {
         plan.depth,
         totals.duration_s
     ));
+    plan.calls.iter().for_each(|call| line(call_line(call)));
     if let Some(tls) = &result.manifest.tls {
         line(tls.clone());
     }
@@ -89,6 +93,15 @@ fn call_lines(call: &CallResult) -> [String; 2] {
     let CallResult { name, answered, failed, response } = call;
     let (answered, failed) = (figure::count(*answered), figure::count(*failed));
     [format!("{name} · {answered} answered · {failed} failed"), percentile_row("", response)]
+}
+
+/// Formats a kind of request.
+fn call_line(call: &CallPlan) -> String {
+    let text = format!("calls    {}", call.describe());
+    if text.chars().count() <= COLUMNS_MAX {
+        return text;
+    }
+    text.chars().take(COLUMNS_MAX - 1).chain(['…']).collect()
 }
 
 fn failed(totals: &Totals) -> String {

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use corelane_load::discovery::{Discovery, DiscoveryError, discover};
-use corelane_load::plan::HumanDuration;
+use corelane_load::generator;
+use corelane_load::metrics::outcome::Failure;
+use corelane_load::plan::{CallPlan, HumanDuration, Plan};
 use corelane_load::target::{Era, Transport};
 use serde_json::{Value, json};
 
 use crate::scripted_server::{
     Reaction, ReceivedRequest, ScriptedServer, framed, response, upgraded,
 };
-use crate::{RESPONSE_TIMEOUT, TRANSPORTS, plan};
+use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
 /// Answers a method of a legacy server of this version, or `None` for others.
 fn legacy_answer(transport: Transport, call: &Value, version: &str) -> Option<Reaction> {
@@ -33,15 +35,57 @@ fn legacy_answer(transport: Transport, call: &Value, version: &str) -> Option<Re
     }
 }
 
-/// Returns what is found out about this server.
-fn discover_server(
+/// Returns what is found out about this server for a plan with these calls.
+fn discover_with(
     server: &ScriptedServer,
     timeout: Duration,
+    calls: Vec<CallPlan>,
 ) -> Result<Discovery, DiscoveryError> {
     let mut plan = plan(server, Era::Modern);
-    plan.era = None;
+    (plan.era, plan.calls) = (None, calls);
     plan.response_timeout = HumanDuration::from(timeout);
     discover(&plan, &plan.run_config().unwrap())
+}
+
+/// Returns the protocol version and the tool that are chosen for this server.
+fn discover_server(server: &ScriptedServer) -> Result<Discovery, DiscoveryError> {
+    discover_with(server, PATIENT, Vec::new())
+}
+
+/// Returns the protocol version that is chosen for this server.
+fn discover_era(server: &ScriptedServer, timeout: Duration) -> Result<Discovery, DiscoveryError> {
+    let call = CallPlan { method: Some("ping".into()), ..CallPlan::default() };
+    discover_with(server, timeout, vec![call])
+}
+
+/// Starts a modern server over HTTP with these tools, in pages of one.
+fn start_server_with(tools: &[Value]) -> ScriptedServer {
+    let tools = tools.to_vec();
+    ScriptedServer::without_handshake(Transport::Http, move |asked: &ReceivedRequest<'_>| {
+        let call = asked.call;
+        let result = match call["method"].as_str() {
+            Some("server/discover") => json!({ "supportedVersions": ["2026-07-28"] }),
+            Some("tools/list") => {
+                let cursor = call["params"]["cursor"].as_str().unwrap_or("0");
+                let page: usize = cursor.parse().unwrap();
+                let listed: Vec<&Value> = tools.iter().skip(page).take(1).collect();
+                let next = (page + 1 < tools.len()).then(|| (page + 1).to_string());
+                match next {
+                    Some(next) => json!({ "tools": listed, "nextCursor": next }),
+                    None => json!({ "tools": listed }),
+                }
+            }
+            method => panic!("{method:?}"),
+        };
+        let answer = json!({ "jsonrpc": "2.0", "id": call["id"], "result": result });
+        Reaction::Send(framed(Transport::Http, &answer.to_string()))
+    })
+}
+
+/// Returns a tool with a required member of its arguments.
+fn tool(name: &str, member: &str, schema: &Value, annotations: &Value) -> Value {
+    json!({ "name": name, "annotations": annotations, "inputSchema": { "type": "object",
+        "properties": { member: schema }, "required": [member] } })
 }
 
 /// Long enough for every answer of this machine.
@@ -65,7 +109,7 @@ fn discover_result_selects_modern_era() {
                 let answer = json!({ "id": asked.call["id"], "result": result });
                 Reaction::Send(framed(transport, &answer.to_string()))
             });
-        let found = discover_server(&server, PATIENT).unwrap();
+        let found = discover_era(&server, PATIENT).unwrap();
         assert_eq!(found.plan.era, Some(Era::Modern), "{transport:?}");
         assert_eq!(found.notes, ["MCP 2026-07-28"]);
     }
@@ -83,7 +127,7 @@ fn other_error_falls_back_to_initialize() {
                         Reaction::Send(framed(transport, &error))
                     })
                 });
-            let found = discover_server(&server, PATIENT).unwrap();
+            let found = discover_era(&server, PATIENT).unwrap();
             assert_eq!(found.plan.era, Some(Era::LegacyMarch2025), "{transport:?}");
             assert!(found.notes[0].starts_with("MCP 2025-03-26, since"), "{:?}", found.notes);
         }
@@ -100,7 +144,7 @@ fn http_error_status_falls_back_to_initialize() {
                     .unwrap_or_else(|| Reaction::SendAndClose(response(status, body)))
             },
         );
-        let found = discover_server(&server, PATIENT).unwrap();
+        let found = discover_era(&server, PATIENT).unwrap();
         assert_eq!(found.plan.era, Some(Era::LegacyJune2025), "{status}");
     }
 }
@@ -124,7 +168,7 @@ fn unsupported_version_error_selects_supported_version() {
                 })
             },
         );
-        match (discover_server(&server, PATIENT), era) {
+        match (discover_era(&server, PATIENT), era) {
             (Ok(found), era) => assert_eq!(found.plan.era, era),
             (Err(DiscoveryError::UnknownVersion(versions)), None) => {
                 assert_eq!(versions, "2031-01-01");
@@ -142,7 +186,7 @@ fn closed_connection_falls_back_to_initialize() {
                 legacy_answer(transport, asked.call, "2025-11-25")
                     .unwrap_or_else(|| Reaction::SendAndClose(Vec::new()))
             });
-        let found = discover_server(&server, PATIENT).unwrap();
+        let found = discover_era(&server, PATIENT).unwrap();
         assert_eq!(found.plan.era, Some(Era::Legacy), "{transport:?}");
     }
 }
@@ -158,7 +202,7 @@ fn silence_falls_back_to_initialize() {
         // The machine may be too slow even for `initialize`.
         let found = [RESPONSE_TIMEOUT, PATIENT / 4]
             .into_iter()
-            .find_map(|timeout| discover_server(&server, timeout).ok());
+            .find_map(|timeout| discover_era(&server, timeout).ok());
         assert_eq!(found.unwrap().plan.era, Some(Era::Legacy), "{transport:?}");
     }
 }
@@ -168,14 +212,104 @@ fn server_without_mcp_is_refused_with_its_answers() {
     let server = ScriptedServer::without_handshake(Transport::Http, |_: &ReceivedRequest<'_>| {
         Reaction::SendAndClose(response("501 Unsupported", "<p>no POST</p>"))
     });
-    let error = discover_server(&server, PATIENT).unwrap_err().to_string();
+    let error = discover_era(&server, PATIENT).unwrap_err().to_string();
     for part in ["no MCP server", "status 501 '<p>no POST</p>'", "initialize", "--era"] {
         assert!(error.contains(part), "'{part}' is not in {error}");
     }
     let server = ScriptedServer::without_handshake(Transport::Http, |_: &ReceivedRequest<'_>| {
         Reaction::Send(response("401 Unauthorized", "who?"))
     });
-    let error = discover_server(&server, PATIENT).unwrap_err();
+    let error = discover_era(&server, PATIENT).unwrap_err();
     assert!(matches!(error, DiscoveryError::Unauthorized(_)), "{error}");
     assert!(error.to_string().contains("--bearer-file"), "{error}");
+}
+
+#[test]
+fn echo_tool_on_later_page_is_chosen() {
+    let read_only = json!({ "readOnlyHint": true });
+    let server = start_server_with(&[
+        tool("list", "page", &json!({ "type": "integer", "minimum": 1 }), &read_only),
+        tool("my_echo", "text", &json!({ "type": "string" }), &json!({})),
+    ]);
+    let found = discover_server(&server).unwrap();
+    let call = &found.plan.calls[0];
+    assert_eq!(call.tool.as_deref(), Some("my_echo"));
+    let text = call.arguments.as_ref().unwrap()["text"].as_str().unwrap();
+    assert_eq!(text.len(), 32);
+    assert!(found.notes[1].contains(&format!("my_echo {{\"text\":\"{text}\"}}")));
+}
+
+#[test]
+fn first_satisfiable_read_only_tool_is_chosen() {
+    let read_only = json!({ "readOnlyHint": true });
+    let server = start_server_with(&[
+        tool("write", "page", &json!({ "const": 1 }), &json!({})),
+        tool("weather", "city", &json!({ "type": "string" }), &read_only),
+        tool("list", "page", &json!({ "type": "integer", "minimum": 1 }), &read_only),
+    ]);
+    let call = discover_server(&server).unwrap().plan.calls.remove(0);
+    assert_eq!(
+        (call.tool.as_deref(), call.describe()),
+        (Some("list"), "tools/call list {\"page\":1}".to_owned())
+    );
+}
+
+#[test]
+fn server_without_suitable_tool_is_refused_with_list() {
+    let server = start_server_with(&[
+        tool("write", "page", &json!({ "const": 1 }), &json!({})),
+        tool("weather", "city", &json!({ "type": "string" }), &json!({ "readOnlyHint": true })),
+    ]);
+    let error = discover_server(&server).unwrap_err().to_string();
+    for part in ["--tool NAME", "write (not marked", "weather ('city': a text without"] {
+        assert!(error.contains(part), "'{part}' is not in {error}");
+    }
+}
+
+#[test]
+fn named_tool_gets_arguments_of_its_schema() {
+    let mut add = tool("add", "a", &json!({ "type": "number" }), &json!({}));
+    add["outputSchema"] = json!({ "type": "object" });
+    let server =
+        start_server_with(&[tool("pick", "colour", &json!({ "enum": ["red"] }), &json!({})), add]);
+    let mut plan = plan(&server, Era::Modern);
+    let discover = |plan: &Plan| discover(plan, &plan.run_config().unwrap());
+    plan.calls = vec![CallPlan::tool("pick")];
+    assert_eq!(
+        discover(&plan).unwrap().plan.calls[0].describe(),
+        "tools/call pick {\"colour\":\"red\"}"
+    );
+    plan.calls = vec![CallPlan::tool("add")];
+    let error = discover(&plan).unwrap_err().to_string();
+    assert!(error.contains("'a': a number") && error.contains("--arguments"), "{error}");
+    plan.calls[0].arguments = json!({ "a": 1 }).as_object().cloned();
+    let found = discover(&plan).unwrap();
+    assert_eq!(found.plan.calls[0].output_schema, Some(json!({ "type": "object" })));
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    plan.calls = vec![CallPlan::tool("sub")];
+    let error = discover(&plan).unwrap_err().to_string();
+    assert!(error.contains("no tool 'sub'; it has pick, add"), "{error}");
+}
+
+#[test]
+fn result_that_breaks_output_schema_is_wrong() {
+    let result = |structured: Value| json!({ "content": [], "structuredContent": structured });
+    for (structured, failure) in [(json!({ "n": 1 }), 0), (json!({ "n": "1" }), DUE)] {
+        let server = ScriptedServer::without_handshake(
+            Transport::Http,
+            move |asked: &ReceivedRequest<'_>| {
+                let id = &asked.call["id"];
+                let answer = json!({ "jsonrpc": "2.0", "id": id,
+                    "result": result(structured.clone()) });
+                Reaction::Send(framed(Transport::Http, &answer.to_string()))
+            },
+        );
+        let mut plan = plan(&server, Era::Modern);
+        let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+        let call = CallPlan { output_schema: Some(schema), ..CallPlan::tool("count") };
+        plan.calls = vec![call];
+        let finding =
+            generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+        assert_eq!(finding.total.outcomes.failed(Failure::Wrong), failure);
+    }
 }
