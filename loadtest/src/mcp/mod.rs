@@ -9,6 +9,7 @@
 
 pub mod http_field;
 pub mod result_check;
+mod varying_text;
 
 pub mod message_kind;
 pub mod request_template;

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::http_field::HttpField;
 use super::result_check::ResultCheck;
+use super::varying_text::{ID_PLACEHOLDER, VaryingText};
 use crate::target::{Era, Transport};
 use crate::wire::frames;
 
@@ -56,10 +57,19 @@ pub struct RequestTemplate {
     tail: Vec<u8>,
     /// Position of the id in `after`.
     id: IdPosition,
-    /// Position of the progress token, which equals the id.
-    progress_token: Option<IdPosition>,
+    /// What else differs between requests.
+    variation: Option<Variation>,
     /// What the result has to be; `None` if every result without an error is correct.
     check: Option<Arc<ResultCheck>>,
+}
+
+/// What differs between the requests of one template, besides the id.
+#[derive(Clone)]
+enum Variation {
+    /// Position of the progress token, which equals the id.
+    ProgressToken(IdPosition),
+    /// The whole text, which has random values.
+    Text { transport: Transport, text: VaryingText },
 }
 
 /// Position of an id.
@@ -121,7 +131,29 @@ impl RequestTemplate {
             .find(&format!("{PROGRESS_TOKEN_KEY}{ID_FIRST}"))
             .map(|at| at + PROGRESS_TOKEN_KEY.len());
         let check = expected_text.map(ResultCheck::text).map(Arc::new);
-        Self { head, tail, id: spot(id_at), progress_token: token_at.map(spot), check }
+        let variation = token_at.map(spot).map(Variation::ProgressToken);
+        Self { head, tail, id: spot(id_at), variation, check }
+    }
+
+    /// Creates a template whose params have placeholders for random values, determined by `seed`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a one-line message if a placeholder is invalid.
+    pub fn varying(
+        speech: &RequestSettings,
+        (method, params): (&str, Option<Map<String, Value>>),
+        seed: u64,
+    ) -> Result<Self, String> {
+        let text = request_text(speech.era, method, params.as_ref());
+        let id = ID_FIRST.to_string();
+        let token = format!("{PROGRESS_TOKEN_KEY}{id}");
+        let text = text
+            .replacen(&id, ID_PLACEHOLDER, 1)
+            .replace(&token, &format!("{PROGRESS_TOKEN_KEY}{ID_PLACEHOLDER}"));
+        let text = VaryingText::parse(&text, seed)?;
+        let variation = Some(Variation::Text { transport: speech.transport, text });
+        Ok(Self { variation, ..Self::new(speech, (method, params), None) })
     }
 
     /// Sets what the result has to be.
@@ -172,8 +204,8 @@ impl RequestTemplate {
         out.extend_from_slice(&self.tail);
         let digits = id_digits(id);
         self.id.patch(&mut out[at..], digits);
-        if let Some(token) = self.progress_token {
-            token.patch(&mut out[at..], digits);
+        if let Some(variation) = &self.variation {
+            variation.write(out, at, (id, digits));
         }
     }
 
@@ -197,6 +229,29 @@ impl fmt::Debug for RequestTemplate {
     // The bytes may contain a bearer token.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Call").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
+impl Variation {
+    /// Completes the request whose tail is at `at` of `out`.
+    fn write(&self, out: &mut Vec<u8>, at: usize, (id, digits): (u64, [u8; ID_DIGITS])) {
+        match self {
+            Self::ProgressToken(token) => token.patch(&mut out[at..], digits),
+            Self::Text { transport, text } => {
+                out.truncate(at);
+                let text = text.render(id);
+                match transport {
+                    Transport::Tcp | Transport::Stdio => {
+                        out.extend_from_slice(text.as_bytes());
+                        out.push(b'\n');
+                    }
+                    Transport::Http => out.extend_from_slice(&http_tail(&text)),
+                    Transport::WebSocket => {
+                        frames::write_text(out, text.as_bytes());
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -285,7 +340,12 @@ fn http_post(
             push_field(&mut head, "Mcp-Name", &field_value(name));
         }
     }
-    (head.into_bytes(), format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes())
+    (head.into_bytes(), http_tail(text))
+}
+
+/// Returns the end of a POST request, from the length of its body.
+fn http_tail(text: &str) -> Vec<u8> {
+    format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
 }
 
 /// Appends an HTTP field to a request head.
@@ -444,6 +504,40 @@ mod tests {
                 message["params"]["_meta"].as_object().unwrap().len() > 1,
                 era == Era::Modern
             );
+        }
+    }
+
+    #[test]
+    fn varying_request_has_id_token_and_length() {
+        for (transport, era) in [
+            (Transport::Tcp, Era::Legacy),
+            (Transport::Http, Era::Modern),
+            (Transport::WebSocket, Era::Modern),
+        ] {
+            let params = json!({ "name": "add", "arguments": { "a": "{{int 1 100000}}" } });
+            let params = RequestTemplate::with_progress(params.as_object().cloned());
+            let call =
+                RequestTemplate::varying(&speech(transport, era), ("tools/call", Some(params)), 1);
+            let call = call.unwrap();
+            for id in 1_234_567_890..1_234_567_990_u64 {
+                let session = (transport == Transport::Http).then_some(&b"s"[..]);
+                let mut bytes = write_to_vec(&call, id, session);
+                if transport == Transport::WebSocket {
+                    let masked = bytes.split_off(8);
+                    let keys = frames::MASK.iter().cycle();
+                    bytes = masked.iter().zip(keys).map(|(byte, key)| byte ^ key).collect();
+                }
+                let text = String::from_utf8(bytes).unwrap();
+                let (head, text) = text.rsplit_once("\r\n").unwrap_or(("", &text));
+                if transport == Transport::Http {
+                    assert!(head.contains(&format!("Content-Length: {}\r\n", text.len())));
+                }
+                let message: Value = serde_json::from_str(text).unwrap();
+                assert_eq!(message["id"], id);
+                assert_eq!(message["params"]["_meta"]["progressToken"], id);
+                let value = message["params"]["arguments"]["a"].as_u64().unwrap();
+                assert!((1..=100_000).contains(&value));
+            }
         }
     }
 

@@ -17,7 +17,9 @@ pub struct CallPlan {
     /// Name of the tool to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Arguments of the tool call. Default: made from the schema of the tool.
+    /// Arguments of the tool call. `{{uuid}}`, `{{int FIRST LAST}}`, `{{line FILE}}` and `{{id}}` in
+    /// them stand for values that differ between requests. Default: made from the schema of the
+    /// tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
     /// Length in bytes of the text in arguments that are made from the schema. Default 32. If it is
@@ -105,7 +107,11 @@ impl CallPlan {
     }
 
     /// Builds the request. Fails if the call names both a tool and a method.
-    pub(super) fn build(&self, speech: &RequestSettings) -> Result<RequestTemplate, PlanError> {
+    pub(super) fn build(
+        &self,
+        speech: &RequestSettings,
+        seed: u64,
+    ) -> Result<RequestTemplate, PlanError> {
         let mut expectations = self.expect.clone();
         let (method, params) = match (&self.tool, &self.method) {
             (Some(_), Some(_)) => {
@@ -127,7 +133,18 @@ impl CallPlan {
         }
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
-        Ok(RequestTemplate::new(speech, (method, params), None).with_check(check))
+        let template = if self.varies() {
+            RequestTemplate::varying(speech, (method, params), seed).map_err(PlanError)?
+        } else {
+            RequestTemplate::new(speech, (method, params), None)
+        };
+        Ok(template.with_check(check))
+    }
+
+    /// Returns whether the arguments have placeholders.
+    fn varies(&self) -> bool {
+        let arguments = self.arguments.as_ref().filter(|_| self.method.is_none());
+        arguments.is_some_and(|arguments| Value::from(arguments.clone()).to_string().contains("{{"))
     }
 
     /// Returns the arguments, and adds what the generated text in them lets expect.

@@ -104,6 +104,7 @@ impl ListenPlan {
         &self,
         speech: &RequestSettings,
         (warm_up, span): (Duration, Duration),
+        seed: u64,
     ) -> Result<SubscribeConfig, PlanError> {
         self.check(speech)?;
         let every = self.every.get();
@@ -124,7 +125,7 @@ impl ListenPlan {
         Ok(SubscribeConfig {
             subscription: Subscription::new(speech, subject, self.per_connection),
             streams: self.streams,
-            publish_request: self.publish()?.build(speech)?,
+            publish_request: self.publish()?.build(speech, seed)?,
             interval: every,
         })
     }

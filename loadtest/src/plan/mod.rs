@@ -63,6 +63,8 @@ use crate::mcp::{HttpField, RequestSettings, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::target::{Era, Target};
 
+/// Bits of the seed of a call below its number.
+const CALL_SEED_SHIFT: u32 = 48;
 /// Highest accepted request rate a second.
 pub const RATE_MAX: f64 = 1e8;
 
@@ -344,11 +346,13 @@ impl Plan {
             opening.build(self.total_connections(), &addresses, self.connect_timeout.get())?;
         let speech = self.request_settings(&target, fields);
         let mut calls = Vec::new();
-        for call in &self.calls {
-            calls.push((call.build(&speech)?, call.weight));
+        for (number, call) in (1..).zip(&self.calls) {
+            // Random values differ between calls.
+            let seed = self.seed ^ (number << CALL_SEED_SHIFT);
+            calls.push((call.build(&speech, seed)?, call.weight));
         }
         if calls.is_empty() {
-            calls.push((CallPlan::default().build(&speech)?, 1));
+            calls.push((CallPlan::default().build(&speech, self.seed)?, 1));
         }
         let profile = self.profile();
         let warm_up = self.warm_up.get();
@@ -363,7 +367,11 @@ impl Plan {
             readers
         });
         let spans = (warm_up, profile.span());
-        let listen = self.listen.as_ref().map(|listen| listen.build(&speech, spans)).transpose()?;
+        let listen = self
+            .listen
+            .as_ref()
+            .map(|listen| listen.build(&speech, spans, self.seed))
+            .transpose()?;
         Ok(RunConfig {
             request_settings: speech,
             tls,

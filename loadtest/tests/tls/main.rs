@@ -320,6 +320,22 @@ fn bearer_token_is_sent_and_never_printed() {
 }
 
 #[test]
+fn headers_come_from_flag_file_and_environment() {
+    let file = write("headers.txt", "X-One: 1\n\nX-Two: 2\r\n");
+    let (address, asked) = rejecting_server();
+    let flags = ["--header", &format!("@{file}"), "-H", "X-Three: 3", "--connect-timeout=300ms"];
+    let environment = [("CORELANE_LOAD_HEADERS", "X-Four: 4\nX-Five: 5")];
+    let ended = run_within(&format!("http://{address}"), &flags, &environment);
+    assert_usage_error(&ended, &["401", "--bearer-file"]);
+    let head = asked.recv().unwrap();
+    for field in ["X-One: 1", "X-Two: 2", "X-Three: 3", "X-Four: 4", "X-Five: 5"] {
+        assert!(head.lines().any(|line| line == field), "{field}: {head}");
+    }
+    let ended = run("http://127.0.0.1:1", &["--header=@/nowhere"]);
+    assert_usage_error(&ended, &["cannot read /nowhere"]);
+}
+
+#[test]
 fn bearer_token_is_hidden_in_results() {
     let test_server = TestServer::for_load();
     let target = format!("http://{}", test_server.http());
