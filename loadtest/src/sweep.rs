@@ -72,30 +72,55 @@ pub struct MedianRange {
     pub high: f64,
 }
 
+/// Unit of a figure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FigureUnit {
+    /// A number a second.
+    Rate,
+    /// A time in microseconds.
+    Microseconds,
+    /// A part from 0 to 1.
+    Ratio,
+    /// Memory in MiB.
+    Mebibytes,
+}
+
 /// A figure of a run that is reported for each fraction.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Name and unit.
+    /// Its name.
     pub name: &'static str,
+    /// Its unit.
+    pub unit: FigureUnit,
     /// Returns the value, or `None` if it was not measured.
     pub of: fn(&SweepRun) -> Option<f64>,
 }
 
+use FigureUnit::{Mebibytes, Microseconds, Rate, Ratio};
+
 /// The figures of a fraction, in the order of the tables.
 pub const FIGURES: [Figure; 13] = [
-    Figure { name: "responses/s", of: |run| Some(run.totals.rate) },
-    Figure { name: "p50 us", of: |run| Some(run.response()?.p50_us) },
-    Figure { name: "p90 us", of: |run| Some(run.response()?.p90_us) },
-    Figure { name: "p95 us", of: |run| Some(run.response()?.p95_us) },
-    Figure { name: "p99 us", of: |run| Some(run.response()?.p99_us) },
-    Figure { name: "p99.9 us", of: |run| Some(run.response()?.p999_us) },
-    Figure { name: "p99.99 us", of: |run| Some(run.response()?.p9999_us) },
-    Figure { name: "max us", of: |run| Some(run.response()?.max_us) },
-    Figure { name: "server CPU us", of: |run| Some(run.server?.cpu_us_per_response) },
-    Figure { name: "load CPU us", of: |run| Some(run.generator.cpu_us_per_response) },
-    Figure { name: "lag p99 us", of: |run| Some(run.lag.p99_us) },
-    Figure { name: "steal %", of: |run| Some(run.totals.steal_ratio? * 100.0) },
-    Figure { name: "RSS MiB", of: |run| resident_mebibytes(run.server?) },
+    Figure { name: "responses", unit: Rate, of: |run| Some(run.totals.rate) },
+    Figure { name: "p50", unit: Microseconds, of: |run| Some(run.response()?.p50_us) },
+    Figure { name: "p90", unit: Microseconds, of: |run| Some(run.response()?.p90_us) },
+    Figure { name: "p95", unit: Microseconds, of: |run| Some(run.response()?.p95_us) },
+    Figure { name: "p99", unit: Microseconds, of: |run| Some(run.response()?.p99_us) },
+    Figure { name: "p99.9", unit: Microseconds, of: |run| Some(run.response()?.p999_us) },
+    Figure { name: "p99.99", unit: Microseconds, of: |run| Some(run.response()?.p9999_us) },
+    Figure { name: "max", unit: Microseconds, of: |run| Some(run.response()?.max_us) },
+    Figure {
+        name: "server CPU",
+        unit: Microseconds,
+        of: |run| Some(run.server?.cpu_us_per_response),
+    },
+    Figure {
+        name: "load CPU",
+        unit: Microseconds,
+        of: |run| Some(run.generator.cpu_us_per_response),
+    },
+    Figure { name: "lag p99", unit: Microseconds, of: |run| Some(run.lag.p99_us) },
+    Figure { name: "steal", unit: Ratio, of: |run| run.totals.steal_ratio },
+    Figure { name: "server RSS", unit: Mebibytes, of: |run| resident_mebibytes(run.server?) },
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

@@ -9,12 +9,18 @@
 //! | `ws://HOST[:PORT][/PATH]` | WebSocket | no | 80 | `/mcp/ws` |
 //! | `wss://HOST[:PORT][/PATH]` | WebSocket | yes | 443 | `/mcp/ws` |
 //! | `stdio:COMMAND` | lines | no | | |
+//!
+//! Without a scheme the target is HTTP.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::str::FromStr;
+use std::time::Duration;
 
 use http::Uri;
+
+/// How long one of several addresses has to accept a connection.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Transport of MCP messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -164,7 +170,8 @@ impl Target {
         Some(host.trim_start_matches('[').trim_end_matches(']'))
     }
 
-    /// Resolves the host to its addresses.
+    /// Resolves the host to its addresses. Of several, only those that accept a connection are
+    /// returned, if there are any: a server often listens on one address of `localhost`.
     ///
     /// # Errors
     ///
@@ -175,10 +182,15 @@ impl Target {
         let found = authority.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
         let addresses: Vec<SocketAddr> = found.collect();
         if addresses.is_empty() {
-            Err(wrong("the host has no address".into()))
-        } else {
-            Ok(addresses)
+            return Err(wrong("the host has no address".into()));
         }
+        if addresses.len() == 1 {
+            return Ok(addresses);
+        }
+        let accepts =
+            |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
+        let accepting: Vec<SocketAddr> = addresses.iter().filter(accepts).copied().collect();
+        Ok(if accepting.is_empty() { addresses } else { accepting })
     }
 }
 
@@ -197,7 +209,9 @@ impl FromStr for Target {
             };
         }
         let wrong = |why: &str| TargetError::Address(text.into(), why.into());
-        let uri: Uri = text.parse().map_err(|error| wrong(&format!("{error}")))?;
+        // An address alone is one of HTTP.
+        let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let uri: Uri = whole.parse().map_err(|error| wrong(&format!("{error}")))?;
         let (transport, is_encrypted, port) = match uri.scheme_str() {
             Some("tcp") => (Transport::Tcp, false, None),
             Some("tls") => (Transport::Tcp, true, None),
@@ -258,6 +272,8 @@ mod tests {
     fn target_scheme_selects_transport_and_path() {
         assert_eq!(shown("tcp://127.0.0.1:8888"), "tcp://127.0.0.1:8888");
         assert_eq!(shown("http://localhost:8080"), "http://localhost:8080/mcp");
+        assert_eq!(shown("localhost:8080/x"), "http://localhost:8080/x");
+        assert_eq!(shown("[::1]:8080"), "http://[::1]:8080/mcp");
         assert_eq!(shown("http://example.org/api?x=1"), "http://example.org:80/api?x=1");
         assert_eq!(shown("ws://[::1]:8080"), "ws://[::1]:8080/mcp/ws");
         assert_eq!(shown("stdio:corelane  stdio"), "stdio:corelane stdio");
@@ -285,7 +301,6 @@ mod tests {
 
     #[test]
     fn invalid_target_error_names_the_fix() {
-        assert!(shown("127.0.0.1:8888").contains("tcp://HOST:PORT"));
         assert!(shown("ftp://x:1").contains("unknown scheme"));
         assert!(shown("tcp://127.0.0.1").contains("no port"));
         assert!(shown("stdio:  ").contains("no program"));

@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use corelane_load::metrics::outcome::Failure;
+use corelane_load::plan::Plan;
 use corelane_load::report::table::table;
 use corelane_load::result::RunResult;
 use corelane_test_support::{ExitResult, TestServer, run_program};
@@ -188,7 +189,7 @@ fn unreachable_server_is_reported() {
 
 #[test]
 fn invalid_target_is_reported() {
-    assert_usage_error(&run("127.0.0.1:8888", &[]), &["tcp://HOST:PORT"]);
+    assert_usage_error(&run("ftp://127.0.0.1:8888", &[]), &["tcp://HOST:PORT"]);
     assert_usage_error(&run("stdio:sh -c 'exit", &[]), &["unterminated quote"]);
     assert_usage_error(&run("tls://127.0.0.1", &[]), &["no port"]);
 }
@@ -228,6 +229,7 @@ fn invalid_flag_is_reported() {
 fn search_prints_runs_and_confidence() {
     let test_server = TestServer::for_load();
     let target = format!("tcp://{}", test_server.tcp());
+    let (json, html) = (file("search.json", ""), file("search.html", ""));
     let ExitResult { status, stdout: out, stderr } = load([
         "search",
         &target,
@@ -242,7 +244,14 @@ fn search_prints_runs_and_confidence() {
         "--rate-max=50",
         "--confirmations=2",
         "--runs-max=4",
+        "--json",
+        json.to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
     ]);
+    let stored = load(["report", json.to_str().unwrap()]);
+    assert_eq!((stored.status, stored.stdout.as_str()), (0, out.as_str()));
+    assert!(std::fs::read_to_string(html).unwrap().contains("id=\"search\""));
     // An invalid run is repeated, at most twice.
     assert!((1..=12).contains(&stderr.lines().count()), "{stderr}");
     for (number, line) in (1..).zip(stderr.lines()) {
@@ -251,7 +260,7 @@ fn search_prints_runs_and_confidence() {
     // On an overloaded machine the runs are invalid.
     if stderr.lines().all(|line| line.contains("passed")) {
         assert_eq!((status, stderr.lines().count()), (0, 2), "{stderr}{out}");
-        assert!(out.contains("sustained  50.0/s · 2 runs in a row passed"), "{out}");
+        assert!(out.contains("sustained  50/s · 2 runs in a row passed"), "{out}");
         assert!(out.contains("at least 0.22") && out.contains("--rate-max"), "{out}");
     }
     assert!(out.starts_with(&format!("{target} · modern · open loop · 2 connections")), "{out}");
@@ -268,4 +277,48 @@ fn invalid_search_arguments_are_reported() {
     assert_usage_error(&search(&[]), &["--p99-max", "--errors-max"]);
     assert_usage_error(&search(&["--errors-max=0", "--rate-min=0"]), &["above 0"]);
     assert_usage_error(&search(&["--errors-max=0", "--runs-max=1"]), &["a run for each"]);
+}
+
+#[test]
+fn short_flags_and_plain_numbers_are_accepted() {
+    let test_server = TestServer::for_load();
+    let address = format!("localhost:{}/mcp", test_server.http().port());
+    let flags = ["-c", "2", "-n", "20", "-r", "100", "--warm-up", "0", "--timeout", "5"];
+    let ended = load(["run", &address, "--quiet"].into_iter().chain(flags));
+    let ExitResult { stdout: out, stderr, .. } = ended;
+    assert_eq!(stderr, "", "{out}");
+    assert!(out.contains("2 connections × 1 · 0.2 s"), "{out}");
+    assert!(out.contains("requests 20 due"), "{out}");
+    assert!(out.contains("calls    tools/call echo {\"message\":\"abc"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    let ended = load(["run", &address, "-n", "5", "--closed"]);
+    assert_usage_error(&ended, &["--requests", "--closed"]);
+    for flag in ["-d=1", "--span=1"] {
+        assert_usage_error(&load(["run", "127.0.0.1:1", flag]), &["refused"]);
+    }
+}
+
+#[test]
+fn printed_plan_repeats_the_flags() {
+    let flags =
+        ["plan", "--print", "localhost:1/x", "-c", "3", "-r", "7", "-d", "2", "--tool", "a"];
+    let ExitResult { status, stdout: out, stderr } = load(flags);
+    assert_eq!((status, stderr.as_str()), (0, ""), "{out}");
+    let plan: Plan = toml::from_str(&out).unwrap();
+    assert_eq!((plan.target.as_str(), plan.connections), ("localhost:1/x", 3));
+    assert!((plan.phases[0].rate - 7.0).abs() < f64::EPSILON);
+    assert_eq!(plan.calls[0].tool.as_deref(), Some("a"));
+    let again = load(["plan", "--print", "--plan", file("printed.toml", &out).to_str().unwrap()]);
+    assert_eq!(again.stdout, out);
+    assert_usage_error(&load(["plan", "--print", "x", "--rat=1"]), &["--rat"]);
+}
+
+#[test]
+fn plan_schema_and_reference_are_printed() {
+    let schema: Value = serde_json::from_str(&load(["plan", "--schema"]).stdout).unwrap();
+    assert!(schema["properties"]["target"]["description"].is_string());
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plan.md");
+    let written = std::fs::read_to_string(reference).unwrap();
+    let printed = load(["plan", "--reference"]).stdout;
+    assert_eq!(written, printed, "run corelane-load plan --reference > docs/plan.md");
 }

@@ -133,7 +133,7 @@ fn compare_exits_one_for_longer_tail() {
     let kept = file_path("tail-kept.json");
     let ExitResult { status, stdout, .. } = load(["compare", &base, &new, "--json", &kept]);
     assert_eq!(status, 1, "{stdout}");
-    let row = stdout.lines().find(|line| line.starts_with("p99 us")).unwrap();
+    let row = stdout.lines().find(|line| line.starts_with("p99 ")).unwrap();
     assert!(row.ends_with("WORSE"), "{stdout}");
     let rows = &read(&kept)["compared"][0][1]["rows"];
     let p99 = rows.as_array().unwrap().iter().find(|row| row["figure"] == "p99").unwrap();
@@ -253,7 +253,7 @@ fn sweep_once(target: &str, path: &str) {
     let run = &result.steps[1].runs[0];
     assert_eq!(run.totals.due, 10, "{stderr}{stdout}");
     assert!(run.server.is_some_and(|cost| cost.resident_bytes_max > 0));
-    assert_contains_all(&stdout, &["p99.9 us", "RSS MiB", "50 %", "100 %", "of 1"]);
+    assert_contains_all(&stdout, &["p99.9 ", "server RSS", "50 %", "100 %", "of 1"]);
     assert_eq!(stderr.lines().filter(|line| line.starts_with("round")).count(), 2, "{stderr}");
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use corelane_load::children::StderrMode;
@@ -18,12 +19,15 @@ use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
 use super::credentials::CredentialArguments;
 use super::failure_help::failure_help;
+use super::plan::PlanArguments;
 use super::report::ReportArguments;
 use super::server::{ServerArguments, ServerProcess};
 
+/// Default rate of a run, in requests a second.
+const DEFAULT_RATE: f64 = 1_000.0;
 /// Help text of the target.
-const TARGET: &str = "The server: tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
-    ws://HOST[:PORT]/PATH, with TLS tls://, https:// or wss://, or \
+const TARGET: &str = "The server: HOST:PORT/PATH or http://HOST[:PORT]/PATH, \
+    ws://HOST[:PORT]/PATH, tcp://HOST:PORT, with TLS tls://, https:// or wss://, or \
     \"stdio:PROGRAM ARGUMENT…\", one process for each connection";
 
 /// Load test and capacity planning for MCP servers.
@@ -47,6 +51,8 @@ pub(super) enum Command {
     Compare(Box<CompareArguments>),
     /// Compute from results at several sizes the cores, memory and machines for a target load.
     Capacity(Box<CapacityArguments>),
+    /// Print the plan that the flags mean, the schema of plans, or the reference of their keys.
+    Plan(Box<PlanArguments>),
     /// Show a stored result, or convert it to HTML or CSV.
     Report(ReportArguments),
     /// Check this machine: limits and kernel settings against the profile in tuning/.
@@ -74,7 +80,7 @@ pub(super) struct LoadArguments {
     #[command(flatten)]
     thresholds: ThresholdArguments,
     /// Load threads.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(super) threads: u32,
     /// CPU cores to pin the load threads to, such as 2,3.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -92,6 +98,9 @@ struct TimingArguments {
     /// Warm-up time, excluded from the results [default: 2s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<HumanDuration>,
+    /// Timeout of a response [default: 10s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<HumanDuration>,
     /// Timeout for opening all connections [default: 30s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     connect_timeout: Option<HumanDuration>,
@@ -108,7 +117,7 @@ struct TimingArguments {
 #[derive(Args, Debug)]
 struct ConnectionArguments {
     /// Number of connections [default: 64, over stdio 1].
-    #[arg(long, value_name = "N")]
+    #[arg(short, long, value_name = "N")]
     connections: Option<usize>,
     /// Local addresses to connect from in turn, such as 10.0.0.2,10.0.0.4-10.0.0.7.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_sources)]
@@ -180,11 +189,20 @@ pub(super) struct RunArguments {
     #[command(flatten)]
     pub(super) load: LoadArguments,
     /// Requests a second; 0 keeps the connections idle [default: 1000].
-    #[arg(long, value_name = "N")]
+    #[arg(short, long, visible_short_alias = 'R', value_name = "N")]
     rate: Option<f64>,
     /// Measured time, in addition to the warm-up [default: 10s].
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(
+        short,
+        long,
+        visible_alias = "span",
+        value_name = "DURATION",
+        value_parser = parse_duration
+    )]
     duration: Option<HumanDuration>,
+    /// Measured requests, instead of a time.
+    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["duration", "closed"])]
+    requests: Option<u32>,
     /// Closed loop: send the next request when the previous one is answered.
     #[arg(long)]
     closed: bool,
@@ -212,7 +230,14 @@ pub(super) struct SearchArguments {
     #[command(flatten)]
     pub(super) load: LoadArguments,
     /// Measured time of each run, in addition to the warm-up; phases of a plan are ignored.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "3s")]
+    #[arg(
+        short,
+        long,
+        visible_alias = "span",
+        value_name = "DURATION",
+        value_parser = parse_duration,
+        default_value = "3s"
+    )]
     pub(super) duration: HumanDuration,
     /// First rate, in requests a second.
     #[arg(long, value_name = "N", default_value_t = SearchOptions::default().rate_first)]
@@ -233,6 +258,12 @@ pub(super) struct SearchArguments {
     /// returned.
     #[arg(long, value_name = "N", default_value_t = SearchOptions::default().runs_max)]
     runs_max: u32,
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write a self-contained HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
 }
 
 /// Arguments of `sweep`. Flags take precedence over the section `[sweep]` of a plan.
@@ -247,7 +278,13 @@ pub(super) struct SweepArguments {
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
     /// Measured time of each of these runs, in addition to the warm-up [default: 10s].
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(
+        short,
+        long,
+        visible_alias = "span",
+        value_name = "DURATION",
+        value_parser = parse_duration
+    )]
     duration: Option<HumanDuration>,
     /// Measured time of each run of the search, in addition to the warm-up [default: 3s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -325,6 +362,7 @@ impl LoadArguments {
             churn.sessions = SessionEnd::Leave;
         }
         plan.warm_up = self.timing.warm_up.unwrap_or(plan.warm_up);
+        plan.response_timeout = self.timing.timeout.unwrap_or(plan.response_timeout);
         plan.connect_timeout = self.timing.connect_timeout.unwrap_or(plan.connect_timeout);
         plan.spin_max = self.timing.spin_max.unwrap_or(plan.spin_max);
         plan.lag_max = self.timing.lag_max.or(plan.lag_max);
@@ -389,9 +427,13 @@ impl RunArguments {
     /// Returns the plan of the run.
     pub(super) fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = self.load.plan()?;
-        if plan.phases.is_empty() || self.rate.is_some() || self.duration.is_some() {
-            let rate = self.rate.unwrap_or(1_000.0);
-            let span = self.duration.unwrap_or(HumanDuration::from_secs(10));
+        let is_named = self.rate.is_some() || self.duration.is_some() || self.requests.is_some();
+        if plan.phases.is_empty() || is_named {
+            let rate = self.rate.unwrap_or(DEFAULT_RATE);
+            let span = match self.requests {
+                Some(requests) => span_of(requests, rate)?,
+                None => self.duration.unwrap_or(HumanDuration::from_secs(10)),
+            };
             plan.phases = vec![PhasePlan::constant(rate, span)];
         }
         plan.closed |= self.closed;
@@ -445,6 +487,15 @@ impl SweepArguments {
     }
 }
 
+/// Returns the time in which this many requests are due.
+fn span_of(requests: u32, rate: f64) -> Result<HumanDuration, PlanError> {
+    let span = Duration::try_from_secs_f64(f64::from(requests) / rate).ok();
+    let span = span.filter(|span| !span.is_zero());
+    span.map(HumanDuration::from).ok_or_else(|| {
+        PlanError(format!("--requests {requests} at {rate} requests a second: both are above 0"))
+    })
+}
+
 /// Returns clap's error in one line, without the usage.
 pub(super) fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
@@ -472,7 +523,9 @@ fn parse_stderr(text: &str) -> Result<StderrMode, String> {
 }
 
 fn parse_duration(text: &str) -> Result<HumanDuration, String> {
-    text.parse().map_err(|error| format!("{error}; write a duration such as 500us, 20ms or 10s"))
+    text.parse().map_err(|error| {
+        format!("{error}; write a duration such as 500us, 20ms or 10s, or seconds")
+    })
 }
 
 fn parse_sources(text: &str) -> Result<SourceRange, String> {

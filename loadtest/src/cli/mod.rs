@@ -1,5 +1,5 @@
 //! Commands: `run`, `search` and `sweep` perform load tests; `report`, `compare` and `capacity`
-//! evaluate their results; `check` inspects this machine.
+//! evaluate their results; `plan` prints plans; `check` inspects this machine.
 //!
 //! Results go to standard output, everything else to standard error; an error is one line with its
 //! cause and a correction. Exit status: 0 passed or completed, 1 the run failed or missed a
@@ -30,6 +30,7 @@ mod failure_help;
 mod files;
 #[cfg(target_os = "linux")]
 mod supervisor;
+mod terminal;
 #[cfg(not(target_os = "linux"))]
 mod unsupervised;
 
@@ -37,6 +38,7 @@ mod arguments;
 mod capacity;
 mod check;
 mod compare;
+mod plan;
 mod report;
 mod results;
 mod run;
@@ -92,6 +94,7 @@ fn execute(command: Command) -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capacity(arguments) => capacity::capacity(&arguments),
+        Command::Plan(arguments) => plan::plan(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Check(arguments) => check::check(&arguments),
     };

@@ -4,7 +4,7 @@
 //! afterwards.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,10 +17,8 @@ use corelane_load::report::progress::{self, ProgressBlock};
 
 use super::arguments::{Progress, RunArguments};
 use super::files::{create, write_error};
+use super::terminal::{columns, has_variable, is_capable};
 use super::{CliError, print_stderr};
-
-/// Columns if the terminal does not report its size.
-const COLUMNS: usize = 80;
 
 /// All outputs that are updated each second.
 #[derive(Debug)]
@@ -114,7 +112,7 @@ impl HistogramLog {
 /// Returns the progress display: that of `--progress`, else a block on a capable terminal, else
 /// lines.
 fn progress_display(arguments: &RunArguments, plan: &Plan) -> ProgressDisplay {
-    let is_able = io::stderr().is_terminal() && !has_variable("TERM", |term| term == "dumb");
+    let is_able = is_capable();
     let otherwise = if is_able { Progress::Block } else { Progress::Lines };
     if arguments.load.quiet {
         return ProgressDisplay::Nothing;
@@ -127,15 +125,4 @@ fn progress_display(arguments: &RunArguments, plan: &Plan) -> ProgressDisplay {
             ProgressDisplay::Block(Box::new(ProgressBlock::new(&plan.target, span, is_coloured)))
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "standard variables of terminal programs")]
-fn has_variable(name: &str, what: impl FnOnce(&std::ffi::OsStr) -> bool) -> bool {
-    std::env::var_os(name).is_some_and(|value| what(&value))
-}
-
-/// Returns the current columns of the terminal.
-fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stderr());
-    size.map_or(COLUMNS, |size| if size.ws_col == 0 { COLUMNS } else { size.ws_col.into() })
 }

@@ -7,14 +7,18 @@ use corelane::engine::clock;
 use corelane_load::generator;
 use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::Plan;
-use corelane_load::probe::{self, Trial, trial_plan};
+use corelane_load::probe::{self, SearchResult, Trial, trial_plan};
+use corelane_load::report::html;
 use corelane_load::report::search::{format_outcome, format_run};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOutcome;
+use corelane_load::sweep::SweepResult;
 
 use super::arguments::{LoadArguments, SearchArguments};
 use super::discovery::complete_trials;
-use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
+use super::files::{check_writable, write};
+use super::terminal::LiveLine;
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
 
 /// Runs the command and returns its exit status.
 pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> {
@@ -24,29 +28,47 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let load = &arguments.load;
     let first = trial_plan(&plan, bounds.rate_first, arguments.duration);
     first.run_config()?;
+    let kept = [&arguments.json, &arguments.html];
+    kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    let mut manifest = Manifest::default();
     let mut server = load.server(&plan)?;
     let plan = complete_trials(&plan, &first, load.quiet)?;
     let at = |rate| {
         server.check()?;
         let plan = trial_plan(&plan, rate, arguments.duration);
-        run_once(plan, load, server.process()).map(|result| Trial::from_result(&result))
+        let result = run_once(plan, load, server.process())?;
+        manifest = result.manifest.clone();
+        Ok::<_, CliError>(Trial::from_result(&result))
     };
     let found = probe::search(bounds, at, |probe| {
         if !load.quiet {
             print_stderr(&format_run(probe));
         }
     })?;
+    drop(server);
     std::io::stdout().write_all(format_outcome(&plan, &found).as_bytes())?;
-    Ok(match (found.answer, found.limiting_probe()) {
+    let status = status(&found);
+    let result = SweepResult { plan, manifest, search: found, steps: Vec::new() };
+    if let Some(path) = &arguments.json {
+        write_json(path, &result)?;
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &html::sweep_page(&result))?;
+    }
+    Ok(status)
+}
+
+fn status(found: &SearchResult) -> ExitCode {
+    match (found.answer, found.limiting_probe()) {
         (SearchOutcome::Found { .. }, _) => ExitCode::SUCCESS,
         (SearchOutcome::TooSlow, Some(probe)) if !probe.trial.is_valid => {
             ExitCode::from(EXIT_INVALID)
         }
         _ => ExitCode::from(EXIT_FAILED),
-    })
+    }
 }
 
-/// Performs one run without progress. Fails if not all connections open.
+/// Performs one run, whose progress a terminal shows. Fails if not all connections open.
 pub(super) fn run_once(
     plan: Plan,
     load: &LoadArguments,
@@ -54,7 +76,11 @@ pub(super) fn run_once(
 ) -> Result<RunResult, CliError> {
     let run_config = plan.run_config()?;
     let threads_and_cores = (load.threads, &load.cores[..]);
-    let finding = generator::run(&run_config, threads_and_cores, watched, |_, _| {});
+    let line = LiveLine::new(load.quiet);
+    let finding = generator::run(&run_config, threads_and_cores, watched, |_, second| {
+        line.show(&second.summary);
+    });
+    drop(line);
     let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
     let manifest = Manifest::of(&finding, clock::unix_ms());
     let result = RunResult::new(plan, manifest, &finding);

@@ -1,5 +1,6 @@
 //! The `[[call]]` section of a plan: one kind of request.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +12,7 @@ pub const DEFAULT_ECHO_BYTES: usize = 32;
 
 /// One kind of request: a tool call or any other method. Without either, a tool is chosen that the
 /// server offers.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallPlan {
     /// Name of the tool to call.
@@ -35,6 +36,7 @@ pub struct CallPlan {
     /// What the result has to be, one text or a list: `TEXT` (exactly the first text),
     /// `contains:TEXT`, `regex:PATTERN`, `pointer:/PATH=JSON` or `pointer:/PATH`. Default: no error,
     /// well-formed, and valid against the output schema of the tool.
+    #[schemars(with = "OneOrMany")]
     #[serde(default, deserialize_with = "expectations", skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,
     /// Sends a progress token, so that the server responds over HTTP with an event stream. Default
@@ -64,7 +66,7 @@ fn expectations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Expect
 }
 
 /// A text or a list of texts.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a text, or texts in brackets")]
 enum OneOrMany {
     One(String),

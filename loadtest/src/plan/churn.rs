@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
@@ -14,7 +15,7 @@ const RATE_MAX: f64 = 1e6;
 
 /// The `[churn]` section. A connection that is being replaced gets no new requests; its requests in
 /// flight are awaited, then it is closed and opened again.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChurnPlan {
     /// Connections replaced a second, the oldest first, during the whole run. Default 0.
@@ -27,7 +28,7 @@ pub struct ChurnPlan {
 }
 
 /// How a session ends when its connection is replaced.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionEnd {
     /// Cleanly: an HTTP session is deleted, a WebSocket closed with a close frame, a line-based
@@ -39,7 +40,7 @@ pub enum SessionEnd {
 }
 
 /// The `[churn.storm]` section: connections that are closed and reopened at once.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StormPlan {
     /// Time of the first storm, counted from the end of the warm-up.

@@ -16,6 +16,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::source_ranges::{SourceRange, one_or_many};
@@ -24,11 +25,12 @@ use crate::generator::{ConnectConfig, RunLimits};
 use crate::metrics::port_limits;
 
 /// The `[connect]` section.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectPlan {
     /// Local addresses to connect from in turn: a string or a list, each an address or a range.
     /// Default none: the kernel chooses, or, for a loopback target, as many as are needed.
+    #[schemars(with = "Vec<String>")]
     #[serde(default, deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceRange>,
     /// Connections opened a second by all load threads together. Default: unlimited.

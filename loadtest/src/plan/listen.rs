@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -24,7 +25,7 @@ use crate::mcp::{RequestSettings, Subscription, SubscriptionFilter};
 use crate::target::{Era, Transport};
 
 /// The `[listen]` section.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenPlan {
     /// Number of streams. Each takes about 850 bytes over HTTP, 300 over line-based transports.
@@ -48,7 +49,7 @@ pub struct ListenPlan {
 }
 
 /// What streams subscribe to.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged, expecting = "\"tools\", \"prompts\", \"resources\", or URIs in brackets")]
 pub enum SubscriptionPlan {
     /// Changes of a list.
@@ -58,7 +59,7 @@ pub enum SubscriptionPlan {
 }
 
 /// A list whose changes are notified.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListKind {
     /// The list of tools.

@@ -42,8 +42,11 @@ pub mod connect;
 
 mod credentials;
 
+pub mod reference;
+
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::call::CallPlan;
@@ -80,7 +83,7 @@ impl PlanError {
 }
 
 /// A plan: everything that configures a run, a search or a sweep.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH`, the same
@@ -89,6 +92,7 @@ pub struct Plan {
     /// The MCP protocol version of requests: `auto`, `modern` (2026-07-28), `legacy` (2025-11-25),
     /// `2025-06-18`, `2025-03-26` or `2024-11-05`. Default `auto`: modern if the server supports it,
     /// else the latest that it supports.
+    #[schemars(with = "String")]
     #[serde(default, deserialize_with = "era", skip_serializing_if = "Option::is_none")]
     pub era: Option<Era>,
     /// Number of connections; over stdio each is a process. Default 64, over stdio 1.
@@ -130,6 +134,7 @@ pub struct Plan {
     pub drain_timeout: Option<HumanDuration>,
     /// Additional HTTP header fields, each a name and a value. Default none. Values of fields whose
     /// names suggest a secret are not written to results.
+    #[schemars(with = "Vec<(String, String)>")]
     #[serde(default)]
     pub headers: Vec<HttpField>,
     /// File with the bearer token of every request. Default none.

@@ -1,5 +1,6 @@
 //! The `[[phase]]` section of a plan: a rate, constant or changing, for some time.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::human_duration::HumanDuration;
@@ -9,7 +10,7 @@ use crate::schedule::{RateProfile, Segment};
 ///
 /// With `rate` alone the rate is constant; with `to_rate` it changes linearly, or in `steps`. A
 /// spike is written as three phases.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhasePlan {
     /// Requests a second at the beginning of the phase.

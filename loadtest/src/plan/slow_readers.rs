@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
@@ -14,7 +15,7 @@ use crate::mcp::{RequestSettings, RequestTemplate};
 /// Slow readers are some of the connections of the run. From `at` on each runs a small closed loop,
 /// so that it always has unread responses. Their requests are excluded from the results of the
 /// other connections, which show how much slow readers affect them.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowReadersPlan {
     /// Number of slow connections.

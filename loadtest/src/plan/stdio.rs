@@ -7,6 +7,7 @@
 //! stderr = "inherit"
 //! ```
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, PlanError};
@@ -14,11 +15,12 @@ use crate::children::{Program, StderrMode};
 use crate::target::Target;
 
 /// The `[stdio]` section.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StdioPlan {
     /// What happens to standard error of the processes: `keep` reads it and reports the last lines
     /// when a process fails, `inherit` passes it through. Default keep.
+    #[schemars(with = "String")]
     #[serde(default)]
     pub stderr: StderrMode,
 }

@@ -1,12 +1,13 @@
 //! The `[sweep]` section of a plan: the search for the highest rate, and runs at fractions of it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
 use super::human_duration::HumanDuration;
 
 /// The `[sweep]` section. A sweep ignores the phases of a plan.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepPlan {
     /// Fractions of the highest rate to run at, each above 0 and at most 1. Default 0.25, 0.5,

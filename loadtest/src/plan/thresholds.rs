@@ -1,5 +1,6 @@
 //! The `[thresholds]` section of a plan: limits that a run has to keep to pass.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::human_duration::HumanDuration;
@@ -9,7 +10,7 @@ pub const DEFAULT_ERRORS_MAX: f64 = 0.01;
 
 /// Limits of a run; an absent one is not checked. Latencies are response times, counted from the
 /// intended send time.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
     /// Highest median.

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
@@ -23,7 +24,7 @@ use crate::target::{Target, Transport};
 use crate::wire::tls_client::{ClientIdentity, TlsClient, Trust};
 
 /// The `[tls]` section. Files are PEM; relative paths start at the working directory.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsPlan {
     /// Trusted issuers. Default: the root certificates of this machine.

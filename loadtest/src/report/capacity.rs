@@ -1,8 +1,8 @@
 //! Text output of `corelane-load capacity`: the points, the model, and the computation of the
 //! requirement.
 
+use super::figure::digits;
 use super::model_plot;
-use super::sweep::format_figure;
 use crate::forecast::linear_fit::LinearFit;
 use crate::forecast::requirement::{
     Basis, CapacityTarget, LimitingResource, Requirement, RequirementError,
@@ -19,7 +19,7 @@ pub fn model(model: &CapacityModel, threshold: &str, has_sessions: bool) -> Stri
     let mut lines = vec![
         format!("capacity over {} · rates within {threshold}", unit(model.size_unit)),
         format!(
-            "{:>12}{:>14}{:>14}{:>10}{:>12}{:>12}{:>14}{:>10}  result",
+            "{:>12}{:>10}{:>10}{:>10}{:>10}{:>12}{:>13}{:>9}  result",
             unit(model.size_unit),
             "rate/s",
             "model/s",
@@ -72,12 +72,12 @@ const fn unit(size_of: SizeUnit) -> &'static str {
 }
 
 fn row(model: &CapacityModel, place: usize, point: &MeasuredPoint) -> String {
-    let known = |value: Option<f64>| value.map_or_else(|| "-".into(), format_figure);
+    let known = |value: Option<f64>| value.map_or_else(|| "-".into(), digits);
     let fit = model.fit.as_ref();
     let residual = fit.and_then(|fit| fit.residuals.get(place));
     let core = model.cores_of(point).map(|cores| point.rate / cores);
     format!(
-        "{:>12}{:>14.1}{:>14}{:>10}{:>12}{:>12}{:>14}{:>10}  {}",
+        "{:>12}{:>10.1}{:>10}{:>10}{:>10}{:>12}{:>13}{:>9}  {}",
         point.size,
         point.rate,
         known(fit.map(|fit| fit.throughput(point.size))),
@@ -265,7 +265,7 @@ fn decision(target: &CapacityTarget, requirement: &Requirement) -> String {
             "answer   {cores}, {}; {decides}; each core serves {} connections at {each:.3}/s \
              each",
             with_plural(machines, "machine"),
-            format_figure(float(target.connections) / float(requirement.cores))
+            digits(float(target.connections) / float(requirement.cores))
         ),
         None => format!("answer   {cores}; {decides}"),
     }

@@ -1,9 +1,10 @@
 //! Text output of `corelane-load compare`.
 
-use super::sweep::format_figure;
+use super::figure;
 use crate::comparison::{
     Comparison, ComparisonOptions, ComparisonOutcome, Row, SampleKind, test_count,
 };
+use crate::significance::Difference;
 
 /// Formats comparisons, each with the names of its base and new side.
 pub fn table(
@@ -24,8 +25,8 @@ pub fn table(
         line(match witness {
             SampleKind::Second => format!(
                 "of     {base_count} and {new_count} seconds of one run each. Seconds of one run \
-                 depend on one another: p is too small and the interval too narrow. For a reliable \
-                 result compare several runs a side, alternating (--base, --new)"
+                 depend on one another:\n       p is too small and the interval too narrow; compare \
+                 several runs a side (--base, --new)"
             ),
             SampleKind::Run => format!("of     {base_count} and {new_count} runs"),
         });
@@ -38,8 +39,8 @@ pub fn table(
         }
         line(String::new());
         line(format!(
-            "{:<26}{:>12}{:>12}{:>12}  {:<22}{:>8}  {:<18}{:>9}",
-            "medians", "base", "new", "difference", "95 %", "ratio", "95 %", "p (Holm)"
+            "{:<16}{:>10}{:>10}{:>11}  {:<23}{:>8}",
+            "medians", "base", "new", "difference", "ratio [95 %]", "p (Holm)"
         ));
         for row in &comparison.rows {
             line(format_row(row));
@@ -55,37 +56,38 @@ pub fn table(
 }
 
 fn format_row(row: &Row) -> String {
-    let known = |value: Option<f64>| value.map_or_else(|| "-".into(), format_figure);
-    let name = format!("{} {}", row.figure, row.unit);
-    let (base, new) = (known(row.base), known(row.new));
-    let start = format!("{name:<26}{base:>12}{new:>12}");
-    let (Some(difference), Some((absolute, low, high))) = (row.difference, row.absolute()) else {
-        return format!("{start}{:>12}  not compared: fewer than four values a side", "-");
+    let shown = |value: Option<f64>| {
+        value.map_or_else(|| "–".into(), |value| format_figure(row.unit, value))
     };
-    let range = format!("[{}, {}]", signed(low), signed(high));
-    let ratios = format!("[{:.4}, {:.4}]", difference.ratio_low, difference.ratio_high);
+    let start = format!("{:<16}{:>10}{:>10}", row.figure, shown(row.base), shown(row.new));
+    let (Some(difference), Some((absolute, _, _))) = (row.difference, row.absolute()) else {
+        return format!("{start}{:>11}  not compared: fewer than four values a side", "–");
+    };
+    let sign = if absolute < 0.0 { "-" } else { "+" };
+    let absolute = format!("{sign}{}", format_figure(row.unit, absolute.abs()));
+    let Difference { ratio, ratio_low, ratio_high, .. } = difference;
+    let ratio = format!("{ratio:.4} [{ratio_low:.4}, {ratio_high:.4}]");
     let p_value = row.p_value_corrected.unwrap_or(1.0);
-    format!(
-        "{start}{:>12}  {range:<22}{:>8.4}  {ratios:<18}{p_value:>9.4}  {}",
-        signed(absolute),
-        difference.ratio,
-        outcome_text(row.outcome)
-    )
+    format!("{start}{absolute:>11}  {ratio:<23}{p_value:>8.4}  {}", outcome_text(row.outcome))
+}
+
+/// Formats a value in the unit of its figure.
+fn format_figure(unit: &str, value: f64) -> String {
+    match unit {
+        "responses/s" => format!("{}/s", figure::rate(value)),
+        "MiB" => format!("{} MiB", figure::digits(value)),
+        _ => figure::duration(value),
+    }
 }
 
 const fn outcome_text(judgement: ComparisonOutcome) -> &'static str {
     match judgement {
         ComparisonOutcome::Better => "better",
-        ComparisonOutcome::WithinTolerance => "differs within the tolerance",
+        ComparisonOutcome::WithinTolerance => "within tolerance",
         ComparisonOutcome::NotSignificant => "not significant",
         ComparisonOutcome::NotCompared => "not compared",
         ComparisonOutcome::Worse => "WORSE",
     }
-}
-
-fn signed(value: f64) -> String {
-    let sign = if value < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", format_figure(value.abs()))
 }
 
 fn percent(part: f64) -> String {
@@ -95,7 +97,6 @@ fn percent(part: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::significance::Difference;
 
     fn row(judgement: ComparisonOutcome) -> Row {
         let mut comparison = Comparison::between(&[], &[]);
@@ -125,14 +126,14 @@ mod tests {
     #[test]
     fn comparison_row_has_intervals_and_outcome() {
         let text = shown(SampleKind::Run, ComparisonOutcome::Worse);
-        let line = text.lines().find(|line| line.starts_with("p50 us")).unwrap();
-        for part in ["100", "110", "+10.0", "[+5.00, +15.0]", "1.1000", "[1.0500, 1.1500]", "0.006"]
-        {
+        let line = text.lines().find(|line| line.starts_with("p50 ")).unwrap();
+        for part in ["100 µs", "110 µs", "+10.0 µs", "1.1000 [1.0500, 1.1500]", "0.006"] {
             assert!(line.contains(part), "{part} is not in: {line}");
         }
         assert!(line.ends_with("WORSE"), "{line}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         assert!(text.ends_with("WORSE, significantly and by more than 3 %\n"), "{text}");
-        assert!(text.contains("rate responses/s") && text.contains("not compared"), "{text}");
+        assert!(text.contains("rate ") && text.contains("not compared"), "{text}");
     }
 
     #[test]

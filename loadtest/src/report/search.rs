@@ -1,5 +1,6 @@
 //! Text output of a search: a line for each run, and the found rate.
 
+use super::figure;
 use crate::plan::Plan;
 use crate::probe::{Probe, SearchResult};
 use crate::result::RunStatus;
@@ -11,11 +12,11 @@ pub fn format_run(probe: &Probe) -> String {
     let verdict = RunStatus::new(trial.is_valid, trial.has_passed()).text();
     let colon = if trial.failed_checks.is_empty() { "" } else { ": " };
     format!(
-        "run {number:>3} {rate:>12.1}/s  {verdict:<7}  answered {:.1}/s  p99 {:.1} us  \
-         failed {:.4}{colon}{}",
-        trial.answered,
-        trial.p99_us,
-        trial.failure_ratio,
+        "run {number:>3} {:>12}/s  {verdict:<7}  answered {}/s  p99 {}  failed {}{colon}{}",
+        figure::rate(*rate),
+        figure::rate(trial.answered),
+        figure::duration(trial.p99_us),
+        figure::percent(trial.failure_ratio),
         trial.failed_checks.join("; ")
     )
 }
@@ -41,11 +42,12 @@ pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
 pub(super) fn sustained_rate(found: &SearchResult) -> String {
     match found.answer {
         SearchOutcome::Found { rate, passes, .. } => {
-            format!("{rate:.1}/s · {passes} runs in a row passed")
+            format!("{}/s · {passes} runs in a row passed", figure::rate(rate))
         }
         SearchOutcome::Unconfirmed { rate, passes } => format!(
-            "{rate:.1}/s, unconfirmed · {passes} passed before the maximum number of runs: allow \
-             more (--runs-max)"
+            "{}/s, unconfirmed · {passes} passed before the maximum number of runs: allow more \
+             (--runs-max)",
+            figure::rate(rate)
         ),
         SearchOutcome::TooSlow => "no rate that was tried".into(),
     }
@@ -77,7 +79,7 @@ pub(super) fn limit(found: &SearchResult) -> String {
         (_, Some(Probe { rate, trial, .. })) => {
             // An invalid run may not be limited by the server.
             let invalid = if trial.is_valid { "" } else { ", an invalid run" };
-            format!("{rate:.1}/s{invalid}: {}", trial.failed_checks.join("; "))
+            format!("{}/s{invalid}: {}", figure::rate(*rate), trial.failed_checks.join("; "))
         }
         (_, None) => "not reached".into(),
     }
@@ -118,8 +120,8 @@ mod tests {
         let probes = vec![probe(20.0, &[]), probe(40.0, &["p99 9 us"]), probe(80.0, &["later"])];
         let found = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: false };
         let text = shown(found, probes);
-        assert!(text.contains("sustained  20.0/s · 3 runs") && text.contains("at least 0.37"));
-        assert!(text.contains("limit      40.0/s: p99 9 us\n"), "{text}");
+        assert!(text.contains("sustained  20/s · 3 runs") && text.contains("at least 0.37"));
+        assert!(text.contains("limit      40/s: p99 9 us\n"), "{text}");
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
         spoiled.trial.is_valid = false;
         let found = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: false };
         let text = shown(found, vec![probe(20.0, &[]), spoiled]);
-        assert!(text.ends_with("limit      40.0/s, an invalid run: late\n"), "{text}");
+        assert!(text.ends_with("limit      40/s, an invalid run: late\n"), "{text}");
         assert!(text.contains("at least 0.37; 1 invalid runs were repeated"));
     }
 
@@ -138,7 +140,7 @@ mod tests {
             shown(SearchOutcome::Unconfirmed { rate: 20.0, passes: 1 }, vec![probe(20.0, &[])]);
         assert!(text.contains("unconfirmed") && text.contains("confidence none"), "{text}");
         let text = shown(SearchOutcome::TooSlow, vec![probe(1.0, &["p99 9 us"])]);
-        assert!(text.contains("no rate") && text.contains("1.0/s: p99 9 us"), "{text}");
+        assert!(text.contains("no rate") && text.contains("1/s: p99 9 us"), "{text}");
         let ceiling = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: true };
         assert!(shown(ceiling, vec![probe(20.0, &[])]).contains("--rate-max"));
     }

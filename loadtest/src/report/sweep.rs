@@ -2,21 +2,25 @@
 
 use std::fmt::Write as _;
 
-use super::search;
+use super::{figure, search};
 use crate::result::RunResult;
-use crate::sweep::{FIGURES, MedianRange, SweepResult, SweepRun, SweepStep};
+use crate::sweep::{FIGURES, Figure, FigureUnit, MedianRange, SweepResult, SweepStep};
+
+/// Fractions beside each other in a table.
+const COLUMNS_MAX: usize = 4;
+/// Width of the name of a figure, and of a fraction.
+const WIDTHS: (usize, usize) = (12, 20);
 
 /// Formats the line of a run at a fraction.
 pub fn format_run(round: u32, part: f64, result: &RunResult) -> String {
     let word = result.status().text();
     format!(
-        "round {round:>2} {:>5.1} %  {word:<7}  answered {:.1}/s  p50 {:.1} us  p99 {:.1} us  \
-         failed {:.4}",
-        part * 100.0,
-        result.totals.rate,
-        result.response.p50_us,
-        result.response.p99_us,
-        result.totals.failure_ratio
+        "round {round:>2} {:>6}  {word:<7}  answered {}/s  p50 {}  p99 {}  failed {}",
+        percent(part),
+        figure::rate(result.totals.rate),
+        figure::duration(result.response.p50_us),
+        figure::duration(result.response.p99_us),
+        figure::percent(result.totals.failure_ratio)
     )
 }
 
@@ -30,25 +34,29 @@ pub fn table(result: &SweepResult) -> String {
         out.push_str(text.trim_end());
         out.push('\n');
     };
-    line(String::new());
-    let mut row = |name: &str, of: &dyn Fn(&SweepStep) -> String| {
-        let cells: String = result.steps.iter().map(|step| cell(&of(step))).collect();
-        line(format!("{name:<14}{cells}"));
-    };
-    row("fraction", &|step| percent(step.fraction));
-    row("due/s", &|step| format!("{:.1}", step.rate));
-    for figure in &FIGURES {
-        let shown = |step: &SweepStep, shown: fn(&MedianRange) -> String| {
-            step.spread(figure.of).as_ref().map_or_else(|| "-".to_owned(), shown)
+    for steps in result.steps.chunks(COLUMNS_MAX) {
+        line(String::new());
+        let row = |name: &str, of: &dyn Fn(&SweepStep) -> String| {
+            let cells: String = steps.iter().map(|step| cell(&of(step))).collect();
+            format!("{name:<width$}{cells}", width = WIDTHS.0)
         };
-        row(figure.name, &|step| shown(step, |spread| format_figure(spread.median)));
-        row("", &|step| {
-            shown(step, |spread| {
-                format!("{}–{}", format_figure(spread.low), format_figure(spread.high))
-            })
-        });
+        line(row("fraction", &|step| percent(step.fraction)));
+        line(row("due", &|step| format!("{}/s", figure::rate(step.rate))));
+        for figure in &FIGURES {
+            let spread = |step: &SweepStep| step.spread(figure.of);
+            line(row(figure.name, &|step| {
+                spread(step).map_or_else(|| "–".into(), |it| format_figure(figure.unit, it.median))
+            }));
+            let range = |it: MedianRange| {
+                let shown = [it.low, it.high].map(|value| format_figure(figure.unit, value));
+                format!("{}–{}", shown[0], shown[1])
+            };
+            if steps.iter().filter_map(spread).any(|it| it.low < it.high) {
+                line(row("", &|step| spread(step).map_or_else(String::new, range)));
+            }
+        }
+        line(row("passed", &|step| format!("{} of {}", step.passes(), step.runs.len())));
     }
-    row("passed", &|step| format!("{} of {}", step.passes(), step.runs.len()));
     for step in &result.steps {
         for (number, why) in step.failure_reasons() {
             line(format!("{:<8}run {number}: {why}", percent(step.fraction)));
@@ -75,7 +83,7 @@ pub fn markdown(result: &SweepResult, source: &str) -> String {
         let part = percent(step.fraction);
         write!(out, "| {source} | {connections} | {part}{mark} | {:.0} |", step.rate).unwrap_or(());
         for figure in &FIGURES {
-            write!(out, " {} |", median_with_range(step, figure.of)).unwrap_or(());
+            write!(out, " {} |", median_with_range(step, figure)).unwrap_or(());
         }
         out.push('\n');
     }
@@ -83,18 +91,19 @@ pub fn markdown(result: &SweepResult, source: &str) -> String {
 }
 
 /// Formats the median of a figure with its range.
-pub(super) fn median_with_range(step: &SweepStep, of: fn(&SweepRun) -> Option<f64>) -> String {
-    match step.spread(of) {
+pub(super) fn median_with_range(step: &SweepStep, figure: &Figure) -> String {
+    let shown = |value| format_figure(figure.unit, value);
+    match step.spread(figure.of) {
         Some(MedianRange { median, low, high }) if low < high => {
-            format!("{} ({}–{})", format_figure(median), format_figure(low), format_figure(high))
+            format!("{} ({}–{})", shown(median), shown(low), shown(high))
         }
-        Some(MedianRange { median, .. }) => format_figure(median),
+        Some(MedianRange { median, .. }) => shown(median),
         None => "–".into(),
     }
 }
 
 fn cell(text: &str) -> String {
-    format!("{text:>18}")
+    format!("{text:>width$}", width = WIDTHS.1)
 }
 
 /// Formats a fraction in percent.
@@ -103,12 +112,13 @@ pub(super) fn percent(part: f64) -> String {
     format!("{rounded} %")
 }
 
-/// Formats a figure with three significant digits, whole from a hundred on.
-pub(super) fn format_figure(value: f64) -> String {
-    match value.abs() {
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+/// Formats a figure with its unit.
+fn format_figure(unit: FigureUnit, value: f64) -> String {
+    match unit {
+        FigureUnit::Rate => format!("{}/s", figure::rate(value)),
+        FigureUnit::Microseconds => figure::duration(value),
+        FigureUnit::Ratio => figure::percent(value),
+        FigureUnit::Mebibytes => format!("{} MiB", figure::digits(value)),
     }
 }
 
@@ -119,6 +129,7 @@ mod tests {
     use crate::probe::SearchResult;
     use crate::result::{Manifest, Percentiles, ProcessCost, Totals, Verdict};
     use crate::search::SearchOutcome;
+    use crate::sweep::SweepRun;
 
     fn run(p99_us: f64) -> SweepRun {
         SweepRun {
@@ -153,14 +164,19 @@ mod tests {
     #[test]
     fn table_has_rows_of_medians_and_ranges() {
         let text = table(&sweep());
-        assert!(text.contains("sustained  1000.0/s"), "{text}");
-        let row = |name: &str| text.lines().position(|line| line.starts_with(name)).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[row("fraction")].ends_with("50 %"), "{text}");
-        assert!(lines[row("p99 us")].ends_with("60.0"), "{text}");
-        assert!(lines[row("p99 us") + 1].ends_with("50.0–123"), "{text}");
-        assert!(lines[row("passed")].ends_with("2 of 3"), "{text}");
-        assert!(text.contains("run 3: p99 123 us, limit 100us"), "{text}");
+        assert!(text.contains("sustained  1,000/s"), "{text}");
+        let rows: Vec<_> = text.lines().skip_while(|line| !line.starts_with("p99 ")).collect();
+        assert!(rows[0].ends_with("60.0 µs") && rows[1].ends_with(" 50.0 µs–123 µs"), "{text}");
+        assert!(text.contains("2 of 3") && text.contains("run 3: p99 123 us, limit 100us"));
+    }
+
+    #[test]
+    fn table_of_many_fractions_fits_100_columns() {
+        let mut sweep = sweep();
+        sweep.steps = vec![sweep.steps[0].clone(); 9];
+        let text = table(&sweep);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("fraction ")).count(), 3);
     }
 
     #[test]
@@ -171,7 +187,8 @@ mod tests {
         let cells = |line: &str| line.matches('|').count();
         assert!(lines.iter().all(|line| cells(line) == cells(lines[0])), "{text}");
         assert!(lines[2].starts_with("| plans/x.toml | 64 | 50 % | 500 |"), "{text}");
-        assert!(lines[2].contains("| 60.0 (50.0–123) |") && lines[2].contains("| 3.00 |"));
+        assert!(lines[2].contains("| 60.0 µs (50.0 µs–123 µs) |"), "{text}");
+        assert!(lines[2].contains("| 3.00 MiB |"), "{text}");
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn fractions_section(result: &SweepResult) -> Markup {
         std::iter::once(name.to_owned()).chain(steps.iter().map(of)).collect()
     };
     let figures =
-        FIGURES.iter().map(|figure| row(figure.name, &|step| median_with_range(step, figure.of)));
+        FIGURES.iter().map(|figure| row(figure.name, &|step| median_with_range(step, figure)));
     let table = Table {
         head: row("fraction", &|step| percent(step.fraction)),
         rows: std::iter::once(row("due/s", &|step| figure::rate(step.rate)))
