@@ -205,7 +205,7 @@ fn sweep_page_is_well_formed_and_complete() {
         "4 connections × 1 · 3 runs of 3s to find the rate, 3 of 10s at 2 fractions of it",
         "median 100 µs (80.0 µs – 120 µs)",
         "run 3 invalid, 5.00 ms",
-        "500 (480–520)",
+        "500/s (480/s–520/s)",
         "2 of 3",
         "90 %, run 3: the generator was late",
         "p99 limit: 1ms",
