@@ -5,7 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use corelane_load::metrics::outcome::Failure;
@@ -100,6 +101,41 @@ fn unanswered_run_exits_one() {
     assert_eq!(status, 1, "{out}");
     assert!(out.starts_with("FAILED   none of 30 due requests got a good answer"), "{out}");
     assert!(out.contains("timeout 1"), "{out}");
+}
+
+#[test]
+fn failing_server_exits_one_with_its_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer_with_500(&stream));
+        }
+    });
+    let (path, page) = (file("failing.json", ""), file("failing.html", ""));
+    let flags = ["--json", path.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    for thresholds in [&[][..], &["--errors-max=1"], &["--errors-max=1", "--p99-max=1h"]] {
+        let ExitResult { status, stdout: out, .. } = run(&target, &[&flags, thresholds].concat());
+        assert_eq!(status, 1, "{out}");
+        assert!(out.starts_with("FAILED   none of ") && !out.contains("PASSED"), "{out}");
+        assert!(out.contains("    | HTTP/1.1 500 Broken") && out.contains("    | disk full"));
+    }
+    let result: RunResult = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert!(result.failure_examples["http_5xx"].ends_with("disk full"));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("verdict failed") && page.contains("disk full"));
+}
+
+/// Answers every request on a connection with an error.
+fn answer_with_500(mut stream: &TcpStream) {
+    let mut received = [0; 4_096];
+    // A request is a single segment.
+    while stream.read(&mut received).is_ok_and(|length| length > 0) {
+        let answer = b"HTTP/1.1 500 Broken\r\nContent-Length: 9\r\n\r\ndisk full";
+        if stream.write_all(answer).is_err() {
+            return;
+        }
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Failure {
             Self::Http5xx => "HTTP status 5xx: the server failed",
             Self::Rpc => "JSON-RPC error response",
             Self::Tool => "tool result with isError",
-            Self::Unsent => "not sent, because every connection was busy",
+            Self::Unsent => "not sent, because every connection was busy or lost",
         }
     }
 }

@@ -226,6 +226,7 @@ impl RunResult {
             &totals,
             (&response, &lag),
             (&generator, finding.setup.threads),
+            total.open,
         );
         verdict.check_reopened(&plan, &totals, &connections);
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
@@ -263,12 +264,16 @@ fn failure_examples(
     connections: &ConnectionsResult,
 ) -> BTreeMap<String, String> {
     let is_counted = |kind: &str| {
-        totals.failures.contains_key(kind)
+        // Without an answer, that of a request of the warm-up explains the run.
+        totals.answered == 0
+            || totals.failures.contains_key(kind)
             || connections.failures.contains_key(kind)
             || (kind == Failure::UNSOLICITED.0 && totals.unsolicited > 0)
     };
     let counted = total.errors.iter().filter(|(kind, _)| is_counted(kind));
-    counted.map(|(kind, text)| (kind.to_owned(), text.to_owned())).collect()
+    let counted = counted.map(|(kind, text)| (kind.to_owned(), text.to_owned()));
+    let unsent = (Failure::Unsent.name().to_owned(), Failure::Unsent.description().to_owned());
+    counted.chain(Some(unsent).filter(|(kind, _)| totals.failures.contains_key(kind))).collect()
 }
 
 fn totals(finding: &Measurements, span: Duration) -> Totals {

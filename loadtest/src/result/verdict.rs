@@ -119,6 +119,7 @@ impl Verdict {
         totals: &Totals,
         (response, lag): (&Percentiles, &Percentiles),
         (generator, threads): (&ProcessCost, u32),
+        open_at_end: u64,
     ) -> Self {
         let missed_thresholds = missed_thresholds(plan, totals, response);
         let mut verdict = Self { missed_thresholds, ..Self::default() };
@@ -126,6 +127,7 @@ impl Verdict {
         let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(threads);
         verdict.check_connections(plan, totals);
         verdict.check_answers(plan, totals, lateness.is_late);
+        verdict.check_end(plan, totals, open_at_end);
         if !verdict.failed.is_empty() {
             // The lag of the generator does not explain the failures.
             return verdict;
@@ -161,6 +163,21 @@ impl Verdict {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             self.failed.push(format!("only {opened} of {total} connections opened{why}"));
         }
+    }
+
+    /// Checks that requests did not stay unsent because the server went away.
+    fn check_end(&mut self, plan: &Plan, totals: &Totals, open: u64) {
+        let total = plan.total_connections() as u64;
+        let unsent = totals.failures.get(Failure::Unsent.name()).copied().unwrap_or_default();
+        if open * 2 >= total || ratio(unsent, totals.due) <= plan.thresholds.errors_max() {
+            return;
+        }
+        let why = totals.last_error.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        self.failed.push(format!(
+            "{unsent} of {} due requests were not sent, because connections were lost and did not \
+             open again ({open} of {total} at the end){why}",
+            totals.due
+        ));
     }
 
     /// Checks the share of the due requests without a good answer. Failures that a late generator
@@ -199,7 +216,9 @@ impl Verdict {
         is_generator_slow: bool,
         (generator, threads): (&ProcessCost, u32),
     ) {
-        let sent = ratio(totals.sent.saturating_sub(totals.backlog), totals.due);
+        // Those of the backlog may have been sent after the end of the schedule.
+        let in_time = totals.sent.min(totals.due.saturating_sub(totals.backlog));
+        let sent = ratio(in_time, totals.due);
         if totals.due == 0 || sent >= SENT_MIN {
             return;
         }

@@ -26,7 +26,7 @@ fn verdict_at(
     let mut lag = Percentiles::default();
     change(&mut plan, &mut totals, &mut response, &mut lag);
     let generator = ProcessCost { cores, ..ProcessCost::default() };
-    Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, 1))
+    Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, 1), 64)
 }
 
 #[test]
@@ -115,7 +115,29 @@ fn late_generator_invalidates_the_run() {
 fn backlog_means_server_saturated() {
     let verdict = verdict(|_, totals, _, _| totals.backlog = 100);
     assert!(verdict.saturated[0].contains("90.0 %"), "{verdict:?}");
+    let unsent = self::verdict(|_, totals, _, _| (totals.sent, totals.backlog) = (400, 700));
+    assert!(unsent.saturated[0].contains("30.0 %"), "{unsent:?}");
     assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Failed);
+}
+
+#[test]
+fn lost_connections_fail_even_a_late_run() {
+    let mut plan = Plan::new("tcp://localhost:1");
+    let mut totals = Totals { due: 100, sent: 60, answered: 60, opened: 64, ..Totals::default() };
+    totals.failures.insert("unsent".into(), 40);
+    totals.last_error = Some("refused".into());
+    let lag = Percentiles { p99_us: 9_000.0, ..Percentiles::default() };
+    let generator = ProcessCost::default();
+    let mut status = |open, errors| {
+        plan.thresholds.errors = errors;
+        let all = (&Percentiles::default(), &lag);
+        let verdict = Verdict::evaluate(&plan, &totals, all, (&generator, 1), open);
+        (verdict.status(&plan.thresholds), verdict.reason_texts().concat())
+    };
+    assert_eq!(status(60, None).0, RunStatus::Invalid);
+    let (lost, why) = status(1, None);
+    assert!(lost == RunStatus::Failed && why.contains("1 of 64 at the end): refused"), "{why}");
+    assert_eq!(status(1, Some(0.1)).0, RunStatus::Failed);
 }
 
 #[test]
