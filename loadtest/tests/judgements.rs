@@ -316,7 +316,7 @@ fn echo_server_command(script: &str, address: SocketAddr) -> String {
 fn signal_terminates_started_server() {
     let program = env!("CARGO_BIN_EXE_corelane-load");
     for (ignored, signal) in
-        [("", Signal::TERM), ("", Signal::HUP), ("", Signal::INT), ("HUP", Signal::TERM)]
+        [("", Signal::TERM), ("", Signal::HUP), ("", Signal::KILL), ("HUP", Signal::TERM)]
     {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let command = echo_server_command("signalled.py", address);

@@ -24,8 +24,15 @@ struct RunningCommand {
 
 impl RunningCommand {
     fn start(flags: &[&str]) -> Self {
-        let script = "(setsid sh -c 'echo ready >&2; exec sleep 600' &); exec cat";
-        let target = Target::Command(["sh", "-c", script].map(String::from).to_vec()).to_string();
+        Self::start_with_trap("", flags)
+    }
+
+    /// Starts a command whose left process ignores these signals.
+    fn start_with_trap(ignored: &str, flags: &[&str]) -> Self {
+        let trap =
+            if ignored.is_empty() { String::new() } else { format!("trap \"\" {ignored}; ") };
+        let script = format!("(setsid sh -c '{trap}echo ready >&2; exec sleep 600' &); exec cat");
+        let target = Target::Command(["sh", "-c", &script].map(String::from).to_vec()).to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
             .args(["run", &target, "--server-stderr=inherit", "--quiet"])
             .args(flags)
@@ -71,6 +78,13 @@ fn signal_to_command_ends_all_processes() {
         kill_process(Pid::from_child(&running.command), signal).unwrap();
         running.assert_all_ended(&format!("{signal:?}"));
     }
+}
+
+#[test]
+fn process_that_ignores_sigterm_is_killed() {
+    let running = RunningCommand::start_with_trap("TERM", &["--connect-timeout=1h"]);
+    kill_process(Pid::from_child(&running.command), Signal::KILL).unwrap();
+    running.assert_all_ended("SIGKILL after SIGTERM");
 }
 
 #[test]

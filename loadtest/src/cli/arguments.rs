@@ -393,7 +393,8 @@ impl LoadArguments {
 
     /// Returns whether processes are started: the server, or those of a stdio target.
     pub(super) fn starts_processes(&self) -> bool {
-        let target = self.plan().map(|plan| plan.target).unwrap_or_default();
+        let of_plan = || Some(Plan::read(self.plan.as_ref()?).ok()?.target);
+        let target = self.target.clone().or_else(of_plan).unwrap_or_default();
         self.server.has_command() || target.starts_with("stdio:")
     }
 
