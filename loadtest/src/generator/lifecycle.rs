@@ -25,6 +25,11 @@ use crate::metrics::outcome::Failure;
 use crate::target::Transport;
 use crate::wire::tls_error::TlsError;
 
+/// Error of requests on an HTTP connection that the server closed.
+const KEEP_ALIVE_HINT: &str = "the server closed the connection before it answered; if this is \
+    rare, its keep-alive timeout may be as short as the time between two requests of a connection: \
+    use fewer --connections";
+
 /// The connections of a load thread with everything that opens and ends them.
 #[derive(Debug)]
 pub(super) struct Lifecycle<R> {
@@ -242,6 +247,9 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::Open(mut log) => {
                 self.connector.count_closed();
                 ctx.recorder.period.connects.lost += u64::from(!conn.is_draining && !is_kept_alive);
+                if failure == Failure::Closed && log.in_flight() > 0 && is_http(ctx) {
+                    ctx.record_example(failure, KEEP_ALIVE_HINT);
+                }
                 ctx.fail_requests(&mut log, failure);
             }
             subscribed @ ConnectionState::Subscribed(_) => {

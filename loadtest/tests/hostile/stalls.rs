@@ -145,7 +145,7 @@ fn warm_up_backlog_is_not_sent_afterwards() {
     let total = &finding.total;
     assert_eq!((total.due, total.outcomes.answered), (300, 300));
     let received = received.load(Ordering::Relaxed);
-    assert!((301..350).contains(&received), "{received}");
+    assert!((300..350).contains(&received), "{received}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn rate_above_capacity_is_saturation() {
     let result = RunResult::new(plan, Manifest::default(), &finding);
     // All requests are answered, but after the end of the schedule.
     assert_eq!((result.totals.due, result.totals.answered), (120, 120));
-    assert!(result.totals.backlog >= 60, "{:?}", result.totals);
+    assert!(result.totals.backlog >= 50, "{:?}", result.totals);
     let reasons = result.verdict.reason_texts();
     assert!(reasons.iter().any(|why| why.contains("of the due requests were sent")), "{reasons:?}");
     assert_ne!(result.status(), RunStatus::Completed);
