@@ -4,8 +4,9 @@
 # `cargo test` alone needs only Rust. This script also runs the tests that are ignored there, and
 # installs what they need: the official MCP clients (tests/interop), the official conformance suite
 # (tests/conformance), the Autobahn test suite (tests/autobahn) and promtool (tests/http), all below
-# target/, and Debian's Chromium (tests/page) and wrk (loadtest/tests/agreement.rs). Messages are
-# also validated against the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
+# target/, with the MCP servers of others (loadtest/tests/other_servers), and Debian's Chromium
+# (tests/page) and wrk (loadtest/tests/agreement.rs). Messages are also validated against the
+# official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

@@ -326,7 +326,9 @@ fn short_flags_and_plain_numbers_are_accepted() {
     assert!(out.contains("2 connections × 1 · 0.2 s"), "{out}");
     assert!(out.contains("requests 20 due"), "{out}");
     assert!(out.contains("calls    tools/call echo {\"message\":\"abc"), "{out}");
-    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    // On an overloaded machine the run is invalid.
+    let mut table = out.lines().filter(|line| !line.starts_with("INVALID"));
+    assert!(table.all(|line| line.chars().count() <= 100), "{out}");
     let ended = load(["run", &address, "-n", "5", "--closed"]);
     assert_usage_error(&ended, &["--requests", "--closed"]);
     for flag in ["-d=1", "--span=1"] {

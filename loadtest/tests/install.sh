@@ -1,9 +1,33 @@
 #!/usr/bin/env bash
-# Installs wrk, which tests/agreement.rs compares corelane-load with, from Debian's packages.
+# Installs what the ignored tests of loadtest need: wrk, which tests/agreement.rs compares
+# corelane-load with, from Debian's packages, and the servers of tests/other_servers.
 #
 # Any wrk 4 in the PATH will do. Without apt-get or root privileges the script only prints an error.
+# The servers are installed below cargo's target directory and kept; nothing is done if they match
+# the lock files. They need python3 with its venv module, Node.js 20 or newer, and npm.
 
 set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/other_servers"
+dir="${CARGO_TARGET_DIR:-$here/../../../target}/tmp/other_servers"
+
+wanted="$(cat "$here/requirements.txt" "$here/package-lock.json" | cksum)"
+if [ "$(cat "$dir/installed" 2>/dev/null || true)" != "$wanted" ]; then
+  for program in python3 node npm; do
+    command -v "$program" >/dev/null || {
+      echo "loadtest/tests/other_servers needs $program" >&2
+      exit 1
+    }
+  done
+  rm -rf "$dir"
+  mkdir -p "$dir/node"
+  python3 -m venv "$dir/python"
+  "$dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+    --requirement "$here/requirements.txt"
+  cp "$here/package.json" "$here/package-lock.json" "$dir/node/"
+  npm ci --prefix "$dir/node" --ignore-scripts --no-audit --no-fund --loglevel=error
+  # Written last: without it the installation is incomplete.
+  printf '%s\n' "$wanted" >"$dir/installed"
+fi
 
 if command -v wrk >/dev/null; then
   exit 0

@@ -75,9 +75,14 @@ impl Args for CallArguments {
                 "Tool to call; repeat it for a mix [default: an echo tool, else the first \
                  read-only one]",
             ))
-            .arg(many(flag("arguments", "JSON", ValueParser::new(read_arguments)).alias("args")).help(
-                "Arguments of the tool before it, as JSON or @FILE [default: made from its schema]",
-            ))
+            .arg(
+                many(flag("arguments", "JSON", ValueParser::new(read_arguments)))
+                    .alias("args")
+                    .help(
+                        "Arguments of the tool before it, as JSON or @FILE [default: made from \
+                           its schema]",
+                    ),
+            )
             .arg(
                 many(flag("weight", "N", value_parser!(u32).into()))
                     .help("Relative frequency of the tool before it [default: 1]"),

@@ -33,17 +33,20 @@ mod supervisor;
 mod terminal;
 #[cfg(not(target_os = "linux"))]
 mod unsupervised;
+mod usage_error;
 
 mod arguments;
 mod capacity;
 mod check;
 mod compare;
+mod load_arguments;
 mod plan;
 mod report;
 mod results;
 mod run;
 mod run_output;
 mod search;
+mod search_arguments;
 mod server;
 mod sweep;
 
@@ -114,7 +117,7 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             error.print().ok();
         }
-        _ => print_stderr(&format!("corelane-load: {}", arguments::one_line(error))),
+        _ => print_stderr(&format!("corelane-load: {}", usage_error::one_line(error))),
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_NO_RESULT))
 }

@@ -7,7 +7,8 @@ use clap::{Args, Parser};
 use corelane_load::plan::reference;
 
 use super::CliError;
-use super::arguments::{RunArguments, one_line};
+use super::load_arguments::RunArguments;
+use super::usage_error::one_line;
 
 /// Arguments of `plan`.
 #[derive(Args, Debug)]

@@ -8,9 +8,9 @@ use corelane_load::generator::{self, Measurements};
 use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
 
-use super::arguments::RunArguments;
 use super::discovery::complete_plan;
 use super::files::{check_writable, write};
+use super::load_arguments::RunArguments;
 use super::run_output::RunOutput;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
 

@@ -15,8 +15,8 @@ use corelane_load::report::csv::CsvWriter;
 use corelane_load::report::hlog::IntervalLog;
 use corelane_load::report::progress::{self, ProgressBlock};
 
-use super::arguments::{Progress, RunArguments};
 use super::files::{create, write_error};
+use super::load_arguments::{Progress, RunArguments};
 use super::terminal::{columns, has_variable, is_capable};
 use super::{CliError, print_stderr};
 

@@ -14,9 +14,10 @@ use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 
-use super::arguments::{LoadArguments, SearchArguments};
 use super::discovery::complete_trials;
 use super::files::{check_writable, write};
+use super::load_arguments::LoadArguments;
+use super::search_arguments::SearchArguments;
 use super::terminal::LiveLine;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
 

@@ -10,10 +10,10 @@ use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOptions;
 use corelane_load::sweep::{SweepResult, run_steps};
 
-use super::arguments::SweepArguments;
 use super::discovery::complete_trials;
 use super::files::{check_writable, write};
 use super::search::run_once;
+use super::search_arguments::SweepArguments;
 use super::server::ServerProcess;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, print_stderr, write_json};
 

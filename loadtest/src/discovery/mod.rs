@@ -35,8 +35,8 @@ pub enum DiscoveryError {
     Unauthorized(RequestError),
     /// Neither era is spoken.
     #[error(
-        "no MCP server answers here: server/discover: {discover}; initialize: {initialize}; correct \
-         the address, or name the version with --era"
+        "no MCP server answers here: server/discover: {discover}; initialize: {initialize}; \
+         correct the address, or name the version with --era"
     )]
     NotMcp {
         /// Answer to `server/discover`.

@@ -7,8 +7,8 @@
 //! | `{{line FILE}}` | a random line of the file |
 //! | `{{id}}` | the id of the request |
 //!
-//! Invariants: values depend only on the seed and on the number of the request, of which no two of a
-//! run are the same. A text that consists of `{{int …}}` alone becomes a number.
+//! Invariants: values depend only on the seed and on the number of the request, which differs
+//! between the requests of a run. A text that consists of `{{int …}}` alone becomes a number.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

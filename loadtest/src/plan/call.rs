@@ -18,8 +18,8 @@ pub struct CallPlan {
     /// Name of the tool to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Arguments of the tool call. `{{uuid}}`, `{{int FIRST LAST}}`, `{{line FILE}}` and `{{id}}` in
-    /// them stand for values that differ between requests. Default: made from the schema of the
+    /// Arguments of the tool call. `{{uuid}}`, `{{int FIRST LAST}}`, `{{line FILE}}` and `{{id}}`
+    /// in them stand for values that differ between requests. Default: made from the schema of the
     /// tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
@@ -34,8 +34,8 @@ pub struct CallPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
     /// What the result has to be, one text or a list: `TEXT` (exactly the first text),
-    /// `contains:TEXT`, `regex:PATTERN`, `pointer:/PATH=JSON` or `pointer:/PATH`. Default: no error,
-    /// well-formed, and valid against the output schema of the tool.
+    /// `contains:TEXT`, `regex:PATTERN`, `pointer:/PATH=JSON` or `pointer:/PATH`. Default: no
+    /// error, well-formed, and valid against the output schema of the tool.
     #[schemars(with = "OneOrMany")]
     #[serde(default, deserialize_with = "expectations", skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,

@@ -90,8 +90,8 @@ pub struct Plan {
     /// with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
     pub target: String,
     /// The MCP protocol version of requests: `auto`, `modern` (2026-07-28), `legacy` (2025-11-25),
-    /// `2025-06-18`, `2025-03-26` or `2024-11-05`. Default `auto`: modern if the server supports it,
-    /// else the latest that it supports.
+    /// `2025-06-18`, `2025-03-26` or `2024-11-05`. Default `auto`: modern if the server supports
+    /// it, else the latest that it supports.
     #[schemars(with = "String")]
     #[serde(default, deserialize_with = "era", skip_serializing_if = "Option::is_none")]
     pub era: Option<Era>,

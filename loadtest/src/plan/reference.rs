@@ -179,8 +179,8 @@ mod tests {
     fn schema_accepts_written_plan() {
         let schema = jsonschema::validator_for(&schema()).unwrap();
         let mut plan = Plan::new("tcp://localhost:1");
-        plan.phases.push(super::super::PhasePlan::constant(5.0, plan.warm_up));
-        plan.calls.push(super::super::CallPlan::tool("echo"));
+        plan.phases.push(crate::plan::PhasePlan::constant(5.0, plan.warm_up));
+        plan.calls.push(crate::plan::CallPlan::tool("echo"));
         let plan = serde_json::to_value(&plan).unwrap();
         assert!(schema.validate(&plan).is_ok(), "{:?}", schema.validate(&plan));
         let with = |key: &str, value: Value| {

@@ -25,8 +25,8 @@ pub fn table(
         line(match witness {
             SampleKind::Second => format!(
                 "of     {base_count} and {new_count} seconds of one run each. Seconds of one run \
-                 depend on one another:\n       p is too small and the interval too narrow; compare \
-                 several runs a side (--base, --new)"
+                 depend on one another:\n       p is too small and the interval too narrow; \
+                 compare several runs a side (--base, --new)"
             ),
             SampleKind::Run => format!("of     {base_count} and {new_count} runs"),
         });

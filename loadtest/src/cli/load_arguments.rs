@@ -1,0 +1,333 @@
+//! Flags of the target and of the load, and the plan that they result in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use corelane_load::children::StderrMode;
+use corelane_load::plan::{
+    ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd, SourceRange,
+    StdioPlan, parse_era,
+};
+use corelane_load::target::Era;
+
+use super::CliError;
+use super::calls::CallArguments;
+use super::credentials::CredentialArguments;
+use super::server::{ServerArguments, ServerProcess};
+
+/// Default rate of a run, in requests a second.
+const DEFAULT_RATE: f64 = 1_000.0;
+/// Help text of the target.
+const TARGET: &str = "The server: HOST:PORT/PATH or http://HOST[:PORT]/PATH, \
+    ws://HOST[:PORT]/PATH, tcp://HOST:PORT, with TLS tls://, https:// or wss://, or \
+    \"stdio:PROGRAM ARGUMENT…\", one process for each connection";
+
+/// Target and load. Flags take precedence over the plan.
+#[derive(Args, Debug)]
+pub(super) struct LoadArguments {
+    #[arg(required_unless_present = "plan", help = TARGET)]
+    target: Option<String>,
+    /// Plan, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    timing: TimingArguments,
+    #[command(flatten)]
+    connections: ConnectionArguments,
+    #[command(flatten)]
+    requests: RequestArguments,
+    #[command(flatten)]
+    credentials: CredentialArguments,
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    #[command(flatten)]
+    thresholds: ThresholdArguments,
+    /// Load threads.
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(super) threads: u32,
+    /// CPU cores to pin the load threads to, such as 2,3.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) cores: Vec<usize>,
+    #[command(flatten)]
+    server: ServerArguments,
+    /// Print no progress.
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// Flags of timeouts and of the generator itself.
+#[derive(Args, Debug)]
+struct TimingArguments {
+    /// Warm-up time, excluded from the results [default: 2s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    warm_up: Option<HumanDuration>,
+    /// Timeout of a response [default: 10s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<HumanDuration>,
+    /// Timeout for opening all connections [default: 30s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    connect_timeout: Option<HumanDuration>,
+    /// Busy-poll this long before an intended send time; 0s to sleep [default: 100us].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    spin_max: Option<HumanDuration>,
+    /// Highest 99th percentile of the generator's lag for a run to be valid [default: 1ms or 10 %
+    /// of that of the response time, whichever is longer].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    lag_max: Option<HumanDuration>,
+}
+
+/// Flags of connections.
+#[derive(Args, Debug)]
+struct ConnectionArguments {
+    /// Number of connections [default: 64, over stdio 1].
+    #[arg(short, long, value_name = "N")]
+    connections: Option<usize>,
+    /// Local addresses to connect from in turn, such as 10.0.0.2,10.0.0.4-10.0.0.7.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_sources)]
+    source: Vec<SourceRange>,
+    /// Connections opened a second [default: unlimited].
+    #[arg(long, value_name = "N")]
+    connect_rate: Option<f64>,
+    /// Requests in flight on each connection [default: 1].
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+}
+
+/// Flags of requests.
+#[derive(Args, Debug)]
+struct RequestArguments {
+    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version
+    /// [default: auto, the latest that the server supports].
+    #[arg(long, value_name = "ERA", value_parser = read_era)]
+    era: Option<EraChoice>,
+    /// Poisson arrivals instead of evenly spaced requests.
+    #[arg(long)]
+    poisson: bool,
+    #[command(flatten)]
+    calls: CallArguments,
+}
+
+/// Flags of subscriptions, standard error and reconnects.
+#[derive(Args, Debug)]
+struct ScenarioArguments {
+    /// Add this many streams that listen to changes of the list of tools, with a change every
+    /// second; see [listen] in a plan.
+    #[arg(long, value_name = "N")]
+    listen: Option<usize>,
+    /// Standard error of processes over stdio: keep (report its last lines on failure) or inherit
+    /// [default: keep].
+    #[arg(long, value_name = "WHERE", value_parser = parse_stderr)]
+    server_stderr: Option<StderrMode>,
+    /// Connections replaced a second, the oldest first.
+    #[arg(long, value_name = "RATE")]
+    churn: Option<f64>,
+    /// Drop replaced connections without ending their sessions.
+    #[arg(long)]
+    leave_sessions: bool,
+}
+
+/// Flags of thresholds.
+#[derive(Args, Debug)]
+struct ThresholdArguments {
+    /// Threshold: highest 99th percentile of the response time.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    p99_max: Option<HumanDuration>,
+    /// Threshold: highest failure ratio, such as 0.001; without it a run fails above 0.01.
+    #[arg(long, value_name = "RATIO")]
+    errors_max: Option<f64>,
+}
+
+/// Progress display.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum Progress {
+    /// A block of lines, redrawn each second.
+    Block,
+    /// One line a second.
+    Lines,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    pub(super) load: LoadArguments,
+    /// Requests a second; 0 keeps the connections idle [default: 1000].
+    #[arg(short, long, visible_short_alias = 'R', value_name = "N")]
+    rate: Option<f64>,
+    /// Measured time, in addition to the warm-up [default: 10s].
+    #[arg(
+        short,
+        long,
+        visible_alias = "span",
+        value_name = "DURATION",
+        value_parser = parse_duration
+    )]
+    duration: Option<HumanDuration>,
+    /// Measured requests, instead of a time.
+    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["duration", "closed"])]
+    requests: Option<u32>,
+    /// Closed loop: send the next request when the previous one is answered.
+    #[arg(long)]
+    closed: bool,
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write a self-contained HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Write one CSV row a second during the run.
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Write the histograms of each second during the run, as an
+    /// `HdrHistogram` interval log (.hlog).
+    #[arg(long, value_name = "FILE")]
+    pub(super) hlog: Option<PathBuf>,
+    /// Progress display [default: block on a terminal, otherwise lines].
+    #[arg(long, value_name = "HOW")]
+    pub(super) progress: Option<Progress>,
+}
+
+impl LoadArguments {
+    /// Returns the plan of the file, or the default plan, with the flags applied.
+    fn plan(&self) -> Result<Plan, PlanError> {
+        let mut plan = match &self.plan {
+            Some(path) => Plan::read_with_target(path, self.target.as_deref())?,
+            None => Plan::new(self.target.clone().unwrap_or_default()),
+        };
+        self.requests.calls.apply(&mut plan);
+        self.credentials.apply(&mut plan)?;
+        if let Some(streams) = self.scenario.listen {
+            let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
+            plan.listen = Some(ListenPlan { streams, ..listen });
+        }
+        if let Some(rate) = self.scenario.churn {
+            plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });
+        }
+        if self.scenario.leave_sessions {
+            let churn = plan.churn.as_mut().ok_or_else(|| {
+                PlanError("--leave-sessions needs --churn, such as --churn 100".into())
+            })?;
+            churn.sessions = SessionEnd::Leave;
+        }
+        plan.warm_up = self.timing.warm_up.unwrap_or(plan.warm_up);
+        plan.response_timeout = self.timing.timeout.unwrap_or(plan.response_timeout);
+        plan.connect_timeout = self.timing.connect_timeout.unwrap_or(plan.connect_timeout);
+        plan.spin_max = self.timing.spin_max.unwrap_or(plan.spin_max);
+        plan.lag_max = self.timing.lag_max.or(plan.lag_max);
+        plan.connections = self.connections.connections.unwrap_or(plan.connections);
+        if !self.connections.source.is_empty() {
+            plan.connect.get_or_insert_default().sources.clone_from(&self.connections.source);
+        }
+        if self.connections.connect_rate.is_some() {
+            plan.connect.get_or_insert_default().rate = self.connections.connect_rate;
+        }
+        plan.depth = self.connections.depth.unwrap_or(plan.depth);
+        if let Some(EraChoice(era)) = self.requests.era {
+            plan.era = era;
+        }
+        plan.poisson |= self.requests.poisson;
+        if let Some(stderr) = self.scenario.server_stderr {
+            plan.stdio = Some(StdioPlan { stderr });
+        }
+        plan.thresholds.p99 = self.thresholds.p99_max.or(plan.thresholds.p99);
+        plan.thresholds.errors = self.thresholds.errors_max.or(plan.thresholds.errors);
+        Ok(plan)
+    }
+
+    /// Starts the server, or finds the process named by `--pid`.
+    pub(super) fn server(&self, plan: &Plan) -> Result<ServerProcess, CliError> {
+        self.server.start(plan, self.quiet)
+    }
+
+    /// Returns whether processes are started: the server, or those of a stdio target.
+    pub(super) fn starts_processes(&self) -> bool {
+        let of_plan = || Some(Plan::read(self.plan.as_ref()?).ok()?.target);
+        let target = self.target.clone().or_else(of_plan).unwrap_or_default();
+        self.server.has_command() || target.starts_with("stdio:")
+    }
+
+    /// Returns the name of the load: its plan or its target.
+    pub(super) fn source(&self) -> String {
+        let plan = self.plan.as_ref().map(|path| path.display().to_string());
+        plan.or_else(|| self.target.clone()).unwrap_or_default()
+    }
+
+    /// Returns the plan of a search, without rates.
+    pub(super) fn search_plan(&self) -> Result<Plan, PlanError> {
+        let plan = self.plan()?;
+        let bounds = &plan.thresholds;
+        if bounds.latency_max().is_none()
+            && bounds.last_delivery.is_none()
+            && bounds.errors.is_none()
+        {
+            return Err(PlanError(
+                "a search needs a threshold: add --p99-max 1ms or --errors-max 0.001".into(),
+            ));
+        }
+        if bounds.rate.is_some() {
+            return Err(PlanError(
+                "a search determines the rate: remove the threshold rate from the plan".into(),
+            ));
+        }
+        if plan.closed {
+            return Err(PlanError(
+                "a search needs an open loop: remove closed from the plan".into(),
+            ));
+        }
+        Ok(plan)
+    }
+}
+
+impl RunArguments {
+    /// Returns the plan of the run.
+    pub(super) fn plan(&self) -> Result<Plan, PlanError> {
+        let mut plan = self.load.plan()?;
+        let is_named = self.rate.is_some() || self.duration.is_some() || self.requests.is_some();
+        if plan.phases.is_empty() || is_named {
+            let rate = self.rate.unwrap_or(DEFAULT_RATE);
+            let span = match self.requests {
+                Some(requests) => span_of(requests, rate)?,
+                None => self.duration.unwrap_or(HumanDuration::from_secs(10)),
+            };
+            plan.phases = vec![PhasePlan::constant(rate, span)];
+        }
+        plan.closed |= self.closed;
+        Ok(plan)
+    }
+}
+
+/// Returns the time in which this many requests are due.
+fn span_of(requests: u32, rate: f64) -> Result<HumanDuration, PlanError> {
+    let span = Duration::try_from_secs_f64(f64::from(requests) / rate).ok();
+    let span = span.filter(|span| !span.is_zero());
+    span.map(HumanDuration::from).ok_or_else(|| {
+        PlanError(format!("--requests {requests} at {rate} requests a second: both are above 0"))
+    })
+}
+
+/// A protocol version of the command line; `None` is detected.
+#[derive(Clone, Copy, Debug)]
+struct EraChoice(Option<Era>);
+
+fn read_era(text: &str) -> Result<EraChoice, String> {
+    parse_era(text).map(EraChoice)
+}
+
+fn parse_stderr(text: &str) -> Result<StderrMode, String> {
+    match text {
+        "keep" => Ok(StderrMode::Capture),
+        "inherit" => Ok(StderrMode::Inherit),
+        _ => Err("standard error is keep or inherit".into()),
+    }
+}
+
+pub(super) fn parse_duration(text: &str) -> Result<HumanDuration, String> {
+    text.parse().map_err(|error| {
+        format!("{error}; write a duration such as 500us, 20ms or 10s, or seconds")
+    })
+}
+
+fn parse_sources(text: &str) -> Result<SourceRange, String> {
+    text.parse()
+}
