@@ -337,6 +337,32 @@ fn short_flags_and_plain_numbers_are_accepted() {
 }
 
 #[test]
+fn mixed_tools_with_random_values_meet_expectations() {
+    let test_server = TestServer::for_load();
+    for target in [format!("http://{}", test_server.http()), format!("tcp://{}", test_server.tcp())]
+    {
+        let path = file("mixed.json", "");
+        let mixed = |expectation: &str| {
+            let first = r#"--arguments={"message":"{{uuid}} {{int 10 99}}"}"#;
+            let flags = ["--tool=echo", first, "--expect", expectation, "--weight=3"];
+            let second = ["--tool=echo", r#"--arguments={"message":"b"}"#, "--expect=b"];
+            let kept = ["--errors-max=0", "--quiet", "--json", path.to_str().unwrap()];
+            let flags: Vec<&str> = flags.into_iter().chain(second).chain(kept).collect();
+            let ended = run(&target, &flags);
+            let text = std::fs::read_to_string(&path).unwrap();
+            (ended, serde_json::from_str::<RunResult>(&text).unwrap())
+        };
+        let (ended, result) = mixed("regex:^[0-9a-f]{8}-[-0-9a-f]{27} [1-9][0-9]$");
+        assert_eq!((ended.status, result.totals.failures.len()), (0, 0), "{}", ended.stdout);
+        assert_eq!(result.plan.calls.len(), 2);
+        let (ended, result) = mixed("contains:never");
+        let wrong = result.totals.failures["wrong"];
+        assert_eq!(ended.status, 1, "{}", ended.stdout);
+        assert!(wrong > 0 && result.totals.answered > 0, "{}", ended.stdout);
+    }
+}
+
+#[test]
 fn printed_plan_repeats_the_flags() {
     let flags =
         ["plan", "--print", "localhost:1/x", "-c", "3", "-r", "7", "-d", "2", "--tool", "a"];

@@ -87,9 +87,13 @@ fn hide_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
         let argument = argument.to_string_lossy();
         let masked = match (shown.last().map(String::as_str), argument.split_once('=')) {
             (Some("--bearer"), _) => REDACTED.to_owned(),
-            (Some("--header"), _) => hide_header_secret(&argument),
+            (Some("--header" | "-H"), _) => hide_header_secret(&argument),
             (_, Some(("--bearer", _))) => format!("--bearer={REDACTED}"),
             (_, Some(("--header", text))) => format!("--header={}", hide_header_secret(text)),
+            _ if argument.starts_with("-H") && argument.len() > 2 => {
+                let text = argument[2..].trim_start_matches('=');
+                format!("-H{}", hide_header_secret(text))
+            }
             _ => argument.into_owned(),
         };
         shown.push(masked);
@@ -97,8 +101,11 @@ fn hide_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     shown
 }
 
-/// Returns an HTTP header field with a secret value replaced.
+/// Returns an HTTP header field with a secret value replaced, or the name of a file with fields.
 fn hide_header_secret(text: &str) -> String {
+    if text.starts_with('@') {
+        return text.to_owned();
+    }
     HttpField::parse(text).map_or_else(|_| REDACTED.to_owned(), |field| format!("{field:?}"))
 }
 
@@ -119,6 +126,12 @@ mod tests {
             "--header",
             "s3cr3t",
             "--header=X-Team: a=b",
+            "-H",
+            "Authorization: s3cr3t",
+            "-HCookie: s3cr3t",
+            "-H=s3cr3t",
+            "-H",
+            "@headers.txt",
             "--bearer-file",
             "token.txt",
         ];
@@ -133,6 +146,12 @@ mod tests {
             "--header",
             "(hidden)",
             "--header=X-Team: a=b",
+            "-H",
+            "Authorization: (hidden)",
+            "-HCookie: (hidden)",
+            "-H(hidden)",
+            "-H",
+            "@headers.txt",
             "--bearer-file",
             "token.txt",
         ];
