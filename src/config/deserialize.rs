@@ -13,20 +13,28 @@ use crate::config::table;
 /// its default. Times and sizes are texts with a unit, such as `"30s"` and `"16MiB"`, or whole
 /// numbers of milliseconds and bytes. An error names every invalid option, with its key.
 ///
+/// Sections are those of the fields with addresses and files: `http`, `tcp`, `websocket`, `stdio`,
+/// `log`, `admin`, `server`. The fields of [`Options::limits`] and [`Options::engine`], and
+/// `expose_errors`, have no section. `"off"` disables a listener; those that are not named listen
+/// on their default addresses.
+///
 /// ```
-/// # let text = r#"
-/// #     [mcp]
-/// #     drain_timeout = "30s"
-/// #     [mcp.http]
-/// #     address = "127.0.0.1:8080"
-/// # "#;
+/// let text = r#"
+///     [mcp]
+///     request_timeout = "30s"
+///     shards = 2
+///     tcp.address = "off"
+///     http.address = "127.0.0.1:8080"
+///     server.name = "greeter"
+/// "#;
 /// #[derive(serde::Deserialize)]
 /// struct Config {
+///     #[serde(default)]
 ///     mcp: corelane::Options,
 /// }
 ///
 /// let config: Config = toml::from_str(text)?;
-/// assert_eq!(config.mcp.engine.drain_timeout.as_secs(), 30);
+/// assert_eq!(config.mcp.limits.request_timeout.as_secs(), 30);
 /// # Ok::<(), toml::de::Error>(())
 /// ```
 impl<'de> Deserialize<'de> for Options {

@@ -23,7 +23,8 @@
 //! ```
 //!
 //! The futures work under every executor: in a `#[tokio::test]`, or with [`block_on`] in a plain
-//! `#[test]`. Every message passes through the request path of a real server, so a test sees what a
+//! `#[test]`. A local handler that uses tokio fails in a server, but finds the runtime of a
+//! `#[tokio::test]`: test local handlers with [`block_on`]. Every message passes through the request path of a real server, so a test sees what a
 //! client sees: validated arguments, the texts of errors, limits. Only the socket is missing.
 
 mod result;
@@ -62,7 +63,7 @@ use crate::service::Catalog;
 ///     ctx.progress(1.0, Some(2.0), None);
 ///     let form = Form::new().field(Field::text("dish").required());
 ///     let result = ctx.elicit("dish", ElicitRequest::form("Which dish?", form)).await?;
-///     Ok(format!("{} ordered", result.content["dish"]))
+///     Ok(format!("{} ordered", result.content["dish"].as_str().unwrap_or_default()))
 /// });
 /// let catalog = Catalog::builder(Implementation::new("shop", "1")).tool(order).build()?;
 ///
@@ -71,7 +72,7 @@ use crate::service::Catalog;
 ///     json!({"action": "accept", "content": {"dish": "soup"}})
 /// });
 /// let result = block_on(async { server.call("order").await })?;
-/// assert_eq!(result.text(), "\"soup\" ordered");
+/// assert_eq!(result.text(), "soup ordered");
 /// assert_eq!(result.progress()[0]["total"], 2);
 /// # Ok(())
 /// # }
@@ -155,24 +156,26 @@ impl TestServer {
     /// ```
     /// # use corelane::{Catalog, NoArguments, Tool};
     /// # use corelane::testing::TestServer;
-    /// # use std::{cell::Cell, time::Duration, sync::mpsc};
-    /// # let (ended, ends) = mpsc::channel();
-    /// # let slow = Tool::new("slow").local(move |_: NoArguments, ctx| {
-    /// #     let ended = ended.clone();
-    /// #     async move {
-    /// #         let slept = ctx.sleep(Duration::from_secs(60)).await;
-    /// #         let _ = ended.send(slept.is_err());
-    /// #         Ok("late")
-    /// #     }
-    /// # });
+    /// # use std::time::Duration;
     /// # let info = corelane::model::Implementation::new("test", "1");
+    /// let (ended, ends) = std::sync::mpsc::channel();
+    /// let slow = Tool::new("slow").local(move |_: NoArguments, ctx| {
+    ///     let ended = ended.clone();
+    ///     async move {
+    ///         let slept = ctx.sleep(Duration::from_secs(60)).await;
+    ///         ended.send(slept.is_err()).ok();
+    ///         slept.map(|()| "late").map_err(Into::into)
+    ///     }
+    /// });
     /// # let catalog = Catalog::builder(info).tool(slow).build()?;
     /// let server = TestServer::new(catalog)?;
-    /// let call = server.call("slow").start();
+    /// let call = server.call("slow").start(); // to cancel it later, await it with a timeout first
     /// call.cancel();
-    /// # assert!(ends.try_recv()?);
+    /// assert!(ends.try_recv()?, "the handler has ended");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A tokio handler ends on its runtime: wait there until its future is dropped.
     pub fn call(&self, name: &str) -> ToolCall<'_> {
         ToolCall::new(&self.client, name)
     }

@@ -84,6 +84,13 @@ fn lists_resources_and_prompts_are_read() {
 }
 
 #[test]
+fn catalog_update_precedes_the_next_request() {
+    let server = server(greet());
+    server.handle().update_catalog(|catalog| catalog.tool(nap())).expect("it is valid");
+    assert_eq!(block_on(server.list_tools()).expect("a list").len(), 2);
+}
+
+#[test]
 fn list_change_is_a_notification_without_request() {
     let server = server(greet()).revision(Revision::LATEST_LEGACY);
     block_on(server.list_tools()).expect("a list");

@@ -233,7 +233,8 @@ impl<M: Send> Inbox<M> {
         InboxCounts { inbox_full, ..self.counts }
     }
 
-    fn has_messages(&self) -> bool {
+    /// Returns whether a message waits to be received.
+    pub fn has_messages(&self) -> bool {
         !self.incoming.iter().all(Consumer::is_empty) || !self.own_entry().queue.is_empty()
     }
 

@@ -57,8 +57,11 @@ impl TokioCalls {
     fn spawn(&self, mut calls: Vec<QueuedCall>) {
         let Some(runtime) = &self.runtime else { return };
         if calls.len() > 1 {
-            runtime
-                .spawn(async { calls.into_iter().for_each(|call| drop(tokio::spawn(call.run()))) });
+            runtime.spawn(async {
+                for call in calls {
+                    drop(tokio::spawn(call.run()));
+                }
+            });
         } else if let Some(call) = calls.pop() {
             runtime.spawn(call.run());
         }

@@ -96,6 +96,10 @@ impl InProcessConnection {
     /// After the end of the server it has no effect.
     pub fn send(&mut self, message: impl AsRef<[u8]>) {
         let message = message.as_ref();
+        if self.shard.driver().has_messages() {
+            // What the handle has done precedes the message.
+            self.run_turn();
+        }
         if self.has_ended {
             return;
         }
@@ -147,7 +151,7 @@ impl InProcessConnection {
     }
 
     /// Returns a handle to update the catalog, to change limits or to drain the server. What it
-    /// does takes effect when this connection is used next. [`Handle::counters`] and
+    /// does takes effect before the next message. [`Handle::counters`] and
     /// [`Handle::connections`] wait for the server, so they must not be called on this thread.
     pub fn handle(&self) -> Handle {
         self.handle.clone()

@@ -304,7 +304,8 @@ impl Server {
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 
-    /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. A second SIGTERM or
+    /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. Blocks the thread:
+    /// an async program takes [`Server::start`] and [`Running::wait`]. A second SIGTERM or
     /// SIGINT ends the process at once, with exit code 130. SIGHUP calls the callback of
     /// [`Server::on_reload`].
     ///
@@ -314,12 +315,15 @@ impl Server {
     #[cfg(feature = "signals")]
     pub fn serve(mut self) -> Result<Counters, StartError> {
         let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
+        #[cfg(feature = "tokio")]
+        self.services.check_blocking()?;
         // Before the server listens: an early signal must find its handler.
         let signals = SignalLoop::register()?;
         signals.join(self.start()?, reload)
     }
 
     /// Serves one client over standard input and output, until the input ends or a signal arrives.
+    /// Standard output carries only MCP: log to standard error. Blocks the thread.
     ///
     /// Calls received before the end of the input are answered: those that do not complete within
     /// the drain timeout are cancelled and get an error. Tasks that still run are dropped at the
@@ -333,6 +337,8 @@ impl Server {
     #[cfg(feature = "signals")]
     pub fn stdio(mut self) -> Result<Counters, StartError> {
         let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
+        #[cfg(feature = "tokio")]
+        self.services.check_blocking()?;
         let signals = SignalLoop::register()?;
         signals.join(self.start_stdio()?, reload)
     }

@@ -8,6 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::limits::shard_limits;
+#[cfg(all(feature = "tokio", feature = "signals"))]
+use tokio::runtime::RuntimeFlavor;
+
 use crate::base::time::WallClock;
 use crate::connection::{Codec, Connections, SocketPair};
 use crate::engine::entropy::Entropy;
@@ -86,6 +89,26 @@ impl Services {
             }
         }
         check_state(&self.catalog, self.state_factory.state_type())
+    }
+}
+
+#[cfg(all(feature = "tokio", feature = "signals"))]
+impl Services {
+    /// Fails if a server that blocks this thread would keep its tokio handlers from running: those
+    /// of a runtime of this thread only.
+    pub(super) fn check_blocking(&self) -> Result<(), CatalogError> {
+        let current = tokio::runtime::Handle::try_current().ok();
+        let is_blocked = self.tokio.is_none()
+            && current.is_some_and(|it| it.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        match self.catalog.tools().find(|tool| is_blocked && tool.needs_tokio()) {
+            None => Ok(()),
+            Some(tool) => {
+                let problem = "its handler would never run: `serve` and `stdio` block the only \
+                               thread of the runtime; use `start` or `start_stdio` and `wait`";
+                let (name, problem) = (tool.name().into(), problem.into());
+                Err(CatalogError::InvalidEntry { kind: "tool", name, problem })
+            }
+        }
     }
 }
 

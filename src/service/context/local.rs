@@ -167,7 +167,7 @@ impl<S: 'static> RequestContext<S> {
     }
 
     /// Requests input from the user, through a form or a URL to open (`elicitation/create`). `key`
-    /// identifies the input request; see the top of this module.
+    /// identifies the input request; see [Ask the user](crate#ask-the-user).
     ///
     /// Fails if the client did not declare elicitation
     /// ([`ClientRequestError::MissingCapability`]), does not respond in time, or if the request is

@@ -7,6 +7,7 @@ use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::revision::Revision;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// A request for user input: a form to fill in, or a URL to open.
@@ -136,8 +137,21 @@ impl HeapBytes for ElicitRequest {
 pub struct ElicitResult {
     /// Action of the user.
     pub action: ElicitAction,
-    /// Submitted form fields; empty unless accepted, and in URL mode.
+    /// Submitted form fields; empty unless accepted, and in URL mode. Required fields are present
+    /// and valid. Others may be missing: clients show defaults, and need not fill them in.
     pub content: Map<String, Value>,
+}
+
+impl ElicitResult {
+    /// Reads the submitted fields as `T`, whose optional fields are `Option` or have
+    /// `#[serde(default)]`.
+    ///
+    /// # Errors
+    ///
+    /// The fields are not those of `T`, such as after [`ElicitAction::Decline`].
+    pub fn read<T: DeserializeOwned>(self) -> Result<T, serde_json::Error> {
+        serde_json::from_value(Value::Object(self.content))
+    }
 }
 
 /// Action of the user on an elicitation.

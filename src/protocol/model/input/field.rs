@@ -7,7 +7,7 @@
 use crate::base::heap_bytes::HeapBytes;
 use serde_json::Value;
 
-/// A field of a [`super::Form`].
+/// A field of a [`Form`](super::Form).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     pub(super) name: String,
