@@ -76,7 +76,33 @@ pub fn unsigned(out: &mut Vec<u8>, number: u64) {
         out.push(digit_pair(number)[1]);
         return;
     }
-    let mut digits = [0_u8; DIGITS_MAX];
+    let (digits, first) = decimal_digits(number);
+    out.extend_from_slice(&digits[first..DIGITS_MAX]);
+}
+
+/// Appends `before`, an unsigned integer and `after`. Costs less than three calls: all but the last
+/// copy have a constant length.
+#[inline]
+pub fn unsigned_between<const BEFORE: usize, const AFTER: usize>(
+    out: &mut Vec<u8>,
+    before: &[u8; BEFORE],
+    number: u64,
+    after: &[u8; AFTER],
+) {
+    const { assert!(BEFORE + DIGITS_MAX + AFTER <= BETWEEN_BYTES_MAX) }
+    let (digits, first) = decimal_digits(number);
+    let mut text = [0_u8; BETWEEN_BYTES_MAX];
+    text[..BEFORE].copy_from_slice(before);
+    text[BEFORE..BEFORE + DIGITS_MAX].copy_from_slice(&digits[first..first + DIGITS_MAX]);
+    let end = BEFORE + DIGITS_MAX - first;
+    text[end..end + AFTER].copy_from_slice(after);
+    out.extend_from_slice(&text[..end + AFTER]);
+}
+
+/// Returns the decimal digits of `number`, which end at [`DIGITS_MAX`], and where they begin.
+#[inline]
+fn decimal_digits(number: u64) -> ([u8; 2 * DIGITS_MAX], usize) {
+    let mut digits = [0_u8; 2 * DIGITS_MAX];
     let mut first = DIGITS_MAX;
     let mut rest = number;
     while rest >= 10_000 {
@@ -98,7 +124,7 @@ pub fn unsigned(out: &mut Vec<u8>, number: u64) {
         first -= 1;
         digits[first] = digit_pair(rest)[1];
     }
-    out.extend_from_slice(&digits[first..]);
+    (digits, first)
 }
 
 /// Appends a signed integer.
@@ -236,6 +262,9 @@ const BLOCK_BYTES: usize = 32;
 /// Digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
 
+/// Size of the text of [`unsigned_between`].
+const BETWEEN_BYTES_MAX: usize = 64;
+
 /// "00" to "99": two digits cost one division.
 const DIGIT_PAIRS: [u8; 200] = {
     let mut pairs = [b'0'; 200];
@@ -263,6 +292,14 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn number_is_written_between_texts() {
+        for number in [0, 7, 10, 99, 100, 9_999, 10_000, 123_456_789, u64::MAX] {
+            let text = written(|out| unsigned_between(out, b"id:", number, b",next"));
+            assert_eq!(text, format!("id:{number},next"));
+        }
     }
 
     #[test]

@@ -51,9 +51,16 @@ pub(super) fn write_error_object(out: &mut Vec<u8>, error: &Error) {
 /// Appends a response up to its `result`, which the caller appends before [`end_response`].
 #[inline]
 pub fn begin_response(out: &mut Vec<u8>, id: Id<'_>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    const BEFORE: &[u8; 22] = br#"{"jsonrpc":"2.0","id":"#;
+    const AFTER: &[u8; 10] = br#","result":"#;
+    if let Id::Signed(number) = id
+        && let Ok(number) = u64::try_from(number)
+    {
+        return write::unsigned_between(out, BEFORE, number, AFTER);
+    }
+    out.extend_from_slice(BEFORE);
     id.write(out);
-    out.extend_from_slice(br#","result":"#);
+    out.extend_from_slice(AFTER);
 }
 
 /// Appends the end of a response.

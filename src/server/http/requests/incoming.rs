@@ -28,8 +28,16 @@ impl<'a> IncomingRequest<'a> {
         }
     }
 
+    /// Gives errors the status codes that sessions have for them.
+    #[inline]
+    pub(in crate::server::http) const fn use_session_errors(&mut self) {
+        self.format.is_modern = false;
+    }
+
     /// Returns the request with the status codes that sessions have for errors.
-    pub(in crate::server::http) fn for_session(&self) -> Self {
-        Self { format: ResponseFormat { is_modern: false, ..self.format }, ..*self }
+    pub(in crate::server::http) const fn for_session(&self) -> Self {
+        let mut request = *self;
+        request.use_session_errors();
+        request
     }
 }

@@ -61,7 +61,7 @@ impl HttpPath<'_> {
     /// Checks the head of one request, then serves it.
     fn handle_request(&mut self, key: Key, head: &Head, bytes: &[u8], text: PaddedText<'_>) {
         let format = response_format(self.http, head);
-        let incoming = IncomingRequest { key, head, bytes, format };
+        let mut incoming = IncomingRequest { key, head, bytes, format };
         let standing = self.standing(key);
         let kind = match check_head(self.http, standing, &incoming) {
             Ok(kind) => kind,
@@ -76,7 +76,7 @@ impl HttpPath<'_> {
         }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {
-                post::handle(self, &incoming, (session_id, protocol_version), text);
+                post::handle(self, &mut incoming, (session_id, protocol_version), text);
             }
             RequestKind::GetStream { session_id, last_event_id } => {
                 session::handle_get(self, &incoming, session_id, last_event_id);

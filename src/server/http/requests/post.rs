@@ -43,13 +43,16 @@ enum PostOutcome {
 #[inline]
 pub(in crate::server::http) fn handle(
     path: &mut HttpPath<'_>,
-    incoming: &IncomingRequest<'_>,
+    incoming: &mut IncomingRequest<'_>,
     (session, version): (Option<&[u8]>, Option<&[u8]>),
     text: PaddedText<'_>,
 ) {
     if let Some(session) = session {
         return match checks::era(version, false, &path.http.checks.profile) {
-            Ok(_) => session::handle_post(path, incoming, session, text),
+            Ok(_) => {
+                incoming.use_session_errors();
+                session::handle_post(path, incoming, session, text);
+            }
             Err(rejection) => path.reject_request(incoming, &rejection),
         };
     }

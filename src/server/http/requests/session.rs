@@ -24,7 +24,7 @@ use crate::transport::http::response::{self, BodyKind};
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
 
-/// Handles a message for a session.
+/// Handles a message for a session; `incoming` has the errors of sessions.
 #[inline]
 pub(in crate::server::http) fn handle_post(
     path: &mut HttpPath<'_>,
@@ -32,7 +32,6 @@ pub(in crate::server::http) fn handle_post(
     session: &[u8],
     text: PaddedText<'_>,
 ) {
-    let incoming = &incoming.for_session();
     if let Some(found) = find_or_forward(path, incoming, (session, false), &text) {
         dispatch_local(path, incoming, found, text);
     }
