@@ -24,8 +24,10 @@
 //!
 //! The futures work under every executor: in a `#[tokio::test]`, or with [`block_on`] in a plain
 //! `#[test]`. A local handler that uses tokio fails in a server, but finds the runtime of a
-//! `#[tokio::test]`: test local handlers with [`block_on`]. Every message passes through the request path of a real server, so a test sees what a
-//! client sees: validated arguments, the texts of errors, limits. Only the socket is missing.
+//! `#[tokio::test]`: test local handlers with [`block_on`].
+//!
+//! Every message passes through the request path of a real server, so a test sees what a client
+//! sees: validated arguments, the texts of errors, limits. Only the socket is missing.
 
 mod result;
 

@@ -288,12 +288,6 @@ impl Shard {
         acceptor.record_failure(transport, &error, now, outbox);
     }
 
-    /// Returns whether a message of another thread waits.
-    #[inline]
-    pub(in crate::server) fn has_messages(&self) -> bool {
-        self.inbox.has_messages()
-    }
-
     /// Lets the handlers of the only connection read the extensions in `slot`.
     pub(in crate::server) fn attach_to_only_connection(&mut self, slot: ExtensionSlot) {
         let key = self.transports.connections.table.iter().next().map(|(key, _)| key);

@@ -96,7 +96,7 @@ impl InProcessConnection {
     /// After the end of the server it has no effect.
     pub fn send(&mut self, message: impl AsRef<[u8]>) {
         let message = message.as_ref();
-        if self.shard.driver().has_messages() {
+        if self.shard.driver().inbox.has_messages() {
             // What the handle has done precedes the message.
             self.run_turn();
         }
