@@ -113,9 +113,12 @@ fn failing_server_exits_one_with_its_answer() {
         }
     });
     let (path, page) = (file("failing.json", ""), file("failing.html", ""));
-    let flags = ["--json", path.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let call = ["--era=modern", "--tool=echo", "--arguments={}"];
+    let files = ["--json", path.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let flags = [&call[..], &files].concat();
     for thresholds in [&[][..], &["--errors-max=1"], &["--errors-max=1", "--p99-max=1h"]] {
-        let ExitResult { status, stdout: out, .. } = run(&target, &[&flags, thresholds].concat());
+        let ExitResult { status, stdout: out, .. } =
+            run(&target, &[&flags[..], thresholds].concat());
         assert_eq!(status, 1, "{out}");
         assert!(out.starts_with("FAILED   none of ") && !out.contains("PASSED"), "{out}");
         assert!(out.contains("    | HTTP/1.1 500 Broken") && out.contains("    | disk full"));
@@ -161,7 +164,8 @@ fn late_generator_exits_three() {
     let flags = ["--connections=2", "--warm-up=0s", "--duration=200ms", "--lag-max=1ns", "--quiet"];
     let ExitResult { status, stdout: out, .. } = load(["run", &target].into_iter().chain(flags));
     assert_eq!(status, 3, "{out}");
-    assert!(out.starts_with("INVALID  the load generator was"), "{out}");
+    // On an overloaded machine, requests that were not sent in time are named first.
+    assert!(out.starts_with("INVALID  ") && out.contains("the load generator was "), "{out}");
     assert!(out.contains("limit 1ns") && out.contains("--threads"), "{out}");
 }
 
@@ -332,7 +336,9 @@ fn short_flags_and_plain_numbers_are_accepted() {
     let ended = load(["run", &address, "-n", "5", "--closed"]);
     assert_usage_error(&ended, &["--requests", "--closed"]);
     for flag in ["-d=1", "--span=1"] {
-        assert_usage_error(&load(["run", "127.0.0.1:1", flag]), &["refused"]);
+        let ExitResult { status, stdout, .. } = load(["run", "127.0.0.1:1", flag]);
+        assert!(status == 1 && stdout.starts_with("FAILED   no connection"), "{stdout}");
+        assert!(stdout.contains(" · 1.0 s\n"), "{stdout}");
     }
 }
 

@@ -35,6 +35,7 @@ impl RunningCommand {
         let target = Target::Command(["sh", "-c", &script].map(String::from).to_vec()).to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
             .args(["run", &target, "--server-stderr=inherit", "--quiet"])
+            .args(["--era=modern", "--tool=echo", "--arguments={}"])
             .args(flags)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -1,14 +1,19 @@
 //! Completion of a plan by what the server offers.
 
-use corelane_load::discovery::discover;
+use corelane_load::discovery::{DiscoveryError, discover};
 use corelane_load::plan::Plan;
 
 use super::{CliError, print_stderr};
 
-/// Returns the plan with what it leaves to be found out, and prints what was chosen.
+/// Returns the plan with what it leaves to be found out, and prints what was chosen. A server that
+/// cannot be reached leaves the plan as it is: the run fails, and reports that with its results.
 pub(super) fn complete_plan(plan: &Plan, is_quiet: bool) -> Result<Plan, CliError> {
-    let found = discover(plan, &plan.run_config()?);
-    let found = found.map_err(|error| format!("{}: {error}", plan.target))?;
+    let found = match discover(plan, &plan.run_config()?) {
+        Err(DiscoveryError::Unreachable(_) | DiscoveryError::Program(_)) => {
+            return Ok(plan.clone());
+        }
+        found => found.map_err(|error| format!("{}: {error}", plan.target))?,
+    };
     if !is_quiet {
         found.notes.iter().for_each(print_stderr);
     }

@@ -28,14 +28,15 @@ fn chosen(target: &str) -> (Vec<String>, ExitResult) {
     (ended.stderr.lines().take(2).map(String::from).collect(), ended)
 }
 
-/// Asserts a passed run that begins with these notes.
-fn assert_passed(target: &str, [version, call]: [&str; 2]) {
+/// Asserts a run without failures that begins with these notes.
+fn assert_completed(target: &str, [version, call]: [&str; 2]) {
     let (notes, ExitResult { status, stdout, stderr }) = chosen(target);
     assert_eq!(status, 0, "{stdout}{stderr}");
     assert!(notes[0].starts_with(version), "{notes:?}");
     assert!(notes[1].starts_with(call), "{notes:?}");
-    let first = stdout.lines().next().unwrap();
-    assert!(first.starts_with(target) && first.contains("closed loop"), "{stdout}");
+    assert!(stdout.starts_with("completed without thresholds\n"), "{stdout}");
+    let second = stdout.lines().nth(1).unwrap();
+    assert!(second.starts_with(target) && second.contains("closed loop"), "{stdout}");
     assert!(stdout.lines().any(|line| line.starts_with(&format!("calls    {call}"))), "{stdout}");
     assert!(!stdout.contains("failed "), "{stdout}");
 }
@@ -163,7 +164,7 @@ fn server_of_old_version_is_measured() {
         Some(response("200 OK", &answer.to_string()))
     });
     let target = format!("http://{address}/mcp");
-    assert_passed(&target, ["MCP 2025-03-26, since server/discover", "tools/call now {}"]);
+    assert_completed(&target, ["MCP 2025-03-26, since server/discover", "tools/call now {}"]);
 }
 
 #[test]
@@ -186,7 +187,10 @@ fn server_that_never_answers_is_refused() {
 fn server_that_closes_connections_is_refused() {
     let address = start(|_| None);
     assert_refused(&format!("http://{address}/mcp"), &["closed the connection", "initialize"]);
-    assert_refused("stdio:sh -c 'exit 3'", &["did not come up", "exit status: 3"]);
+    let ExitResult { status, stdout, .. } = run("stdio:sh -c 'exit 3'", &[]);
+    assert_eq!(status, 1, "{stdout}");
+    assert!(stdout.starts_with("FAILED   the program did not come up: "), "{stdout}");
+    assert!(stdout.contains("exit status: 3"), "{stdout}");
 }
 
 #[ignore = "needs Python 3: ./test.sh runs it"]
@@ -204,13 +208,13 @@ fn file_server_is_refused() {
 #[test]
 fn reference_server_is_measured_over_stdio_and_http() {
     let notes = ["MCP 2025-11-25, since server/discover", "tools/call echo {\"message\":\"abc"];
-    assert_passed(&format!("stdio:node {} stdio", everything().display()), notes);
+    assert_completed(&format!("stdio:node {} stdio", everything().display()), notes);
     let server = ServerProcess::start(|port| {
         let mut command = Command::new("node");
         command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
         command
     });
-    assert_passed(&server.target(), notes);
+    assert_completed(&server.target(), notes);
 }
 
 #[ignore = "needs FastMCP: ./test.sh runs it"]
@@ -218,14 +222,14 @@ fn reference_server_is_measured_over_stdio_and_http() {
 fn fastmcp_server_is_measured_over_stdio_and_http() {
     let notes = ["MCP 2026-07-28", "tools/call add {}"];
     let (python_path, script) = (installed("python/bin/python"), script("fastmcp_server.py"));
-    assert_passed(&format!("stdio:{} {}", python_path.display(), script.display()), notes);
+    assert_completed(&format!("stdio:{} {}", python_path.display(), script.display()), notes);
     let server = ServerProcess::start(|port| python("fastmcp_server.py", port));
-    assert_passed(&server.target(), notes);
+    assert_completed(&server.target(), notes);
 }
 
 #[ignore = "needs the official Python SDK: ./test.sh runs it"]
 #[test]
 fn python_sdk_server_is_measured_over_http() {
     let server = ServerProcess::start(|port| python("sdk_server.py", port));
-    assert_passed(&server.target(), ["MCP 2026-07-28", "tools/call echo {\"text\":\"abc"]);
+    assert_completed(&server.target(), ["MCP 2026-07-28", "tools/call echo {\"text\":\"abc"]);
 }
