@@ -33,6 +33,8 @@ pub(crate) struct ResponseHead {
     /// `Connection: close`.
     pub(crate) closes_connection: bool,
     length: Option<usize>,
+    /// `Content-Length` of a response without its body.
+    length_without_body: usize,
     is_chunked: bool,
 }
 
@@ -61,7 +63,9 @@ enum ReaderState {
     #[default]
     BetweenResponses,
     InBody(ResponseHead),
-    Closed,
+    /// The server closes the connection. So many bytes may still come: the body of an error that
+    /// was sent before its HEAD request was read.
+    Closed(usize),
 }
 
 /// Parser of one connection.
@@ -100,9 +104,14 @@ impl ResponseReader {
     ) -> Result<Option<ResponsePart>, String> {
         match std::mem::take(&mut self.state) {
             ReaderState::BetweenResponses => self.parse_head(is_bare),
-            ReaderState::Closed => {
-                self.state = ReaderState::Closed;
-                if self.bytes.is_empty() { Ok(None) } else { Err("bytes after the end".into()) }
+            ReaderState::Closed(bytes_max) => {
+                let Some(left) = bytes_max.checked_sub(self.bytes.len()) else {
+                    self.state = ReaderState::Closed(bytes_max);
+                    return Err("bytes after the end".into());
+                };
+                self.bytes.clear();
+                self.state = ReaderState::Closed(left);
+                Ok(None)
             }
             ReaderState::InBody(head) if !head.is_stream => Ok(self.parse_body(head)),
             ReaderState::InBody(head) if head.is_chunked => self.parse_chunk(head),
@@ -144,6 +153,7 @@ impl ResponseReader {
             return Err("the end of the stream is undefined".into());
         }
         if is_bare || head.status == 204 {
+            head.length_without_body = head.length.unwrap_or_default();
             head.length = Some(0);
         }
         if !head.is_stream && head.length.is_none() {
@@ -160,7 +170,7 @@ impl ResponseReader {
             return None;
         }
         self.state = if head.closes_connection {
-            ReaderState::Closed
+            ReaderState::Closed(if head.status == 503 { head.length_without_body } else { 0 })
         } else {
             ReaderState::BetweenResponses
         };
@@ -187,7 +197,7 @@ impl ResponseReader {
         }
         if size == 0 {
             self.state = if head.closes_connection {
-                ReaderState::Closed
+                ReaderState::Closed(0)
             } else {
                 ReaderState::BetweenResponses
             };
@@ -214,7 +224,7 @@ impl ResponseReader {
             self.state = ReaderState::InBody(head);
             return Ok(None);
         }
-        self.state = ReaderState::Closed;
+        self.state = ReaderState::Closed(0);
         if self.bytes.is_empty() {
             Ok(Some(ResponsePart::End))
         } else {

@@ -90,7 +90,7 @@ impl HttpClient {
                 facts.strict_revision.is_some() && self.is_response_waived(asked, facts)
             }
             // The shard that owns a task is overloaded.
-            (RequestKind::Modern, 503) => {
+            (RequestKind::Modern | RequestKind::Request, 503) => {
                 asked.id.is_some_and(|id| self.tracked_requests.contains_key(&id))
             }
             (RequestKind::Modern, _) => false,
