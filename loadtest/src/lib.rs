@@ -34,6 +34,7 @@
 pub mod children;
 pub mod comparison;
 pub mod discovery;
+pub mod figure;
 pub mod forecast;
 pub mod generator;
 pub mod mcp;

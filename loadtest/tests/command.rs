@@ -74,7 +74,7 @@ fn missed_threshold_exits_one() {
     let target = format!("tcp://{}", test_server.tcp());
     let ExitResult { status, stdout: out, .. } = run(&target, &["--era=legacy", "--p99-max=1ns"]);
     assert_eq!(status, 1, "{out}");
-    assert!(out.contains("MISSED   p99") && out.contains("limit 1ns"), "{out}");
+    assert!(out.contains("MISSED   p99") && out.contains("limit 1 ns"), "{out}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn late_generator_exits_three() {
     assert_eq!(status, 3, "{out}");
     // On an overloaded machine, requests that were not sent in time are named first.
     assert!(out.starts_with("INVALID  ") && out.contains("the load generator was "), "{out}");
-    assert!(out.contains("limit 1ns") && out.contains("--threads"), "{out}");
+    assert!(out.contains("limit 1 ns") && out.contains("--threads"), "{out}");
 }
 
 #[test]
@@ -330,9 +330,7 @@ fn short_flags_and_plain_numbers_are_accepted() {
     assert!(out.contains("2 connections × 1 · 0.2 s"), "{out}");
     assert!(out.contains("requests 20 due"), "{out}");
     assert!(out.contains("calls    tools/call echo {\"message\":\"abc"), "{out}");
-    // On an overloaded machine the run is invalid.
-    let mut table = out.lines().filter(|line| !line.starts_with("INVALID"));
-    assert!(table.all(|line| line.chars().count() <= 100), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     let ended = load(["run", &address, "-n", "5", "--closed"]);
     assert_usage_error(&ended, &["--requests", "--closed"]);
     for flag in ["-d=1", "--span=1"] {

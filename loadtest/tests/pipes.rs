@@ -195,7 +195,8 @@ fn program_that_never_reads_times_out() {
     let mut job = job("echo listening on port 8080 >&2; exec sleep 1000", Era::Modern);
     job.limits.connect_timeout = Duration::from_millis(100);
     let why = start_error(&job);
-    assert!(why.contains("no response in time; standard error: listening on port 8080"), "{why}");
+    assert!(why.contains("; standard error: listening on port 8080"), "{why}");
+    assert!(why.contains("no response"), "{why}");
 }
 
 #[test]

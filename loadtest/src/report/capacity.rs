@@ -1,8 +1,8 @@
 //! Text output of `corelane-load capacity`: the points, the model, and the computation of the
 //! requirement.
 
-use super::figure::digits;
 use super::model_plot;
+use crate::figure::digits;
 use crate::forecast::linear_fit::LinearFit;
 use crate::forecast::requirement::{
     Basis, CapacityTarget, LimitingResource, Requirement, RequirementError,

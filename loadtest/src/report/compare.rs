@@ -1,9 +1,9 @@
 //! Text output of `corelane-load compare`.
 
-use super::figure;
 use crate::comparison::{
     Comparison, ComparisonOptions, ComparisonOutcome, Row, SampleKind, test_count,
 };
+use crate::figure;
 use crate::significance::Difference;
 
 /// Formats comparisons, each with the names of its base and new side.

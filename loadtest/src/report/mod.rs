@@ -4,7 +4,6 @@ pub mod capacity;
 pub mod check;
 pub mod compare;
 pub mod csv;
-pub mod figure;
 pub mod hlog;
 pub mod html;
 pub mod model_plot;
@@ -14,6 +13,7 @@ pub mod sparkline;
 pub mod sweep;
 pub mod table;
 
+mod percentile_row;
 mod scenario;
 
 /// Converts bytes to MiB.

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use super::figure;
 use super::sparkline::draw_sparkline;
+use crate::figure;
 use crate::result::SecondResult;
 
 /// Seconds shown by a sparkline.

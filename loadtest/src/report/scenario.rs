@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::figure::{self, percentile_row};
+use super::percentile_row::percentile_row;
+use crate::figure;
 use crate::result::drift::Tenth;
 use crate::result::{ConnectionsResult, Drift, Percentiles, RunResult, SlowReadersResult};
 

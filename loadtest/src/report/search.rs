@@ -1,6 +1,6 @@
 //! Text output of a search: a line for each run, and the found rate.
 
-use super::figure;
+use crate::figure;
 use crate::plan::Plan;
 use crate::probe::{Probe, SearchResult};
 use crate::result::RunStatus;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{figure, search};
+use super::search;
+use crate::figure;
 use crate::result::RunResult;
 use crate::sweep::{FIGURES, Figure, FigureUnit, MedianRange, SweepResult, SweepStep};
 

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::figure::{self, percentile_row};
+use super::percentile_row::percentile_row;
 use super::scenario;
+use crate::figure;
 use crate::metrics::outcome::Failure;
 use crate::metrics::process_group::ProgramCounts;
 use crate::plan::CallPlan;
@@ -14,6 +15,8 @@ use crate::result::{CallResult, ListenResult, ProcessCost, RunResult, RunStatus,
 const EXAMPLE_COLUMNS: usize = 92;
 /// Columns of a line.
 const COLUMNS_MAX: usize = 100;
+/// Columns of the word of a verdict.
+const VERDICT_WIDTH: usize = 9;
 /// Smallest CPU steal ratio that is shown: with less, the 99th percentile is hardly affected.
 const STEAL_MIN: f64 = 0.001;
 
@@ -167,7 +170,26 @@ fn verdict_lines(result: &RunResult) -> impl Iterator<Item = String> {
     };
     let reasons = result.verdict.reasons();
     let reasons = reasons.map(|(status, why)| format!("{:<8} {why}", status.text().to_uppercase()));
-    held.into_iter().chain(reasons)
+    held.into_iter().chain(reasons).flat_map(|line| wrapped(&line))
+}
+
+/// Breaks a line between words, so that its parts fit; those after the first are indented.
+fn wrapped(line: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for (place, word) in line.split(' ').enumerate() {
+        let mut last = lines.pop().unwrap_or_default();
+        if place > 0 {
+            if last.chars().count() + 1 + word.chars().count() > COLUMNS_MAX {
+                lines.push(last);
+                last = " ".repeat(VERDICT_WIDTH);
+            } else {
+                last.push(' ');
+            }
+        }
+        last.push_str(word);
+        lines.push(last);
+    }
+    lines
 }
 
 /// Formats the counts and times of the fan-out.

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::run_status::RunStatus;
 use super::{ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
+use crate::figure::{duration, round_duration};
 use crate::metrics::outcome::Failure;
-use crate::plan::{Plan, Thresholds};
+use crate::plan::{HumanDuration, Plan, Thresholds};
 
 /// Share of the due requests that has to be sent in time, or the server is saturated.
 const SENT_MIN: f64 = 0.99;
@@ -254,7 +255,7 @@ impl Verdict {
                 self.missed_thresholds
                     .push(format!("last_delivery: {missed} missed, limit {bound}"));
             } else if us > bound.get().as_secs_f64() * 1e6 {
-                self.missed_thresholds.push(format!("last_delivery {us:.0} us, limit {bound}"));
+                self.missed_thresholds.push(limited("last_delivery", us, bound));
             }
         }
         let Some(bound) = bounds.errors else {
@@ -287,20 +288,22 @@ impl Lateness {
     /// tenth of the response time.
     fn new(plan: &Plan, response: &Percentiles, lag: &Percentiles) -> Self {
         let (limit_us, limit) = if let Some(limit) = plan.lag_max {
-            (limit.get().as_secs_f64() * 1e6, format!("limit {limit}"))
+            let limit_us = limit.get().as_secs_f64() * 1e6;
+            (limit_us, format!("limit {}", round_duration(limit_us)))
         } else {
             let limit_us = (response.p99_us * LAG_RATIO_MAX).max(LAG_US_MIN);
             let why = "the longer of 1 ms and 10 % of the response time";
-            (limit_us, format!("limit {limit_us:.0} us, {why}"))
+            (limit_us, format!("limit {}, {why}", duration(limit_us)))
         };
         Self { is_late: lag.p99_us > limit_us, p99_us: lag.p99_us, limit }
     }
 
     fn reason(&self) -> String {
         format!(
-            "the load generator was {:.0} us late at the 99th percentile ({}): use more --threads \
-             or dedicated --cores, or accept it with --lag-max",
-            self.p99_us, self.limit
+            "the load generator was {} late at the 99th percentile ({}): use more --threads or \
+             dedicated --cores, or accept it with --lag-max",
+            duration(self.p99_us),
+            self.limit
         )
     }
 }
@@ -308,6 +311,12 @@ impl Lateness {
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
+}
+
+/// Describes a time that exceeds its limit.
+fn limited(name: &str, us: f64, limit: HumanDuration) -> String {
+    let limit = round_duration(limit.get().as_secs_f64() * 1e6);
+    format!("{name} {}, limit {limit}", duration(us))
 }
 
 fn missed_thresholds(plan: &Plan, totals: &Totals, response: &Percentiles) -> Vec<String> {
@@ -321,7 +330,7 @@ fn missed_thresholds(plan: &Plan, totals: &Totals, response: &Percentiles) -> Ve
         let Some(bound) = bound else { continue };
         // Without a response there is no latency that could keep the limit.
         if us > bound.get().as_secs_f64() * 1e6 || response.count == 0 {
-            missed.push(format!("{name} {us:.0} us, limit {bound}"));
+            missed.push(limited(name, us, bound));
         }
     }
     if let Some(bound) = bounds.errors

@@ -6,7 +6,7 @@ use super::latencies::{
     duration_axis, extend_by_thresholds, extent, run_threshold_lines, scale_remark,
 };
 use super::plot::{HoverRegion, Plot, PlotLine, Table};
-use crate::report::figure;
+use crate::figure;
 use crate::result::{ProcessCost, RunResult};
 
 /// Smallest maximum of a CPU axis: labels have two decimals.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::figure;
+use crate::figure;
 use crate::result::RunResult;
 
 /// Name, value and note.

@@ -2,8 +2,8 @@
 
 use super::axis::Axis;
 use super::plot::{HoverRegion, Plot, PlotLine, Table, ThresholdLine};
+use crate::figure;
 use crate::plan::Thresholds;
-use crate::report::figure;
 use crate::result::{Percentiles, RunResult};
 
 /// Ratio of the extremes above which a latency axis is logarithmic.

@@ -6,7 +6,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use crate::report::figure;
+use crate::figure;
 use crate::result::{Manifest, RunResult};
 
 /// Members shown in other sections.

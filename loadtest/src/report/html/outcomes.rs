@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use crate::figure;
 use crate::metrics::outcome::Failure;
-use crate::report::figure;
 use crate::result::{RunResult, Totals};
 
 /// Kind, description, count, whether it is a success.

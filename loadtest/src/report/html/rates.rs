@@ -8,9 +8,9 @@ use super::latencies::{
     duration_axis, extend_by_thresholds, extent, scale_remark, threshold_lines,
 };
 use super::plot::{HoverRegion, Plot, PlotLine, Table};
+use crate::figure;
 use crate::plan::Thresholds;
 use crate::probe::{Probe, Trial};
-use crate::report::figure;
 use crate::report::sweep::percent;
 use crate::result::RunStatus;
 use crate::sweep::{MedianRange, SweepResult, SweepRun, SweepStep};

@@ -9,7 +9,7 @@ use super::other_results::other_results;
 use super::outcomes::outcomes;
 use super::plot::{self, Plot};
 use super::{charts, environment, latencies};
-use crate::report::figure;
+use crate::figure;
 use crate::result::{CallResult, Percentiles, RunResult, RunStatus};
 
 /// Columns of the table of requests.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use corelane::base::random::Random;
 
 use super::*;
-use crate::plan::HumanDuration;
 use crate::result::listen::MinMedianMax;
 
 fn verdict(
@@ -90,7 +89,7 @@ fn lag_limit_comes_from_the_plan() {
     };
     assert!(late(Some(HumanDuration::from(Duration::from_millis(2)))).is_valid());
     assert!(
-        late(Some(HumanDuration::from(Duration::from_millis(1)))).invalid[0].contains("limit 1ms")
+        late(Some(HumanDuration::from(Duration::from_millis(1)))).invalid[0].contains("limit 1 ms")
     );
 }
 
@@ -104,7 +103,7 @@ fn late_generator_invalidates_the_run() {
     let invalid = late(1_500.0, 9_000.0);
     assert_eq!(invalid.status(&Thresholds::default()), RunStatus::Invalid);
     assert!(
-        invalid.invalid[0].contains("limit 1000 us") && invalid.invalid[0].contains("--lag-max")
+        invalid.invalid[0].contains("limit 1.00 ms") && invalid.invalid[0].contains("--lag-max")
     );
     // A tenth of the response time does not change the result.
     assert!(late(1_500.0, 16_000.0).is_valid());
@@ -262,7 +261,7 @@ fn missed_delivery_violates_thresholds() {
         verdict.missed_thresholds
     };
     assert_eq!(verdict(0, 0, 1e6), [""; 0]);
-    assert_eq!(verdict(0, 0, 1_000_001.0), ["last_delivery 1000001 us, limit 1s"]);
+    assert_eq!(verdict(0, 0, 1_000_001.0), ["last_delivery 1.00 s, limit 1 s"]);
     let missed = ["last_delivery: 2 missed, limit 1s", "missed deliveries 0.2000, limit 0.1"];
     assert_eq!(verdict(2, 0, 5.0), missed);
     assert_eq!(verdict(0, 1, 5.0).len(), 1);

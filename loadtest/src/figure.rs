@@ -1,7 +1,5 @@
 //! Formatting of figures with three significant digits and a unit.
 
-use crate::result::Percentiles;
-
 /// Formats a duration in microseconds: `85.3 µs`, `1.20 ms`, `2.35 s`.
 pub fn duration(us: f64) -> String {
     let (value, unit) = scaled(us);
@@ -100,14 +98,6 @@ fn scaled(us: f64) -> (f64, &'static str) {
 )]
 fn whole(value: f64) -> u64 {
     value.round() as u64
-}
-
-pub(super) fn percentile_row(name: &str, percentiles: &Percentiles) -> String {
-    let Percentiles { count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us } =
-        percentiles;
-    let values = [mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us];
-    let values = values.map(|us| if *count > 0 { duration(*us) } else { "–".into() });
-    format!("{name:<8}{}", values.map(|value| format!("{value:>10}")).concat())
 }
 
 #[cfg(test)]
