@@ -1,24 +1,101 @@
 //! Executes a search for the highest rate, one run after the other.
 //!
-//! Invariants: only a run whose generator kept its schedule counts for or against the server. Runs
-//! that the generator spoiled stay in the result, so that it shows whether the server or the
-//! generator was the limit. A rate at which requests went unsent because the server was too slow
-//! counts as failed by the server. The caller supplies the function that executes a run.
+//! Invariants: only a run whose generator kept its schedule counts for the server. A run that the
+//! generator spoiled counts like a disturbed one: it is repeated. Such runs stay in the result, so
+//! that it shows whether the server or the generator was the limit. A rate at which requests went
+//! unsent because the server was too slow counts as failed by the server. The caller supplies the
+//! function that executes a run.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::thresholds::DEFAULT_ERRORS_MAX;
-use crate::plan::{HumanDuration, PhasePlan, Plan};
+use crate::plan::{HumanDuration, PhasePlan, Plan, RATE_MAX, SweepPlan};
 use crate::result::RunResult;
 use crate::search::{Search, SearchOptions, SearchOutcome};
 
 /// Shortest drain of a probe.
 const DRAIN_MIN: Duration = Duration::from_secs(1);
-/// Repetitions of a run that the generator spoiled, before its rate is given up: a hiccup of the
-/// machine passes, an overloaded generator does not recover.
-const RETRIES_MAX: u32 = 2;
+/// Measured time of a run, in response times of one connection, and its limits.
+const RESPONSES_MEASURED: u32 = 20;
+const MEASURED_MIN: Duration = Duration::from_secs(1);
+const MEASURED_MAX: Duration = Duration::from_secs(10);
+/// Warm-up of a run, in the same response times, and its shortest time.
+const RESPONSES_WARM_UP: u32 = 5;
+const WARM_UP_MIN: Duration = Duration::from_millis(500);
+
+/// What one connection with one request at a time reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SearchScale {
+    /// Median response time, or `None` if nothing was answered.
+    response: Option<Duration>,
+}
+
+impl SearchScale {
+    /// Returns the plan of the run that measures the scale for `span`: a closed loop over one
+    /// connection.
+    pub fn plan(plan: &Plan, span: HumanDuration) -> Plan {
+        Plan {
+            closed: true,
+            connections: 1,
+            depth: 1,
+            poisson: false,
+            warm_up: HumanDuration::from_secs(0),
+            phases: vec![PhasePlan::constant(1.0, span)],
+            churn: None,
+            slow_readers: None,
+            listen: None,
+            ..plan.clone()
+        }
+    }
+
+    /// Returns the times at which [`SearchScale::plan`] is tried until something is answered.
+    pub fn spans(plan: &Plan) -> [HumanDuration; 2] {
+        [HumanDuration::from_secs(1), plan.response_timeout]
+    }
+
+    /// Reads the scale from the result of its run.
+    pub fn from_result(result: &RunResult) -> Self {
+        let is_answered = result.response.count > 0 && result.totals.answered > 0;
+        let seconds = result.response.p50_us / 1e6;
+        let response = Duration::try_from_secs_f64(seconds).ok();
+        Self { response: response.filter(|response| is_answered && !response.is_zero()) }
+    }
+
+    /// Returns whether something was answered.
+    pub const fn is_known(&self) -> bool {
+        self.response.is_some()
+    }
+
+    /// Returns the median response time, or `None` if nothing was answered.
+    pub const fn response(&self) -> Option<Duration> {
+        self.response
+    }
+
+    /// Returns the requests a second; 1 if nothing was answered.
+    pub fn rate(&self) -> f64 {
+        self.response.map_or(1.0, |response| response.as_secs_f64().recip().min(RATE_MAX))
+    }
+
+    /// Returns the plan of all runs of a search, and their measured time: `measured`, or what the
+    /// response time asks for, with a shorter warm-up.
+    pub fn trials(&self, plan: &Plan, measured: Option<HumanDuration>) -> (Plan, HumanDuration) {
+        if let Some(measured) = measured {
+            return (plan.clone(), measured);
+        }
+        let response = self.response.unwrap_or_default();
+        let measured = (response * RESPONSES_MEASURED).clamp(MEASURED_MIN, MEASURED_MAX);
+        let warm_up = HumanDuration::from((response * RESPONSES_WARM_UP).max(WARM_UP_MIN));
+        let plan = Plan { warm_up: warm_up.min(plan.warm_up), ..plan.clone() };
+        (plan, measured.into())
+    }
+
+    /// Returns the settings of the search.
+    pub fn options(&self, plan: &SweepPlan) -> SearchOptions {
+        SearchOptions::new(plan, self.rate())
+    }
+}
 
 /// Returns the plan of a run at `rate`: one phase and a short drain. Too high a rate leaves many
 /// requests unanswered; twice the highest allowed latency is enough to detect that.
@@ -89,19 +166,20 @@ pub struct SearchResult {
 
 impl SearchResult {
     /// Returns the run that bounds the answer from above: the last failed run at the lowest failed
-    /// rate above the answer, or `None` if no higher rate was tried.
+    /// rate above the answer, a valid one if there is any, or `None` if no higher rate was tried.
     pub fn limiting_probe(&self) -> Option<&Probe> {
         let rate = self.answer.rate().unwrap_or(0.0);
         let above = self.probes.iter().rev();
-        above
-            .filter(|probe| probe.rate > rate && !probe.trial.has_passed())
-            .min_by(|one, other| one.rate.total_cmp(&other.rate))
+        above.filter(|probe| probe.rate > rate && !probe.trial.has_passed()).min_by(|one, other| {
+            let is_spoiled = |probe: &Probe| !probe.trial.is_valid;
+            let by_rate = one.rate.total_cmp(&other.rate);
+            by_rate.then_with(|| is_spoiled(one).cmp(&is_spoiled(other)))
+        })
     }
 }
 
 /// Searches for the highest rate with `run`, which executes a run at a rate in requests per second.
-/// `on_probe` is called after each run. A run that the generator spoiled is repeated at most twice
-/// and does not use up the run limit of the search.
+/// `on_probe` is called after each run.
 ///
 /// # Errors
 ///
@@ -113,21 +191,11 @@ pub fn search<E>(
 ) -> Result<SearchResult, E> {
     let mut search = Search::new(bounds);
     let mut probes = Vec::new();
-    let mut number = 0;
     while let Some(rate) = search.next_rate() {
-        let mut repeats = 0;
-        loop {
-            number += 1;
-            let probe = Probe { number, rate, trial: run(rate)? };
-            on_probe(&probe);
-            let (is_valid, has_passed) = (probe.trial.is_valid, probe.trial.has_passed());
-            probes.push(probe);
-            if is_valid || repeats == RETRIES_MAX {
-                search.record_run(has_passed);
-                break;
-            }
-            repeats += 1;
-        }
+        let probe = Probe { number: search.runs() + 1, rate, trial: run(rate)? };
+        on_probe(&probe);
+        search.record_run(probe.trial.has_passed());
+        probes.push(probe);
     }
     // `next_rate` returns `None` only after an answer exists.
     let answer = search.outcome().unwrap_or(SearchOutcome::TooSlow);
@@ -158,7 +226,7 @@ mod tests {
     }
 
     fn bounds() -> SearchOptions {
-        SearchOptions { rate_min: 10.0, rate_max: 1e6, ..SearchOptions::default() }
+        SearchOptions { rate_first: 1_000.0, rate_min: 10.0, rate_max: 1e6, ..Default::default() }
     }
 
     /// Simulates a server that passes up to `rate_max`.
@@ -229,10 +297,10 @@ mod tests {
             |_| {},
         );
         let found = found.unwrap();
-        let SearchOutcome::Found { rate, passes: 3, .. } = found.answer else {
+        let SearchOutcome::Found { rate, passes: 3.., .. } = found.answer else {
             panic!("{found:?}")
         };
-        assert!(rate <= 5_000.0 && rate * 1.02 >= 5_000.0, "{rate}");
+        assert!(rate <= 5_000.0 && rate * 1.025 >= 5_000.0, "{rate}");
         assert!(found.limiting_probe().unwrap().trial.is_valid, "{:?}", found.limiting_probe());
         assert_eq!(found.probes.len(), runs);
     }
@@ -245,6 +313,24 @@ mod tests {
         assert_eq!(trial.failed_checks, ["too slow"]);
         let verdict = Verdict { invalid: vec!["late".into()], ..Verdict::default() };
         assert!(!Trial::from_result(&RunResult { verdict, ..result() }).is_valid);
+    }
+
+    #[test]
+    fn search_scale_is_rate_of_one_connection() {
+        let plan = Plan { connections: 8, depth: 4, ..Plan::new("tcp://localhost:1") };
+        let alone = SearchScale::plan(&plan, HumanDuration::from_secs(1));
+        assert!(alone.closed && alone.connections == 1 && alone.depth == 1);
+        let mut measured = result();
+        assert!(!SearchScale::from_result(&measured).is_known());
+        measured.response.count = 40;
+        measured.response.p50_us = 250_000.0;
+        measured.totals.answered = 40;
+        let scale = SearchScale::from_result(&measured);
+        assert!(scale.is_known() && (scale.rate() - 4.0).abs() < 1e-9);
+        let (trials, span) = scale.trials(&plan, None);
+        assert_eq!((trials.warm_up, span), ("1250ms".parse().unwrap(), "5s".parse().unwrap()));
+        let named = Some(HumanDuration::from_secs(3));
+        assert_eq!(scale.trials(&plan, named), (plan, HumanDuration::from_secs(3)));
     }
 
     #[test]

@@ -1,20 +1,35 @@
 //! Search for the highest sustained rate by runs that each pass or fail.
 //!
 //! ```text
-//!   first ──▶ bracketing ──▶ bisecting ──▶ confirming ──▶ found
-//!                │ the lowest rate fails        │ a confirmation fails:
-//!                ▼                              └ one step down, confirm again
+//!   first ──▶ doubling ──▶ bisecting ──▶ confirming ──▶ re-testing ──▶ found
+//!                │ the lowest rate fails      │ it fails      │ the rate above passes
+//!                ▼                            └─▶ bisecting   └─▶ bisecting, above
 //!            too slow
 //! ```
 //!
-//! Invariants: a rate that is found passed all its confirmations; the next higher rate that was
-//! tried failed, unless the found rate is the highest allowed; the number of runs is limited.
+//! A disturbance of the machine lets a run fail that would pass, never the reverse. So a pass
+//! counts at once, while a rate has failed only after three failures more than its passes explain;
+//! the lowest failed rate is tested again at the end.
+//!
+//! Invariants: a rate that is found passed its confirmations; the lowest failed rate above it
+//! failed five times or more, unless the found rate is the highest allowed; the number of runs is
+//! limited; the next rate depends only on the outcomes so far.
 //!
 //! The search itself performs no runs: it returns the next rate and is given the outcome.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlanError, RATE_MAX, SweepPlan};
+
+/// Failures after which a rate without passes has failed; each pass raises it by as many.
+const FAILURES_MIN: u32 = 3;
+/// Failures of the lowest failed rate that end a search.
+const FAILURES_FINAL: u32 = 5;
+/// Part of the resolution between the found and the lowest failed rate; the rest is for the error
+/// of a run.
+const BRACKET: f64 = 0.5;
+/// Default lowest rate as a part of the first rate, where that is below 1.
+const RATE_MIN_PART: f64 = 0.125;
 
 /// Settings of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,31 +40,31 @@ pub struct SearchOptions {
     pub rate_min: f64,
     /// Highest rate.
     pub rate_max: f64,
-    /// Relative resolution of the found rate, such as 0.02.
+    /// Relative resolution of the found rate, such as 0.05.
     pub resolution: f64,
-    /// Consecutive runs that have to pass at the found rate.
+    /// Runs that have to pass at the found rate.
     pub confirmations: u32,
     /// Maximum number of runs, after which the best known rate is returned.
     pub runs_max: u32,
 }
 
 impl Default for SearchOptions {
-    /// Returns the defaults of a sweep: resolution 0.02, 3 confirmations, at most 40 runs, starting
-    /// at 1,000 requests a second.
+    /// Returns the defaults of a sweep whose connections answer one request a second.
     fn default() -> Self {
-        Self::from(&SweepPlan::default())
-    }
-}
-
-impl From<&SweepPlan> for SearchOptions {
-    fn from(plan: &SweepPlan) -> Self {
-        let &SweepPlan { rate_first, rate_min, rate_max, resolution, .. } = plan;
-        let &SweepPlan { confirmations, runs_max, .. } = plan;
-        Self { rate_first, rate_min, rate_max, resolution, confirmations, runs_max }
+        Self::new(&SweepPlan::default(), 1.0)
     }
 }
 
 impl SearchOptions {
+    /// Returns the settings of a plan. `scale` is the rate of one connection in a closed loop; the
+    /// search starts there if the plan names no first rate.
+    pub fn new(plan: &SweepPlan, scale: f64) -> Self {
+        let &SweepPlan { rate_max, resolution, confirmations, runs_max, .. } = plan;
+        let rate_first = plan.rate_first.unwrap_or(scale);
+        let rate_min = plan.rate_min.unwrap_or_else(|| (rate_first * RATE_MIN_PART).min(1.0));
+        Self { rate_first, rate_min, rate_max, resolution, confirmations, runs_max }
+    }
+
     /// Validates the settings.
     ///
     /// # Errors
@@ -66,7 +81,7 @@ impl SearchOptions {
         }
         if !(resolution > 0.0 && resolution.is_finite()) {
             return Err(PlanError(format!(
-                "resolution = {resolution}: write a ratio, such as 0.02"
+                "resolution = {resolution}: write a ratio, such as 0.05"
             )));
         }
         if confirmations == 0 || runs_max < confirmations {
@@ -87,8 +102,11 @@ pub enum SearchOutcome {
     Found {
         /// Requests a second.
         rate: f64,
-        /// Number of consecutive passed runs at this rate.
+        /// Number of passed runs at this rate.
         passes: u32,
+        /// Number of other runs at this rate.
+        #[serde(default)]
+        failures: u32,
         /// Whether the rate is the highest allowed, so that the capacity may be higher.
         is_ceiling: bool,
     },
@@ -114,24 +132,68 @@ impl SearchOutcome {
 
     /// Returns a lower bound of the probability that another run at the found rate passes: the
     /// lower end of the one-sided exact 95 % interval (Clopper and Pearson, 1934), which for `n`
-    /// passes of `n` is the `n`-th root of 0.05. Three passes give 0.37, ten give 0.74.
+    /// passes of `n` is the `n`-th root of 0.05. Three passes of three give 0.37, ten of ten 0.74.
     pub fn pass_probability_min(&self) -> f64 {
         match *self {
-            Self::Found { passes, .. } if passes > 0 => 0.05_f64.powf(1.0 / f64::from(passes)),
+            Self::Found { passes, failures, .. } => probability_min(passes, passes + failures),
             _ => 0.0,
         }
     }
 }
 
-/// The state of a search.
+/// Returns the probability of a success at which `successes` or more of `count` have a probability
+/// of 5 %.
+fn probability_min(successes: u32, count: u32) -> f64 {
+    if successes == 0 {
+        return 0.0;
+    }
+    let tail = |probability: f64| -> f64 {
+        let odds = probability / (1.0 - probability);
+        let mut term = (1.0 - probability).powf(f64::from(count));
+        let mut below = 0.0;
+        for number in 0..successes {
+            below += term;
+            term *= odds * f64::from(count - number) / f64::from(number + 1);
+        }
+        1.0 - below
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if tail(middle) < 0.05 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// The runs at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum SearchState {
-    /// Looks for one rate that passes and one that fails.
-    Bracketing,
-    /// Halves the gap between the two.
-    Bisecting,
-    /// The rate passed this often in a row, and the next higher one failed.
-    Confirming { passes: u32 },
+struct RateRecord {
+    rate: f64,
+    passes: u32,
+    failures: u32,
+}
+
+impl RateRecord {
+    /// Returns whether the failures are too many for disturbances.
+    const fn has_failed(&self) -> bool {
+        self.failures >= FAILURES_MIN * (self.passes + 1)
+    }
+
+    /// Returns whether a run passed, and failures do not outweigh it.
+    const fn has_passed(&self) -> bool {
+        self.passes > 0 && !self.has_failed()
+    }
+}
+
+/// What a search does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SearchStep {
+    /// A run at this rate.
+    Run(f64),
     /// No further run is needed.
     Done(SearchOutcome),
 }
@@ -140,13 +202,9 @@ enum SearchState {
 #[derive(Clone, Debug)]
 pub struct Search {
     options: SearchOptions,
-    state: SearchState,
-    /// Highest rate known to pass.
-    passed: Option<f64>,
-    /// Lowest rate known to fail.
-    failed: Option<f64>,
-    /// Rate of the next run.
-    rate: f64,
+    /// The tried rates, in ascending order.
+    records: Vec<RateRecord>,
+    step: SearchStep,
     runs: u32,
 }
 
@@ -154,22 +212,22 @@ impl Search {
     /// Returns a search without runs.
     pub fn new(options: SearchOptions) -> Self {
         let rate = options.rate_first.min(options.rate_max).max(options.rate_min);
-        Self { options, state: SearchState::Bracketing, passed: None, failed: None, rate, runs: 0 }
+        Self { options, records: Vec::new(), step: SearchStep::Run(rate), runs: 0 }
     }
 
     /// Returns the rate of the next run, in requests a second, or `None` when the search is over.
     pub const fn next_rate(&self) -> Option<f64> {
-        match self.state {
-            SearchState::Done(_) => None,
-            _ => Some(self.rate),
+        match self.step {
+            SearchStep::Run(rate) => Some(rate),
+            SearchStep::Done(_) => None,
         }
     }
 
     /// Returns the outcome, once the search is over.
     pub const fn outcome(&self) -> Option<SearchOutcome> {
-        match self.state {
-            SearchState::Done(answer) => Some(answer),
-            _ => None,
+        match self.step {
+            SearchStep::Run(_) => None,
+            SearchStep::Done(outcome) => Some(outcome),
         }
     }
 
@@ -180,179 +238,87 @@ impl Search {
 
     /// Records whether the run at [`Search::next_rate`] passed.
     pub fn record_run(&mut self, has_passed: bool) {
+        let SearchStep::Run(rate) = self.step else { return };
         self.runs += 1;
-        self.state = match self.state {
-            SearchState::Done(_) => return,
-            SearchState::Confirming { passes } => self.confirm(passes, has_passed),
-            SearchState::Bracketing | SearchState::Bisecting => self.narrow(has_passed),
+        let found = self.records.binary_search_by(|record| record.rate.total_cmp(&rate));
+        let place = found.unwrap_or_else(|place| {
+            self.records.insert(place, RateRecord { rate, passes: 0, failures: 0 });
+            place
+        });
+        let record = &mut self.records[place];
+        *(if has_passed { &mut record.passes } else { &mut record.failures }) += 1;
+        self.step = match self.next_step(rate) {
+            SearchStep::Run(_) if self.runs >= self.options.runs_max => {
+                SearchStep::Done(self.unconfirmed_outcome())
+            }
+            step => step,
         };
-        if !matches!(self.state, SearchState::Done(_)) && self.runs >= self.options.runs_max {
-            self.state = SearchState::Done(self.unconfirmed_outcome());
-        }
     }
 
-    /// Handles a run while bracketing or bisecting.
-    fn narrow(&mut self, has_passed: bool) -> SearchState {
+    /// Returns the lowest failed rate.
+    fn lowest_failed(&self) -> Option<&RateRecord> {
+        self.records.iter().find(|record| record.has_failed())
+    }
+
+    /// Returns the highest passed rate below all failed ones.
+    fn highest_passed(&self) -> Option<&RateRecord> {
+        let below = self.records.iter().take_while(|record| !record.has_failed());
+        below.filter(|record| record.has_passed()).last()
+    }
+
+    /// Returns what follows the runs so far, the last of them at `last`.
+    fn next_step(&self, last: f64) -> SearchStep {
         let SearchOptions { rate_min, rate_max, resolution, .. } = self.options;
-        let end = if has_passed { &mut self.passed } else { &mut self.failed };
-        *end = Some(self.rate);
-        match (self.passed, self.failed) {
-            (Some(passed), Some(failed)) if failed > passed * (1.0 + resolution) => {
+        let (passed, failed) = (self.highest_passed(), self.lowest_failed());
+        let is_open = |record: &&RateRecord| !record.has_passed() && !record.has_failed();
+        if self.records.iter().any(|record| is_open(&record)) {
+            // Only the last rate can be undecided.
+            return SearchStep::Run(last);
+        }
+        match (passed, failed) {
+            (Some(passed), Some(failed))
+                if failed.rate > passed.rate * resolution.mul_add(BRACKET, 1.0) =>
+            {
                 // Geometric mean: the middle of 1,000 and 100,000 is 10,000.
-                self.rate = (passed * failed).sqrt();
-                SearchState::Bisecting
+                SearchStep::Run((passed.rate * failed.rate).sqrt())
             }
-            (Some(passed), None) if passed < rate_max => {
-                self.rate = (passed * 2.0).min(rate_max);
-                SearchState::Bracketing
+            (Some(passed), None) if passed.rate < rate_max => {
+                SearchStep::Run((passed.rate * 2.0).min(rate_max))
             }
-            (None, Some(failed)) if failed > rate_min => {
-                self.rate = (failed / 2.0).max(rate_min);
-                SearchState::Bracketing
+            (Some(passed), failed) => self.confirm(passed, failed),
+            (None, Some(failed)) if failed.rate > rate_min => {
+                SearchStep::Run((failed.rate / 2.0).max(rate_min))
             }
-            (Some(passed), _) => {
-                self.rate = passed;
-                // The run that found this rate is its first confirmation.
-                self.confirm(0, true)
-            }
-            (None, _) => SearchState::Done(SearchOutcome::TooSlow),
+            (None, _) => SearchStep::Done(SearchOutcome::TooSlow),
         }
     }
 
-    /// Handles a confirming run.
-    fn confirm(&mut self, passes: u32, has_passed: bool) -> SearchState {
-        let SearchOptions { rate_min, rate_max, resolution, confirmations, .. } = self.options;
-        if has_passed {
-            self.passed = Some(self.rate);
-            let passes = passes + 1;
-            if passes < confirmations {
-                return SearchState::Confirming { passes };
+    /// Returns the next run at the highest passed rate or, if that is confirmed, at the lowest
+    /// failed one.
+    fn confirm(&self, passed: &RateRecord, failed: Option<&RateRecord>) -> SearchStep {
+        let RateRecord { rate, passes, failures } = *passed;
+        if passes < self.options.confirmations {
+            return SearchStep::Run(rate);
+        }
+        match failed {
+            Some(failed) if failed.failures < FAILURES_FINAL => SearchStep::Run(failed.rate),
+            _ => {
+                let is_ceiling = rate >= self.options.rate_max;
+                SearchStep::Done(SearchOutcome::Found { rate, passes, failures, is_ceiling })
             }
-            let is_ceiling = self.rate >= rate_max;
-            return SearchState::Done(SearchOutcome::Found { rate: self.rate, passes, is_ceiling });
         }
-        (self.passed, self.failed) = (None, Some(self.rate));
-        if self.rate <= rate_min {
-            return SearchState::Done(SearchOutcome::TooSlow);
-        }
-        self.rate = (self.rate / (1.0 + resolution)).max(rate_min);
-        SearchState::Confirming { passes: 0 }
     }
 
     /// Returns the outcome when the maximum number of runs is reached.
     fn unconfirmed_outcome(&self) -> SearchOutcome {
-        match (self.passed, self.state) {
-            (Some(rate), SearchState::Confirming { passes }) => {
+        self.highest_passed()
+            .map_or(SearchOutcome::TooSlow, |&RateRecord { rate, passes, .. }| {
                 SearchOutcome::Unconfirmed { rate, passes }
-            }
-            (Some(rate), _) => SearchOutcome::Unconfirmed { rate, passes: 1 },
-            (None, _) => SearchOutcome::TooSlow,
-        }
+            })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use corelane::base::random::Random;
-
-    use super::*;
-
-    /// Searches a server for which `passes_at` decides whether a rate passes.
-    fn search(
-        bounds: SearchOptions,
-        mut passes_at: impl FnMut(f64) -> bool,
-    ) -> (SearchOutcome, Vec<f64>) {
-        let mut search = Search::new(bounds);
-        let mut rates = Vec::new();
-        while let Some(rate) = search.next_rate() {
-            rates.push(rate);
-            search.record_run(passes_at(rate));
-        }
-        (search.outcome().unwrap(), rates)
-    }
-
-    fn bounds() -> SearchOptions {
-        SearchOptions { rate_min: 10.0, rate_max: 1e6, ..SearchOptions::default() }
-    }
-
-    #[test]
-    fn search_finds_capacity_within_resolution() {
-        for capacity in [11.0, 370.0, 1_000.0, 43_210.0, 999_000.0] {
-            let (answer, rates) = search(bounds(), |rate| rate <= capacity);
-            let SearchOutcome::Found { rate, passes, is_ceiling } = answer else {
-                panic!("{capacity}: {answer:?}")
-            };
-            assert!(rate <= capacity && rate * 1.02 >= capacity, "{capacity}: {rate}");
-            assert_eq!((passes, is_ceiling), (3, false));
-            assert!(rates.len() <= 25, "{capacity}: {rates:?}");
-        }
-    }
-
-    #[test]
-    fn search_reports_ceiling_at_highest_rate() {
-        let (answer, rates) = search(bounds(), |_| true);
-        assert_eq!(answer, SearchOutcome::Found { rate: 1e6, passes: 3, is_ceiling: true });
-        assert!(rates.iter().all(|rate| *rate <= 1e6));
-    }
-
-    #[test]
-    fn search_reports_too_slow_when_all_fail() {
-        let (answer, rates) = search(bounds(), |_| false);
-        assert_eq!(answer, SearchOutcome::TooSlow);
-        assert_eq!(rates.last(), Some(&10.0));
-    }
-
-    #[test]
-    fn lucky_pass_is_revoked_by_confirmation() {
-        let mut runs = 0;
-        let (answer, rates) = search(bounds(), |rate| {
-            runs += 1;
-            // The first run passes by luck; the capacity is 900.
-            runs == 1 || rate <= 900.0
-        });
-        let SearchOutcome::Found { rate, .. } = answer else {
-            panic!("{answer:?} after {rates:?}")
-        };
-        assert!(rate <= 900.0 && rate * 1.02 * 1.02 >= 900.0, "{rate} after {rates:?}");
-    }
-
-    #[test]
-    fn search_runs_are_limited_for_random_outcomes() {
-        let mut random = Random::seeded(11);
-        for _ in 0..1_000 {
-            let (answer, rates) = search(bounds(), |_| random.chance(1, 2));
-            assert!(rates.len() <= 40);
-            if let SearchOutcome::Found { passes, .. } = answer {
-                assert!(passes >= 3);
-            }
-        }
-    }
-
-    #[test]
-    fn search_at_runs_max_returns_unconfirmed_rate() {
-        let bounds = SearchOptions { runs_max: 5, ..bounds() };
-        let (answer, _) = search(bounds, |rate| rate <= 9_000.0);
-        assert_eq!(answer, SearchOutcome::Unconfirmed { rate: 8_000.0, passes: 1 });
-    }
-
-    #[test]
-    fn invalid_search_options_error_names_valid_value() {
-        assert_eq!(SearchOptions::default().check(), Ok(()));
-        let wrong = |bounds: SearchOptions| bounds.check().unwrap_err().to_string();
-        assert!(wrong(SearchOptions { rate_min: 0.0, ..bounds() }).contains("above 0"));
-        assert!(wrong(SearchOptions { rate_min: 2e6, ..bounds() }).contains("lowest first"));
-        assert!(wrong(SearchOptions { rate_first: f64::NAN, ..bounds() }).contains("above 0"));
-        assert!(wrong(SearchOptions { resolution: 0.0, ..bounds() }).contains("0.02"));
-        assert!(wrong(SearchOptions { confirmations: 0, ..bounds() }).contains("at least one"));
-        assert!(wrong(SearchOptions { runs_max: 2, ..bounds() }).contains("a run for each"));
-    }
-
-    #[test]
-    fn more_passes_raise_confidence() {
-        let found = |passes| SearchOutcome::Found { rate: 1.0, passes, is_ceiling: false };
-        let probability = |passes| found(passes).pass_probability_min();
-        assert!((probability(3) - 0.368).abs() < 0.001);
-        assert!((probability(10) - 0.741).abs() < 0.001);
-        assert!(SearchOutcome::TooSlow.pass_probability_min() < f64::EPSILON);
-    }
-}
+mod simulation;
+#[cfg(test)]
+mod tests;

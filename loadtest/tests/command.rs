@@ -292,15 +292,14 @@ fn search_prints_runs_and_confidence() {
     let stored = load(["report", json.to_str().unwrap()]);
     assert_eq!((stored.status, stored.stdout.as_str()), (0, out.as_str()));
     assert!(std::fs::read_to_string(html).unwrap().contains("id=\"search\""));
-    // An invalid run is repeated, at most twice.
-    assert!((1..=12).contains(&stderr.lines().count()), "{stderr}");
+    assert!((1..=4).contains(&stderr.lines().count()), "{stderr}");
     for (number, line) in (1..).zip(stderr.lines()) {
         assert!(line.starts_with(&format!("run {number:>3}")), "{line}");
     }
     // On an overloaded machine the runs are invalid.
     if stderr.lines().all(|line| line.contains("passed")) {
         assert_eq!((status, stderr.lines().count()), (0, 2), "{stderr}{out}");
-        assert!(out.contains("sustained  50/s · 2 runs in a row passed"), "{out}");
+        assert!(out.contains("sustained  50/s · 2 of 2 runs passed"), "{out}");
         assert!(out.contains("at least 0.22") && out.contains("--rate-max"), "{out}");
     }
     assert!(out.starts_with(&format!("{target} · modern · open loop · 2 connections")), "{out}");
@@ -334,7 +333,7 @@ fn short_flags_and_plain_numbers_are_accepted() {
     let ended = load(["run", &address, "-n", "5", "--closed"]);
     assert_usage_error(&ended, &["--requests", "--closed"]);
     for flag in ["-d=1", "--span=1"] {
-        let ExitResult { status, stdout, .. } = load(["run", "127.0.0.1:1", flag]);
+        let ExitResult { status, stdout, .. } = load(["run", "127.0.0.1:1", "--connect-timeout=100ms", flag]);
         assert!(status == 1 && stdout.starts_with("FAILED   no connection"), "{stdout}");
         assert!(stdout.contains(" · 1.0 s\n"), "{stdout}");
     }

@@ -97,7 +97,7 @@ fn sweep(connections: usize, rate: f64, resident_bytes: u64) -> SweepResult {
         plan: result.plan.clone(),
         manifest: result.manifest.clone(),
         search: SearchResult {
-            answer: SearchOutcome::Found { rate, passes: 3, is_ceiling: false },
+            answer: SearchOutcome::Found { rate, passes: 3, failures: 0, is_ceiling: false },
             probes: vec![Probe { number: 1, rate, trial: Trial::from_result(&result) }],
         },
         steps: vec![SweepStep { fraction: 0.5, rate: rate / 2.0, runs: vec![result.into()] }],
@@ -475,7 +475,7 @@ fn shipped_capacity_plans_are_valid_sweeps() {
         let plan = Plan::read(&path).unwrap();
         let sweep: SweepPlan = plan.sweep.clone().unwrap();
         sweep.check().unwrap();
-        SearchOptions::from(&sweep).check().unwrap();
+        SearchOptions::new(&sweep, 1.0).check().unwrap();
         assert!(plan.thresholds.p50.is_some() && plan.thresholds.errors.is_some());
         assert!(plan.thresholds.rate.is_none() && !plan.closed && plan.phases.is_empty());
     }

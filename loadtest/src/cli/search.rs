@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use corelane::engine::clock;
 use corelane_load::generator;
 use corelane_load::metrics::process_group::ProcessGroup;
-use corelane_load::plan::Plan;
-use corelane_load::probe::{self, SearchResult, Trial, trial_plan};
+use corelane_load::plan::{HumanDuration, Plan};
+use corelane_load::probe::{self, SearchResult, SearchScale, Trial, trial_plan};
 use corelane_load::report::html;
-use corelane_load::report::search::{format_outcome, format_run};
+use corelane_load::report::search::{format_outcome, format_run, format_scale};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
@@ -24,28 +24,20 @@ use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr
 /// Runs the command and returns its exit status.
 pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
-    let bounds = arguments.options();
-    bounds.check()?;
+    check(&plan)?;
     let load = &arguments.load;
-    let first = trial_plan(&plan, bounds.rate_first, arguments.duration);
-    first.run_config()?;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut manifest = Manifest::default();
     let mut server = load.server(&plan)?;
-    let plan = complete_trials(&plan, &first, load.quiet)?;
-    let at = |rate| {
+    let plan = complete_trials(&plan, &trial_plan(&plan, 1.0, CHECKED_SPAN), load.quiet)?;
+    let mut run = |plan: Plan| {
         server.check()?;
-        let plan = trial_plan(&plan, rate, arguments.duration);
         let result = run_once(plan, load, server.process())?;
         manifest = result.manifest.clone();
-        Ok::<_, CliError>(Trial::from_result(&result))
+        Ok::<_, CliError>(result)
     };
-    let found = probe::search(bounds, at, |probe| {
-        if !load.quiet {
-            print_stderr(&format_run(probe));
-        }
-    })?;
+    let (plan, found) = run_search(&plan, load.quiet, &mut run)?;
     drop(server);
     std::io::stdout().write_all(format_outcome(&plan, &found).as_bytes())?;
     let status = status(&found);
@@ -57,6 +49,62 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
         write(path, &html::sweep_page(&result))?;
     }
     Ok(status)
+}
+
+/// Measured time of the plan that is checked before the first run.
+pub(super) const CHECKED_SPAN: HumanDuration = HumanDuration::from_secs(1);
+
+/// Checks the settings of a search before its server is started.
+pub(super) fn check(plan: &Plan) -> Result<(), CliError> {
+    let sweep = plan.sweep.clone().unwrap_or_default();
+    sweep.check()?;
+    SearchScale::default().options(&sweep).check()?;
+    trial_plan(plan, 1.0, sweep.search_duration.unwrap_or(CHECKED_SPAN)).run_config()?;
+    Ok(())
+}
+
+/// Searches with `run`, which performs the run of a plan; progress goes to standard error. Returns
+/// the plan of the runs, with their times, and the result.
+pub(super) fn run_search(
+    plan: &Plan,
+    is_quiet: bool,
+    run: &mut impl FnMut(Plan) -> Result<RunResult, CliError>,
+) -> Result<(Plan, SearchResult), CliError> {
+    let mut sweep = plan.sweep.clone().unwrap_or_default();
+    let scale = match (sweep.rate_first, sweep.search_duration) {
+        (Some(_), Some(_)) => SearchScale::default(),
+        _ => measure_scale(plan, is_quiet, run)?,
+    };
+    let (plan, span) = scale.trials(plan, sweep.search_duration);
+    let options = scale.options(&sweep);
+    options.check()?;
+    sweep.search_duration = Some(span);
+    let at = |rate| run(trial_plan(&plan, rate, span)).map(|it| Trial::from_result(&it));
+    let found = probe::search(options, at, |probe| {
+        if !is_quiet {
+            print_stderr(&format_run(probe));
+        }
+    })?;
+    Ok((Plan { sweep: Some(sweep), ..plan }, found))
+}
+
+/// Measures what one connection with one request at a time reaches.
+fn measure_scale(
+    plan: &Plan,
+    is_quiet: bool,
+    run: &mut impl FnMut(Plan) -> Result<RunResult, CliError>,
+) -> Result<SearchScale, CliError> {
+    let mut scale = SearchScale::default();
+    for span in SearchScale::spans(plan) {
+        scale = SearchScale::from_result(&run(SearchScale::plan(plan, span))?);
+        if scale.is_known() {
+            break;
+        }
+    }
+    if !is_quiet {
+        print_stderr(&format_scale(&scale));
+    }
+    Ok(scale)
 }
 
 fn status(found: &SearchResult) -> ExitCode {

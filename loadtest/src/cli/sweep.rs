@@ -3,16 +3,15 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use corelane_load::plan::{PhasePlan, Plan, SweepPlan};
-use corelane_load::probe::{self, Trial, trial_plan};
-use corelane_load::report::{html, search, sweep as report};
+use corelane_load::plan::{PhasePlan, Plan};
+use corelane_load::probe::trial_plan;
+use corelane_load::report::{html, sweep as report};
 use corelane_load::result::{Manifest, RunResult};
-use corelane_load::search::SearchOptions;
 use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::discovery::complete_trials;
 use super::files::{check_writable, write};
-use super::search::run_once;
+use super::search::{CHECKED_SPAN, check, run_once, run_search};
 use super::search_arguments::SweepArguments;
 use super::server::ServerProcess;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, print_stderr, write_json};
@@ -20,16 +19,13 @@ use super::{CliError, EXIT_FAILED, EXIT_INVALID, print_stderr, write_json};
 /// Runs the command and returns its exit status.
 pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
-    let sweep = plan.sweep.clone().unwrap_or_default();
-    sweep.check()?;
-    SearchOptions::from(&sweep).check()?;
+    check(&plan)?;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
-    let first = trial_plan(&plan, sweep.rate_first, sweep.search_duration);
-    first.run_config()?;
     let mut server = arguments.load.server(&plan)?;
+    let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
     let plan = complete_trials(&plan, &first, arguments.load.quiet)?;
-    let result = run_sweep(arguments, &plan, &sweep, &mut server)?;
+    let result = run_sweep(arguments, &plan, &mut server)?;
     drop(server);
     let text = if arguments.markdown {
         report::markdown(&result, &arguments.source())
@@ -50,7 +46,6 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
 fn run_sweep(
     arguments: &SweepArguments,
     plan: &Plan,
-    sweep: &SweepPlan,
     server: &mut ServerProcess,
 ) -> Result<SweepResult, CliError> {
     let load = &arguments.load;
@@ -61,31 +56,22 @@ fn run_sweep(
         manifest = result.manifest.clone();
         Ok(result)
     };
-    let report_line = |line: String| {
-        if !load.quiet {
-            print_stderr(&line);
-        }
-    };
-    let found = probe::search(
-        SearchOptions::from(sweep),
-        |rate| {
-            run(trial_plan(plan, rate, sweep.search_duration))
-                .map(|result| Trial::from_result(&result))
-        },
-        |probe| report_line(search::format_run(probe)),
-    )?;
+    let (searched, found) = run_search(plan, load.quiet, &mut run)?;
+    let sweep = searched.sweep.clone().unwrap_or_default();
+    // The runs at fractions have the warm-up of the plan.
+    let plan = Plan { sweep: searched.sweep, ..plan.clone() };
     let at =
         |rate| Plan { phases: vec![PhasePlan::constant(rate, sweep.duration)], ..plan.clone() };
+    let report_run = |round, part, result: &RunResult| {
+        if !load.quiet {
+            print_stderr(&report::format_run(round, part, result));
+        }
+    };
     let steps = match found.answer.rate() {
-        Some(rate) => run_steps(
-            sweep,
-            rate,
-            |rate| run(at(rate)),
-            |round, part, result| report_line(report::format_run(round, part, result)),
-        )?,
+        Some(rate) => run_steps(&sweep, rate, |rate| run(at(rate)), report_run)?,
         None => Vec::new(),
     };
-    Ok(SweepResult { plan: plan.clone(), manifest, search: found, steps })
+    Ok(SweepResult { plan, manifest, search: found, steps })
 }
 
 fn status(result: &SweepResult) -> ExitCode {

@@ -17,19 +17,24 @@ pub struct SweepPlan {
     pub rounds: u32,
     /// Measured time of each run, in addition to the warm-up. Default 10 s.
     pub duration: HumanDuration,
-    /// Measured time of each run of the search, in addition to the warm-up. Default 3 s.
-    pub search_duration: HumanDuration,
-    /// First rate of the search, in requests a second. Default 1,000.
-    pub rate_first: f64,
-    /// Lowest rate of the search. Default 1.
-    pub rate_min: f64,
+    /// Measured time of each run of the search, in addition to the warm-up. Default: 20 response
+    /// times of one connection, from 1 s to 10 s, and then a warm-up of 500 ms or 5 response times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search_duration: Option<HumanDuration>,
+    /// First rate of the search, in requests a second. Default: what one connection reaches with
+    /// one request at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_first: Option<f64>,
+    /// Lowest rate of the search. Default 1, or an eighth of the first rate if that is lower.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_min: Option<f64>,
     /// Highest rate of the search. Default 100,000,000.
     pub rate_max: f64,
-    /// Relative resolution of the highest rate. Default 0.02 (2 %).
+    /// Relative resolution of the highest rate. Default 0.05 (5 %).
     pub resolution: f64,
-    /// Consecutive runs that have to pass at the highest rate. Default 3.
+    /// Runs that have to pass at the highest rate. Default 3.
     pub confirmations: u32,
-    /// Maximum runs of the search, after which the best known rate is returned. Default 40.
+    /// Maximum runs of the search, after which the best known rate is returned. Default 60.
     pub runs_max: u32,
 }
 
@@ -39,13 +44,13 @@ impl Default for SweepPlan {
             fractions: vec![0.25, 0.5, 0.75, 0.9],
             rounds: 3,
             duration: HumanDuration::from_secs(10),
-            search_duration: HumanDuration::from_secs(3),
-            rate_first: 1_000.0,
-            rate_min: 1.0,
+            search_duration: None,
+            rate_first: None,
+            rate_min: None,
             rate_max: 1e8,
-            resolution: 0.02,
+            resolution: 0.05,
             confirmations: 3,
-            runs_max: 40,
+            runs_max: 60,
         }
     }
 }
@@ -68,7 +73,8 @@ impl SweepPlan {
         if self.rounds == 0 {
             return Err(PlanError::new("rounds = 0: write 1 or more"));
         }
-        if self.duration.get().is_zero() || self.search_duration.get().is_zero() {
+        let durations = [Some(self.duration), self.search_duration];
+        if durations.into_iter().flatten().any(|duration| duration.get().is_zero()) {
             return Err(PlanError::new("duration = \"0s\": write a positive duration such as 10s"));
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::figure;
 use crate::plan::Plan;
-use crate::probe::{Probe, SearchResult};
+use crate::probe::{Probe, SearchResult, SearchScale};
 use crate::result::RunStatus;
 use crate::search::SearchOutcome;
 
@@ -21,6 +21,18 @@ pub fn format_run(probe: &Probe) -> String {
     )
 }
 
+/// Formats the scale of a search.
+pub fn format_scale(scale: &SearchScale) -> String {
+    match scale.response() {
+        Some(response) => format!(
+            "one connection, one request at a time: {}/s, {} a response",
+            figure::rate(scale.rate()),
+            figure::duration(response.as_secs_f64() * 1e6)
+        ),
+        None => "one connection, one request at a time: nothing was answered".into(),
+    }
+}
+
 /// Formats the outcome: the sustained rate, its confidence, and the limit.
 pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
     let Plan { target, connections, depth, .. } = plan;
@@ -32,17 +44,24 @@ pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
          confidence {}\n\
          limit      {}\n",
         plan.era_name(),
-        sustained_rate(found),
+        sustained_rate(plan, found),
         confidence(found),
         limit(found)
     )
 }
 
-/// Formats the sustained rate.
-pub(super) fn sustained_rate(found: &SearchResult) -> String {
+/// Formats the sustained rate with its resolution.
+pub(super) fn sustained_rate(plan: &Plan, found: &SearchResult) -> String {
     match found.answer {
-        SearchOutcome::Found { rate, passes, .. } => {
-            format!("{}/s · {passes} runs in a row passed", figure::rate(rate))
+        SearchOutcome::Found { rate, passes, failures, is_ceiling } => {
+            let resolution = plan.sweep.clone().unwrap_or_default().resolution;
+            let error = (resolution * 1_000.0).round() / 10.0;
+            let error = if is_ceiling { String::new() } else { format!(" ± {error} %") };
+            format!(
+                "{}/s{error} · {passes} of {} runs passed",
+                figure::rate(rate),
+                passes + failures
+            )
         }
         SearchOutcome::Unconfirmed { rate, passes } => format!(
             "{}/s, unconfirmed · {passes} passed before the maximum number of runs: allow more \
@@ -55,19 +74,23 @@ pub(super) fn sustained_rate(found: &SearchResult) -> String {
 
 /// Formats the confidence in the rate.
 pub(super) fn confidence(found: &SearchResult) -> String {
-    let confidence = match found.answer.pass_probability_min() {
+    let mut parts = vec![match found.answer.pass_probability_min() {
         probability if probability > 0.0 => format!(
             "95 %, that another run at this rate passes with a probability of at least \
              {probability:.2}"
         ),
         _ => "none".into(),
-    };
-    // Only valid runs count.
+    }];
     let spoiled = found.probes.iter().filter(|probe| !probe.trial.is_valid).count();
-    match spoiled {
-        0 => confidence,
-        _ => format!("{confidence}; {spoiled} invalid runs were repeated"),
+    if spoiled > 0 {
+        parts.push(format!("{spoiled} invalid runs were repeated"));
     }
+    if let SearchOutcome::Found { passes, failures, .. } = found.answer
+        && failures >= passes
+    {
+        parts.push("half of the runs were disturbed, or the rate is at the limit".into());
+    }
+    parts.join("; ")
 }
 
 /// Formats the reason why the rate is not higher.
@@ -118,9 +141,11 @@ mod tests {
     #[test]
     fn outcome_shows_confidence_and_limit() {
         let probes = vec![probe(20.0, &[]), probe(40.0, &["p99 9 us"]), probe(80.0, &["later"])];
-        let found = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: false };
+        let found = SearchOutcome::Found { rate: 20.0, passes: 3, failures: 0, is_ceiling: false };
         let text = shown(found, probes);
-        assert!(text.contains("sustained  20/s · 3 runs") && text.contains("at least 0.37"));
+        assert!(
+            text.contains("sustained  20/s ± 5 % · 3 of 3 runs") && text.contains("at least 0.37")
+        );
         assert!(text.contains("limit      40/s: p99 9 us\n"), "{text}");
     }
 
@@ -128,10 +153,10 @@ mod tests {
     fn limit_by_generator_is_marked_invalid() {
         let mut spoiled = probe(40.0, &["late"]);
         spoiled.trial.is_valid = false;
-        let found = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: false };
+        let found = SearchOutcome::Found { rate: 20.0, passes: 3, failures: 0, is_ceiling: false };
         let text = shown(found, vec![probe(20.0, &[]), spoiled]);
         assert!(text.ends_with("limit      40/s, an invalid run: late\n"), "{text}");
-        assert!(text.contains("at least 0.37; 1 invalid runs were repeated"));
+        assert!(text.contains("0.37; 1 invalid runs were repeated"));
     }
 
     #[test]
@@ -141,7 +166,7 @@ mod tests {
         assert!(text.contains("unconfirmed") && text.contains("confidence none"), "{text}");
         let text = shown(SearchOutcome::TooSlow, vec![probe(1.0, &["p99 9 us"])]);
         assert!(text.contains("no rate") && text.contains("1/s: p99 9 us"), "{text}");
-        let ceiling = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: true };
+        let ceiling = SearchOutcome::Found { rate: 20.0, passes: 3, failures: 0, is_ceiling: true };
         assert!(shown(ceiling, vec![probe(20.0, &[])]).contains("--rate-max"));
     }
 }

@@ -151,7 +151,12 @@ mod tests {
             plan: Plan::new("tcp://localhost:1"),
             manifest: Manifest::default(),
             search: SearchResult {
-                answer: SearchOutcome::Found { rate: 1_000.0, passes: 3, is_ceiling: false },
+                answer: SearchOutcome::Found {
+                    rate: 1_000.0,
+                    passes: 3,
+                    failures: 0,
+                    is_ceiling: false,
+                },
                 probes: Vec::new(),
             },
             steps: vec![SweepStep {
@@ -165,7 +170,7 @@ mod tests {
     #[test]
     fn table_has_rows_of_medians_and_ranges() {
         let text = table(&sweep());
-        assert!(text.contains("sustained  1,000/s"), "{text}");
+        assert!(text.contains("sustained  1,000/s ± 5 %"), "{text}");
         let rows: Vec<_> = text.lines().skip_while(|line| !line.starts_with("p99 ")).collect();
         assert!(rows[0].ends_with("60.0 µs") && rows[1].ends_with(" 50.0 µs–123 µs"), "{text}");
         assert!(text.contains("2 of 3") && text.contains("run 3: p99 123 us, limit 100us"));

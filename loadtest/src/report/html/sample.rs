@@ -81,7 +81,12 @@ pub(super) fn sweep() -> SweepResult {
         plan: result.plan.clone(),
         manifest: result.manifest.clone(),
         search: SearchResult {
-            answer: SearchOutcome::Found { rate: 1_000.0, passes: 3, is_ceiling: false },
+            answer: SearchOutcome::Found {
+                rate: 1_000.0,
+                passes: 3,
+                failures: 0,
+                is_ceiling: false,
+            },
             probes: vec![
                 probe(1, 1_000.0, 600.0, &[]),
                 probe(2, 2_000.0, 9_000.0, &["p99 9 ms"]),

@@ -43,6 +43,7 @@ pub(super) fn page(result: &SweepResult) -> Markup {
 fn summary(result: &SweepResult) -> String {
     let SweepResult { plan, manifest, search, steps } = result;
     let sweep = plan.sweep.clone().unwrap_or_default();
+    let searched = sweep.search_duration.map(|span| format!(" of {span}")).unwrap_or_default();
     let runs = match steps.len() {
         0 => String::new(),
         fractions => {
@@ -50,12 +51,11 @@ fn summary(result: &SweepResult) -> String {
         }
     };
     format!(
-        "{} · open loop · {} connections × {} · {} runs of {} to find the rate{runs} · {}",
+        "{} · open loop · {} connections × {} · {} runs{searched} to find the rate{runs} · {}",
         plan.era_name(),
         figure::count(plan.connections as u64),
         plan.depth,
         search.probes.len(),
-        sweep.search_duration,
         environment::ended(manifest)
     )
 }
@@ -73,7 +73,7 @@ fn verdict_banner(result: &SweepResult) -> VerdictBanner {
     ];
     VerdictBanner {
         status: RunStatus::new(!result.is_invalid(), result.has_passed()),
-        sentence: format!("The server sustains {}.", search::sustained_rate(found)),
+        sentence: format!("The server sustains {}.", search::sustained_rate(&result.plan, found)),
         reasons: worth.into_iter().chain(missed).collect(),
     }
 }
@@ -82,8 +82,8 @@ fn verdict_banner(result: &SweepResult) -> VerdictBanner {
 fn figures(result: &SweepResult) -> Vec<Figure> {
     let answer = &result.search.answer;
     let note = match answer {
-        SearchOutcome::Found { passes, .. } => {
-            format!("requests a second: {passes} runs in a row passed")
+        SearchOutcome::Found { passes, failures, .. } => {
+            format!("requests a second: {passes} of {} runs passed", passes + failures)
         }
         SearchOutcome::Unconfirmed { passes, .. } => {
             format!("requests a second, unconfirmed: {passes} passed")
