@@ -27,7 +27,7 @@ const FAILURES_MIN: u32 = 3;
 const FAILURES_FINAL: u32 = 5;
 /// Part of the resolution between the found and the lowest failed rate; the rest is for the error
 /// of a run.
-const BRACKET: f64 = 0.5;
+const BRACKET: f64 = 0.3;
 /// Default lowest rate as a part of the first rate, where that is below 1.
 const RATE_MIN_PART: f64 = 0.125;
 

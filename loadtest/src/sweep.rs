@@ -61,6 +61,19 @@ pub struct SweepRun {
     pub server: Option<ProcessCost>,
 }
 
+/// Runs at a rate that contradict the found one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contradiction {
+    /// Requests a second.
+    pub rate: f64,
+    /// The found rate.
+    pub found: f64,
+    /// Number of passed runs.
+    pub passes: usize,
+    /// Number of all runs.
+    pub runs: usize,
+}
+
 /// Median and range of a figure over the runs at a fraction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianRange {
@@ -145,10 +158,39 @@ impl SweepRun {
 
 impl SweepResult {
     /// Returns whether a rate was found and confirmed, and more than half of the runs at every
-    /// fraction passed.
+    /// fraction up to 1 passed.
     pub fn has_passed(&self) -> bool {
         let is_found = matches!(self.search.answer, SearchOutcome::Found { .. });
-        is_found && self.steps.iter().all(SweepStep::has_passed)
+        is_found && self.expected_steps().all(SweepStep::has_passed)
+    }
+
+    /// Returns the fractions that are not above the found rate.
+    fn expected_steps(&self) -> impl Iterator<Item = &SweepStep> {
+        self.steps.iter().filter(|step| step.fraction <= 1.0)
+    }
+
+    /// Returns what contradicts the found rate, one sentence each: fractions below it that failed,
+    /// and rates above it, by more than the resolution, that passed.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let Some(found) = self.search.answer.rate() else { return Vec::new() };
+        let resolution = self.plan.sweep.clone().unwrap_or_default().resolution;
+        let above = found * (1.0 + resolution);
+        let failed = self.expected_steps().filter(|step| !step.has_passed());
+        let passed = self.steps.iter().filter(|step| step.rate > above && step.has_passed());
+        let mut all: Vec<Contradiction> =
+            failed.chain(passed).map(|step| Contradiction::of_step(step, found)).collect();
+        let mut tried: Vec<f64> = self.search.probes.iter().map(|probe| probe.rate).collect();
+        tried.sort_by(f64::total_cmp);
+        tried.dedup();
+        for rate in tried.into_iter().filter(|rate| *rate > above) {
+            let runs =
+                self.search.probes.iter().filter(|probe| probe.rate.total_cmp(&rate).is_eq());
+            let passes = runs.clone().filter(|probe| probe.trial.has_passed()).count();
+            if passes > 0 {
+                all.push(Contradiction { rate, found, passes, runs: runs.count() });
+            }
+        }
+        all
     }
 
     /// Returns whether the sweep failed because of the load generator.
@@ -157,8 +199,19 @@ impl SweepResult {
             return self.search.limiting_probe().is_some_and(|probe| !probe.trial.is_valid);
         }
         let is_spoiled = |run: &SweepRun| run.verdict.is_generator_limited();
-        let mut failed = self.steps.iter().filter(|step| !step.has_passed());
+        let mut failed = self.expected_steps().filter(|step| !step.has_passed());
         failed.any(|step| step.runs.iter().any(is_spoiled))
+    }
+}
+
+impl Contradiction {
+    fn of_step(step: &SweepStep, found: f64) -> Self {
+        Self { rate: step.rate, found, passes: step.passes(), runs: step.runs.len() }
+    }
+
+    /// Returns whether runs above the found rate passed; otherwise runs below it failed.
+    pub fn is_above(&self) -> bool {
+        self.rate > self.found
     }
 }
 
@@ -235,6 +288,7 @@ pub fn run_steps<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::{Probe, Trial};
 
     #[test]
     fn every_other_round_runs_in_reverse_order() {
@@ -269,9 +323,8 @@ mod tests {
         assert_eq!((ended.unwrap_err(), rates), ("gone", vec![250.0]));
     }
 
-    #[test]
-    fn figure_missing_in_a_run_is_omitted() {
-        let run = SweepRun {
+    fn passed_run() -> SweepRun {
+        SweepRun {
             verdict: Verdict::default(),
             totals: Totals { rate: 10.0, ..Totals::default() },
             response: Percentiles::default(),
@@ -279,7 +332,49 @@ mod tests {
             lag: Percentiles::default(),
             generator: ProcessCost::default(),
             server: None,
+        }
+    }
+
+    #[test]
+    fn sweep_names_parts_that_contradict_its_rate() {
+        let mut failed = passed_run();
+        failed.verdict.missed_thresholds.push("p99 9 us".into());
+        let step = |fraction: f64, run: &SweepRun| SweepStep {
+            fraction,
+            rate: fraction * 100.0,
+            runs: vec![run.clone(); 3],
         };
+        let probe = |rate, failed_checks: &[&str]| Probe {
+            number: 1,
+            rate,
+            trial: Trial {
+                is_valid: true,
+                failed_checks: failed_checks.iter().map(ToString::to_string).collect(),
+                ..Trial::default()
+            },
+        };
+        let answer =
+            SearchOutcome::Found { rate: 100.0, passes: 3, failures: 0, is_ceiling: false };
+        let probes = vec![probe(100.0, &[]), probe(102.0, &[]), probe(110.0, &["late"])];
+        let mut sweep = SweepResult {
+            plan: Plan::new("tcp://localhost:1"),
+            manifest: Manifest::default(),
+            search: SearchResult { answer, probes },
+            steps: vec![step(0.5, &passed_run()), step(1.0, &passed_run()), step(1.5, &failed)],
+        };
+        assert!(sweep.has_passed() && sweep.contradictions().is_empty());
+        sweep.search.probes.push(probe(110.0, &[]));
+        sweep.steps = vec![step(0.5, &failed), step(1.2, &passed_run())];
+        let found: Vec<_> = sweep.contradictions();
+        let found: Vec<_> =
+            found.iter().map(|it| (it.rate.round(), it.passes, it.runs, it.is_above())).collect();
+        assert_eq!(found, [(50.0, 0, 3, false), (120.0, 3, 3, true), (110.0, 1, 2, true)]);
+        assert!(!sweep.has_passed());
+    }
+
+    #[test]
+    fn figure_missing_in_a_run_is_omitted() {
+        let run = passed_run();
         let mut late = run.clone();
         late.verdict.missed_thresholds.push("p99 9 us".into());
         let step = SweepStep { fraction: 0.5, rate: 10.0, runs: vec![run.clone(), late, run] };

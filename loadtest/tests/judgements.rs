@@ -278,7 +278,7 @@ fn invalid_sweep_arguments_are_reported() {
         load(["sweep", "tcp://127.0.0.1:1"].into_iter().chain(flags.iter().copied()))
     };
     assert_usage_error(&sweep(&[]), &["--p99-max"]);
-    assert_usage_error(&sweep(&["--errors-max=0", "--fractions=0.5,2"]), &["at most 1"]);
+    assert_usage_error(&sweep(&["--errors-max=0", "--fractions=0.5,3"]), &["at most 2"]);
     assert_usage_error(&sweep(&["--errors-max=0", "--rounds=0"]), &["1 or more"]);
     assert_usage_error(&sweep(&["--errors-max=0", "--rate-min=0"]), &["above 0"]);
 }

@@ -10,8 +10,8 @@ use super::human_duration::HumanDuration;
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepPlan {
-    /// Fractions of the highest rate to run at, each above 0 and at most 1. Default 0.25, 0.5,
-    /// 0.75, 0.9.
+    /// Fractions of the highest rate to run at, each above 0 and at most 2. Default 0.25, 0.5,
+    /// 0.75, 0.9. Above 1 it is expected to fail.
     pub fractions: Vec<f64>,
     /// Runs at each fraction; every other round is in reverse order. Default 3.
     pub rounds: u32,
@@ -62,10 +62,10 @@ impl SweepPlan {
     ///
     /// If a setting is invalid; the message names a valid value.
     pub fn check(&self) -> Result<(), PlanError> {
-        let is_fraction = |fraction: &f64| *fraction > 0.0 && *fraction <= 1.0;
+        let is_fraction = |fraction: &f64| *fraction > 0.0 && *fraction <= 2.0;
         if self.fractions.is_empty() || !self.fractions.iter().all(is_fraction) {
             return Err(PlanError(format!(
-                "fractions = {:?}: write fractions of the highest rate, above 0 and at most 1, \
+                "fractions = {:?}: write fractions of the highest rate, above 0 and at most 2, \
                  such as 0.25,0.5,0.75,0.9",
                 self.fractions
             )));
@@ -98,7 +98,7 @@ mod tests {
             toml::from_str::<SweepPlan>(text).unwrap().check().unwrap_err().to_string()
         };
         assert!(wrong("fractions = []").contains("0.25,0.5"));
-        assert!(wrong("fractions = [0.5, 1.5]").contains("at most 1"));
+        assert!(wrong("fractions = [0.5, 2.5]").contains("at most 2"));
         assert!(wrong("fractions = [nan]").contains("above 0"));
         assert!(wrong("rounds = 0").contains("1 or more"));
         assert!(wrong("duration = \"0s\"").contains("10s"));

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::search;
 use crate::figure;
 use crate::result::RunResult;
-use crate::sweep::{FIGURES, Figure, FigureUnit, MedianRange, SweepResult, SweepStep};
+use crate::sweep::{
+    Contradiction, FIGURES, Figure, FigureUnit, MedianRange, SweepResult, SweepStep,
+};
 
 /// Fractions beside each other in a table.
 const COLUMNS_MAX: usize = 4;
@@ -63,8 +65,26 @@ pub fn table(result: &SweepResult) -> String {
             line(format!("{:<8}run {number}: {why}", percent(step.fraction)));
         }
     }
+    for contradiction in result.contradictions() {
+        line(format_contradiction(&contradiction));
+    }
     line("CPU is per response; medians of the runs of a fraction, their ranges below".into());
     out
+}
+
+/// Formats a contradiction with its remedy.
+pub(super) fn format_contradiction(contradiction: &Contradiction) -> String {
+    let Contradiction { rate, found, passes, runs } = contradiction;
+    let remedy = if contradiction.is_above() {
+        "it may be too low: search again"
+    } else {
+        "it may be too high, or the machine was disturbed: search again"
+    };
+    format!(
+        "CONTRADICTS the rate found, {}/s: {passes} of {runs} runs at {}/s passed; {remedy}",
+        figure::rate(*found),
+        figure::rate(*rate)
+    )
 }
 
 /// Formats a Markdown table with a row for each fraction, medians with ranges in brackets. `source`
@@ -174,6 +194,18 @@ mod tests {
         let rows: Vec<_> = text.lines().skip_while(|line| !line.starts_with("p99 ")).collect();
         assert!(rows[0].ends_with("60.0 µs") && rows[1].ends_with(" 50.0 µs–123 µs"), "{text}");
         assert!(text.contains("2 of 3") && text.contains("run 3: p99 123 us, limit 100us"));
+    }
+
+    #[test]
+    fn table_names_contradictions() {
+        let mut sweep = sweep();
+        assert!(!table(&sweep).contains("CONTRADICTS"));
+        let missed = sweep.steps[0].runs[2].clone();
+        sweep.steps[0].runs = vec![missed; 3];
+        let text = table(&sweep);
+        let expected =
+            "CONTRADICTS the rate found, 1,000/s: 0 of 3 runs at 500/s passed; it may be";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

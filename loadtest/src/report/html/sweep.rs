@@ -8,7 +8,7 @@ use super::plot::{self, Table};
 use super::{environment, rates};
 use crate::figure;
 use crate::report::search;
-use crate::report::sweep::{median_with_range, percent};
+use crate::report::sweep::{format_contradiction, median_with_range, percent};
 use crate::result::RunStatus;
 use crate::search::SearchOutcome;
 use crate::sweep::{FIGURES, SweepResult, SweepRun, SweepStep};
@@ -67,6 +67,8 @@ fn verdict_banner(result: &SweepResult) -> VerdictBanner {
         format!("At {} of it {passes} of {runs} runs passed.", percent(step.fraction))
     };
     let missed = result.steps.iter().filter(|step| !step.has_passed()).map(of_part);
+    let contradicting = result.contradictions();
+    let contradicting = contradicting.iter().map(format_contradiction);
     let worth = [
         format!("Confidence: {}", search::confidence(found)),
         format!("Limit: {}", search::limit(found)),
@@ -74,7 +76,7 @@ fn verdict_banner(result: &SweepResult) -> VerdictBanner {
     VerdictBanner {
         status: RunStatus::new(!result.is_invalid(), result.has_passed()),
         sentence: format!("The server sustains {}.", search::sustained_rate(&result.plan, found)),
-        reasons: worth.into_iter().chain(missed).collect(),
+        reasons: worth.into_iter().chain(missed).chain(contradicting).collect(),
     }
 }
 
