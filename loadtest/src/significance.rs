@@ -45,6 +45,21 @@ pub fn p_value_min(first: usize, second: usize) -> f64 {
     2.0 / orders
 }
 
+/// Returns the quantile of the standard normal distribution at a probability between 0 and 1.
+pub fn normal_quantile(probability: f64) -> f64 {
+    // The distribution function is 1 beyond 9 standard deviations.
+    let (mut low, mut high) = (-9.0, 9.0);
+    for _ in 0..60 {
+        let middle: f64 = f64::midpoint(low, high);
+        if libm::erfc(-middle / std::f64::consts::SQRT_2) / 2.0 < probability {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
 /// The difference of two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
@@ -231,6 +246,13 @@ mod tests {
         assert!((p_value_min(4, 4) - 2.0 / 70.0).abs() < 1e-12);
         assert!((p_value_min(5, 4) - 2.0 / 126.0).abs() < 1e-12);
         assert!(p_value_min(200, 300) < 1e-9);
+    }
+
+    #[test]
+    fn normal_quantile_inverts_the_distribution() {
+        assert!((normal_quantile(0.975) - QUANTILE_95).abs() < 1e-6);
+        assert!((normal_quantile(0.8) - 0.841_621).abs() < 1e-6);
+        assert!((normal_quantile(0.2) + 0.841_621).abs() < 1e-6);
     }
 
     #[test]

@@ -170,6 +170,19 @@ fn compare_uses_runs_as_samples() {
 }
 
 #[test]
+fn compare_without_results_names_needed_runs() {
+    let ExitResult { status, stdout, .. } = load(["compare"]);
+    assert_eq!(status, 0);
+    let expected = ["runs a side that show a change of 3 %", "p99 27 (assumed)", "a spread of 3 %"];
+    assert_contains_all(&stdout, &expected);
+    assert!(stdout.lines().all(|line| line.chars().count() <= 100), "{stdout}");
+    let first = [100.0, 101.0].map(|p99_us| write(&format!("first-{p99_us}.json"), &run(p99_us)));
+    let ExitResult { status, stdout, .. } = load(["compare", "--base", &first[0], &first[1]]);
+    assert_eq!(status, 0, "{stdout}");
+    assert_contains_all(&stdout, &["p99 5 (spread 0.7 %)", "rate 5 (spread 0 %)"]);
+}
+
+#[test]
 fn compare_rejects_incomparable_results() {
     let base = write("unlike-base.json", &run(100.0));
     let mut other = run(100.0);
@@ -209,7 +222,6 @@ fn invalid_result_files_are_reported() {
     assert_usage_error(&load(["compare", &good, "/nowhere.json"]), &["cannot read"]);
     assert_usage_error(&load(["compare", &good, &of_sweep]), &["is a sweep"]);
     assert_usage_error(&load(["compare", &good]), &["two or more"]);
-    assert_usage_error(&load(["compare"]), &["RESULT"]);
     assert_usage_error(&load(["capacity", &bad]), &["bad.json is not a result"]);
     assert_usage_error(&load(["compare", &good, &good, "--tolerance=-1"]), &["0.03"]);
 }

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use corelane_load::comparison::comparability::Comparability;
+use corelane_load::comparison::repetitions::{Repetitions, repetitions};
 use corelane_load::comparison::{Comparison, ComparisonOptions, evaluate};
-use corelane_load::report::compare::table;
+use corelane_load::report::compare::{self as report, table};
 use corelane_load::result::RunResult;
 use serde::Serialize;
 
@@ -18,11 +19,13 @@ use super::{CliError, EXIT_FAILED, print_stderr, write_json};
 /// nothing could be compared.
 #[derive(Args, Debug)]
 pub(super) struct CompareArguments {
-    /// Results of run; each is compared with the first.
-    #[arg(value_name = "RESULT", required_unless_present = "base", conflicts_with = "base")]
+    /// Results of run; each is compared with the first. Without any, the runs that a comparison
+    /// needs are printed for a spread of 3 %.
+    #[arg(value_name = "RESULT", conflicts_with = "base")]
     results: Vec<PathBuf>,
-    /// Results of several runs, as the base.
-    #[arg(long, value_name = "FILE", num_args = 1.., requires = "new")]
+    /// Results of several runs, as the base. Without --new, the runs that a comparison needs are
+    /// printed for the spread of these.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     base: Vec<PathBuf>,
     /// Results of several runs to compare with the base.
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "base")]
@@ -57,11 +60,16 @@ struct ComparisonFile<'a> {
     comparability: &'a Comparability,
     /// The names of both sides with their comparison.
     compared: Vec<(&'a (String, String), &'a Comparison)>,
+    /// The runs a side that show a change as large as the tolerance.
+    repetitions: Vec<Repetitions>,
 }
 
 /// Runs the command and returns its exit status.
 pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError> {
     let bounds = arguments.options()?;
+    if arguments.results.is_empty() && arguments.new.is_empty() {
+        return print_repetitions(arguments, bounds);
+    }
     let (base, others) = arguments.sides()?;
     let likeness = comparability(&base, &others);
     if !likeness.differences.is_empty() && !arguments.even_different {
@@ -89,13 +97,39 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
     }
     let names: Vec<(String, String)> =
         others.iter().map(|other| (base.name.clone(), other.name.clone())).collect();
-    std::io::stdout().write_all(table(&names, &comparisons, bounds).as_bytes())?;
+    let sides: Vec<&[RunResult]> =
+        std::iter::once(&base).chain(&others).map(|side| &side.results[..]).collect();
+    let needed = repetitions(&sides, bounds);
+    let text = table(&names, &comparisons, bounds, &report::repetitions(&needed, bounds));
+    std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.json {
         let compared = names.iter().zip(&comparisons).collect();
-        write_json(path, &ComparisonFile { options: bounds, comparability: &likeness, compared })?;
+        let file = ComparisonFile {
+            options: bounds,
+            comparability: &likeness,
+            compared,
+            repetitions: needed,
+        };
+        write_json(path, &file)?;
     }
     let is_worse = comparisons.iter().any(Comparison::is_worse);
     Ok(if is_worse { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Prints how many runs a side a comparison needs, before there is anything to compare.
+fn print_repetitions(
+    arguments: &CompareArguments,
+    bounds: ComparisonOptions,
+) -> Result<ExitCode, CliError> {
+    let base = arguments.side(&arguments.base)?.results;
+    let sides: &[&[RunResult]] = if base.is_empty() { &[] } else { &[&base] };
+    let needed = repetitions(sides, bounds);
+    let text = report::repetitions(&needed, bounds).join("\n") + "\n";
+    std::io::stdout().write_all(text.as_bytes())?;
+    if let Some(path) = &arguments.json {
+        write_json(path, &needed)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns how results differ from the first.

@@ -9,6 +9,7 @@
 //! two results may be compared at all.
 
 pub mod comparability;
+pub mod repetitions;
 
 use serde::Serialize;
 

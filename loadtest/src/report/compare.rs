@@ -1,16 +1,44 @@
 //! Text output of `corelane-load compare`.
 
+use crate::comparison::repetitions::{Repetitions, SPREAD_ASSUMED};
 use crate::comparison::{
     Comparison, ComparisonOptions, ComparisonOutcome, Row, SampleKind, test_count,
 };
 use crate::figure;
 use crate::significance::Difference;
 
+/// Formats how many runs a side show a change as large as the tolerance, a line for each column of
+/// figures that fits.
+pub fn repetitions(needed: &[Repetitions], bounds: ComparisonOptions) -> Vec<String> {
+    const FIGURES_MAX: usize = 3;
+    let change = percent(bounds.tolerance);
+    let mut lines = vec![format!("runs a side that show a change of {change}, 8 times of 10:")];
+    let cell = |it: &Repetitions| {
+        let spread = match it.spread {
+            Some(spread) => format!("spread {}", percent(spread)),
+            None => "assumed".into(),
+        };
+        format!("{} {} ({spread})", it.figure, figure::count(it.runs as u64))
+    };
+    for few in needed.chunks(FIGURES_MAX) {
+        let cells: Vec<String> = few.iter().map(cell).collect();
+        lines.push(format!("       {}", cells.join(" · ")));
+    }
+    if needed.iter().any(|it| it.spread.is_none()) {
+        lines.push(format!(
+            "assumed: a spread of {}, since no side has two runs; name the first results (--base)",
+            percent(SPREAD_ASSUMED)
+        ));
+    }
+    lines
+}
+
 /// Formats comparisons, each with the names of its base and new side.
 pub fn table(
     compared: &[(String, String)],
     comparisons: &[Comparison],
     bounds: ComparisonOptions,
+    needed: &[String],
 ) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -44,6 +72,9 @@ pub fn table(
         ));
         for row in &comparison.rows {
             line(format_row(row));
+        }
+        for text in needed {
+            line(text.clone());
         }
         line(String::new());
     }
@@ -120,7 +151,7 @@ mod tests {
         let rows = vec![row(judgement), Comparison::between(&[], &[]).rows.remove(0)];
         let comparison = Comparison { sample_kind: witness, base_count: 20, new_count: 20, rows };
         let names = [("a.json".to_owned(), "b.json".to_owned())];
-        table(&names, &[comparison], ComparisonOptions::default())
+        table(&names, &[comparison], ComparisonOptions::default(), &[])
     }
 
     #[test]
