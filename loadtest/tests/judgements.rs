@@ -411,6 +411,26 @@ fn capacity_computes_requirement_from_sweeps() {
 }
 
 #[test]
+fn capacity_reads_cores_and_connections_from_results() {
+    let files = [1.0, 2.0, 4.0].map(|cores: f64| {
+        let mut result = run(100.0);
+        result.totals.rate = 1_000.0 * cores;
+        result.server = Some(ProcessCost { cores: cores * 0.99, ..result.server.unwrap() });
+        write(&format!("occupied-{cores}.json"), &result)
+    });
+    let arguments = ["capacity", "--target-rate=5000"].into_iter();
+    let ExitResult { status, stdout, stderr } =
+        load(arguments.chain(files.iter().map(String::as_str)));
+    assert_eq!(status, 0, "{stderr}");
+    let expected = [
+        "capacity over cores",
+        "fitted   throughput grows in proportion to cores, 1000/s for each",
+        "5000/s over 64 connections",
+    ];
+    assert_contains_all(&stdout, &expected);
+}
+
+#[test]
 fn capacity_rejects_generator_limited_sweep_by_default() {
     let mut limited = sweep(64, 1_000.0, 1 << 20);
     let against = vec!["the generator was late".to_owned()];
@@ -431,7 +451,7 @@ fn capacity_over_connections_uses_plan_sizes() {
         let kept = sweep(connections, rate, (10 << 20) + connections as u64 * 600);
         write(&format!("connections-{connections}.json"), &kept)
     });
-    let arguments = ["capacity", "--size-of=connections"].into_iter();
+    let arguments = ["capacity"].into_iter();
     let ExitResult { status, stdout, .. } = load(arguments.chain(files.iter().map(String::as_str)));
     assert_eq!(status, 0, "{stdout}");
     let expected = ["capacity over connections", "80000 (logarithmic)", "600 B a connection"];
@@ -449,7 +469,7 @@ fn capacity_uses_best_run_of_each_size() {
     let ExitResult { status, stdout, .. } =
         load(["capacity", &format!("2={slow}"), &format!("2={fast}")]);
     assert_eq!(status, 0, "{stdout}");
-    assert_contains_all(&stdout, &["model    none", "sustained 250.0/s: 500.0 ÷ 2", "fast.json"]);
+    assert_contains_all(&stdout, &["fitted   none", "sustained 250.0/s: 500.0 ÷ 2", "fast.json"]);
     assert!(!stdout.contains("slow.json"), "{stdout}");
     let mut missed = run(100.0);
     missed.verdict.missed_thresholds.push("p99 9 us, limit 1us".into());
@@ -463,7 +483,7 @@ fn invalid_capacity_arguments_are_reported() {
     let capacity =
         |flags: &[&'static str]| load(["capacity", &good].into_iter().chain(flags.iter().copied()));
     assert_usage_error(&capacity(&["--size-of=legs"]), &["cores, connections or threads"]);
-    assert_usage_error(&capacity(&["--target-rate=5"]), &["--target-connections"]);
+    assert_usage_error(&capacity(&["--target-connections=5"]), &["--target-rate"]);
     let target = ["--target-rate=5", "--target-connections=1"];
     assert_usage_error(&capacity(&[&target[..], &["--headroom=1"]].concat()), &["below 1"]);
     assert_usage_error(

@@ -23,14 +23,15 @@ pub(super) struct CapacityArguments {
     /// Results of sweep or run at different sizes; SIZE=FILE sets the size.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<String>,
-    /// Unit of sizes: cores, connections or threads. Without SIZE=, cores are those of the machine,
+    /// Unit of sizes: cores, connections or threads [default: the one in which the results differ].
+    /// Without SIZE=, cores are those that the server occupied, else those of the machine, and
     /// threads the load threads.
-    #[arg(long, value_name = "WHAT", value_parser = parse_size_unit, default_value = "cores")]
-    size_of: SizeUnit,
+    #[arg(long, value_name = "WHAT", value_parser = parse_size_unit)]
+    size_of: Option<SizeUnit>,
     /// Target rate in requests a second.
-    #[arg(long, value_name = "N", requires = "target_connections")]
+    #[arg(long, value_name = "N")]
     target_rate: Option<f64>,
-    /// Target number of open connections.
+    /// Target number of open connections [default: the most of the results].
     #[arg(long, value_name = "N", requires = "target_rate")]
     target_connections: Option<u64>,
     /// Share of all resources kept free.
@@ -63,19 +64,65 @@ struct CapacityFile<'a> {
 /// A point with properties that have to match between points.
 struct Point {
     measured: MeasuredPoint,
+    sizes: Sizes,
     threshold: String,
     has_sessions: bool,
     /// Whether it is a run at one rate, of which only the best at each size counts.
     is_run: bool,
 }
 
+/// The size of a point in each unit.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Size named on the command line.
+    named: Option<f64>,
+    cores: f64,
+    connections: f64,
+    threads: f64,
+}
+
+impl Sizes {
+    #[expect(clippy::cast_precision_loss, reason = "sizes of machines and of plans")]
+    fn new(plan: &Plan, manifest: &Manifest, measured: &MeasuredPoint) -> Self {
+        Self {
+            named: None,
+            cores: measured.cores_occupied().unwrap_or(manifest.cores as f64),
+            connections: plan.connections as f64,
+            threads: f64::from(manifest.threads),
+        }
+    }
+
+    fn of(&self, unit: SizeUnit) -> f64 {
+        self.named.unwrap_or(match unit {
+            SizeUnit::Cores => self.cores,
+            SizeUnit::Connections => self.connections,
+            SizeUnit::Threads => self.threads,
+        })
+    }
+}
+
+/// Returns the unit in which points differ. Named sizes are cores.
+fn varying_unit(found: &[Point]) -> SizeUnit {
+    let differs = |unit: SizeUnit| {
+        let sizes = |point: &Point| point.sizes.of(unit);
+        found.windows(2).any(|pair| sizes(&pair[0]).total_cmp(&sizes(&pair[1])).is_ne())
+    };
+    let units = [SizeUnit::Cores, SizeUnit::Connections, SizeUnit::Threads];
+    units.into_iter().find(|unit| differs(*unit)).unwrap_or_default()
+}
+
 /// Runs the command and returns its exit status.
 pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, CliError> {
-    let target = arguments.target()?;
     let mut found = Vec::new();
     for result in &arguments.results {
         found.push(read(result, arguments)?);
     }
+    let size_of = arguments.size_of.unwrap_or_else(|| varying_unit(&found));
+    for point in &mut found {
+        point.measured.size = point.sizes.of(size_of);
+    }
+    let connections_max = found.iter().map(|point| point.measured.connections).max();
+    let target = arguments.target(connections_max.unwrap_or_default())?;
     let mut thresholds: Vec<&str> = found.iter().map(|it| it.threshold.as_str()).collect();
     thresholds.dedup();
     if let [one, other, ..] = thresholds[..] {
@@ -86,7 +133,7 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, CliErr
     }
     let threshold = thresholds.concat();
     let has_sessions = found.iter().all(|it| it.has_sessions);
-    let model = CapacityModel::fit_points(arguments.size_of, best_runs(found));
+    let model = CapacityModel::fit_points(size_of, best_runs(found));
     let requirement = target.map(|target| (target, Requirement::of(&model, &target)));
     let mut text = capacity::model(&model, &threshold, has_sessions);
     if let Some((target, requirement)) = &requirement {
@@ -127,7 +174,7 @@ fn best_runs(found: Vec<Point>) -> Vec<MeasuredPoint> {
 
 /// Reads `FILE` or `SIZE=FILE`.
 fn read(argument: &str, arguments: &CapacityArguments) -> Result<Point, CliError> {
-    let &CapacityArguments { size_of, even_invalid, .. } = arguments;
+    let even_invalid = arguments.even_invalid;
     let sized = argument.split_once('=').and_then(|(size, path)| {
         Some((size.parse::<f64>().ok().filter(|size| size.is_finite() && *size > 0.0)?, path))
     });
@@ -143,22 +190,15 @@ fn read(argument: &str, arguments: &CapacityArguments) -> Result<Point, CliError
     // A remark about the point follows its name.
     measured.name = format!("{path}{}", measured.name);
     measured.connections = plan.connections as u64;
-    measured.size = sized.map_or_else(|| size(&plan, &manifest, size_of), |(size, _)| size);
+    let named = sized.map(|(size, _)| size);
+    let sizes = Sizes { named, ..Sizes::new(&plan, &manifest, &measured) };
     Ok(Point {
         measured,
+        sizes,
         threshold: threshold(&plan),
         has_sessions: plan.era.is_some_and(|era| !era.is_modern()),
         is_run,
     })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sizes of machines and of plans")]
-fn size(plan: &Plan, manifest: &Manifest, size_of: SizeUnit) -> f64 {
-    match size_of {
-        SizeUnit::Cores => manifest.cores as f64,
-        SizeUnit::Connections => plan.connections as f64,
-        SizeUnit::Threads => f64::from(manifest.threads),
-    }
 }
 
 /// Returns the latency thresholds as text.
@@ -230,10 +270,10 @@ fn sweep_point(
 }
 
 impl CapacityArguments {
-    fn target(&self) -> Result<Option<CapacityTarget>, CliError> {
-        let (Some(rate), Some(connections)) = (self.target_rate, self.target_connections) else {
-            return Ok(None);
-        };
+    /// Returns the target; the results have at most this many connections.
+    fn target(&self, connections_max: u64) -> Result<Option<CapacityTarget>, CliError> {
+        let Some(rate) = self.target_rate else { return Ok(None) };
+        let connections = self.target_connections.unwrap_or(connections_max);
         if !(rate > 0.0 && rate.is_finite()) || connections == 0 {
             return Err("a target needs a rate above 0 and at least one connection".into());
         }

@@ -10,9 +10,6 @@ use crate::forecast::requirement::{
 use crate::forecast::{CapacityModel, Extrapolation, MeasuredPoint, RESIDUAL_MAX, SizeUnit};
 use crate::scalability::UslFit;
 
-/// Largest residual of a law that follows its points closely.
-const RESIDUAL_CLOSE: f64 = 0.05;
-
 /// Formats the points and the model. `threshold` is the latency threshold of the rates, and
 /// `has_sessions` whether each connection is a session.
 pub fn model(model: &CapacityModel, threshold: &str, has_sessions: bool) -> String {
@@ -37,7 +34,7 @@ pub fn model(model: &CapacityModel, threshold: &str, has_sessions: bool) -> Stri
     match (&model.fit, &model.fit_error) {
         (Some(fit), _) => lines.extend(law(model, fit)),
         (None, why) => {
-            lines.push(format!("model    none: {}", why.as_deref().unwrap_or("unknown")));
+            lines.push(format!("fitted   none: {}", why.as_deref().unwrap_or("unknown")));
         }
     }
     lines.extend(core(model, has_sessions));
@@ -90,35 +87,27 @@ fn row(model: &CapacityModel, place: usize, point: &MeasuredPoint) -> String {
     )
 }
 
+/// Formats the law in words, with its error, and its formula.
 fn law(model: &CapacityModel, fit: &UslFit) -> Vec<String> {
     let UslFit { rate, contention, coherence, .. } = fit;
     let unit = unit(model.size_unit);
-    let peak = match fit.peak_size() {
-        Some(peak) => format!("at {peak:.1} {unit}: {:.1}/s", fit.throughput(peak)),
-        None if *contention >= 1.0 => "none: larger sizes add nothing".into(),
-        None => "none: throughput keeps rising, with diminishing returns".into(),
-    };
     let worst = fit.residual_max();
     let is_exact = model.points.len() <= 3;
-    let follows = match worst {
-        worst if worst > RESIDUAL_MAX => "the model does not fit the points and is not used",
-        _ if is_exact => "as many points as parameters: measure more sizes",
-        worst if worst <= RESIDUAL_CLOSE => "close fit",
-        _ => "rough fit",
+    let error = match worst {
+        worst if worst > RESIDUAL_MAX => {
+            format!("error ±{}: it does not fit and is not used", percent(worst))
+        }
+        _ if is_exact => "error unknown: measure more sizes than three".into(),
+        worst => format!("error ±{}", percent(worst)),
     };
     let largest = model.size_max();
     let points: Vec<(f64, f64)> = model.points.iter().map(|it| (it.size, it.rate)).collect();
     let drawn = model_plot::draw(&points, |size| fit.throughput(size));
     vec![
+        format!("fitted   {}; {error}", growth(model, fit)),
         format!(
-            "model    X(n) = {rate:.1}·n / (1 + {contention:.6}·(n − 1) + \
+            "         X(n) = {rate:.1}·n / (1 + {contention:.6}·(n − 1) + \
              {coherence:.3e}·n·(n − 1))"
-        ),
-        format!("peak     {peak}"),
-        format!(
-            "fit      {} points, largest residual {}: {follows}",
-            model.points.len(),
-            percent(worst)
         ),
         format!(
             "         measured up to {largest} {unit}; beyond {} it is EXTRAPOLATION",
@@ -127,6 +116,29 @@ fn law(model: &CapacityModel, fit: &UslFit) -> Vec<String> {
         String::new(),
         drawn,
     ]
+}
+
+/// Formats how the throughput grows with the size.
+fn growth(model: &CapacityModel, fit: &UslFit) -> String {
+    /// Serial share below which growth counts as proportional.
+    const CONTENTION_MIN: f64 = 0.001;
+    let unit = unit(model.size_unit);
+    match fit.peak_size() {
+        Some(peak) => format!(
+            "throughput grows to about {peak:.0} {unit} ({:.0}/s), then falls",
+            fit.throughput(peak)
+        ),
+        None if fit.contention >= 1.0 => {
+            format!("throughput does not grow with {unit}: {:.0}/s at one", fit.throughput(1.0))
+        }
+        None if fit.contention < CONTENTION_MIN => {
+            format!("throughput grows in proportion to {unit}, {:.0}/s for each", fit.rate)
+        }
+        None => format!(
+            "throughput grows ever more slowly with {unit}, to at most {:.0}/s",
+            fit.rate / fit.contention
+        ),
+    }
 }
 
 /// Formats the rate and the connections of a core.
@@ -355,8 +367,8 @@ mod tests {
             &[
                 "rates within p99 ≤ 1ms",
                 "X(n) = 1000.0·n / (1 + 0.100000·(n − 1)",
-                "none: throughput keeps rising",
-                "as many points as parameters",
+                "fitted   throughput grows ever more slowly with cores, to at most 10000/s",
+                "error unknown: measure more sizes than three",
                 "beyond 8 it is EXTRAPOLATION",
                 "a core   sustained 769.2/s: 3076.9 ÷ 4",
                 "held 1000 connections: 4000 ÷ 4",
@@ -385,13 +397,32 @@ mod tests {
     }
 
     #[test]
+    fn law_is_told_in_words_with_its_error() {
+        let told = |law: fn(f64) -> f64| {
+            let points = [1.0, 2.0, 4.0, 8.0].map(|size| measured(size, law(size), 64));
+            let all = CapacityModel::fit_points(SizeUnit::Cores, points.into());
+            let text = model(&all, "p99 ≤ 1ms", false);
+            text.lines().find(|line| line.starts_with("fitted")).unwrap().to_owned()
+        };
+        let peaked = told(|n| 1_000.0 * n / (1.0 + 0.02 * (n - 1.0) + 0.01 * n * (n - 1.0)));
+        let expected = "grows to about 10 cores (4808/s), then falls; error ±0.0 %";
+        assert!(peaked.contains(expected), "{peaked}");
+        let linear = told(|n| 1_000.0 * n);
+        assert!(linear.contains("in proportion to cores, 1000/s for each"), "{linear}");
+        let flat = told(|_| 1_000.0);
+        assert!(flat.contains("does not grow with cores: 1000/s"), "{flat}");
+        let rough = told(|n| if n > 3.0 { 900.0 * n } else { 1_000.0 * n });
+        assert!(rough.contains("error ±") && !rough.contains("±0.0"), "{rough}");
+    }
+
+    #[test]
     fn two_sizes_scale_linearly_without_model() {
         let two = CapacityModel::fit_points(
             SizeUnit::Cores,
             vec![measured(1.0, 1_000.0, 64), measured(2.0, 1_800.0, 64)],
         );
         let text = model(&two, "no threshold", false);
-        assert_says(&text, &["model    none", "three", "memory   unknown", "stateless"]);
+        assert_says(&text, &["fitted   none", "three", "memory   unknown", "stateless"]);
         let text = requirement(&two, &WANTED, &Requirement::of(&two, &WANTED));
         assert_says(&text, &["900.0/s, scaled linearly", "→ 12 cores; 12 ÷ 12 a machine"]);
     }
