@@ -128,7 +128,7 @@ fn growth(model: &CapacityModel, fit: &UslFit) -> String {
             "throughput grows to about {peak:.0} {unit} ({:.0}/s), then falls",
             fit.throughput(peak)
         ),
-        None if fit.contention >= 1.0 => {
+        None if fit.contention > 1.0 - CONTENTION_MIN => {
             format!("throughput does not grow with {unit}: {:.0}/s at one", fit.throughput(1.0))
         }
         None if fit.contention < CONTENTION_MIN => {
