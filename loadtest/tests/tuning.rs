@@ -29,10 +29,28 @@ fn check_fits_one_connection_and_rejects_too_many() {
 }
 
 #[test]
+fn check_without_connections_judges_current_use() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connection = std::net::TcpStream::connect(address).unwrap();
+    let (_, text) = check(&["--json"]);
+    let review: Review = serde_json::from_str(&text).unwrap();
+    assert_eq!(review.load, None);
+    let found = review.listeners.iter().find(|listener| listener.address == address).unwrap();
+    assert_eq!((found.connections, found.waiting), (1, 1), "{found:?}");
+    assert_eq!(found.process.as_ref().map(|process| process.pid), Some(std::process::id()));
+    let (_, text) = check(&[]);
+    assert!(text.starts_with("in use now, "), "{text}");
+    assert!(text.contains(&address.to_string()) && text.contains("--connections N"), "{text}");
+    drop((listener, connection));
+}
+
+#[test]
 fn check_prints_json() {
     let (status, text) = check(&["--connections=99999999999", "--sources=3", "--json"]);
     let review: Review = serde_json::from_str(&text).unwrap();
-    assert_eq!((status, review.load.sources, review.is_sufficient()), (1, 3, false));
+    let load = review.load.unwrap();
+    assert_eq!((status, load.sources, review.is_sufficient()), (1, 3, false));
     assert_eq!(review.findings[0].severity, Severity::Needed);
 }
 

@@ -44,11 +44,12 @@ pub(super) enum Command {
 /// Arguments of `check`.
 #[derive(Args, Debug)]
 pub(super) struct CheckArguments {
-    /// Connections to one server address, with both ends on this machine.
-    #[arg(long, value_name = "N", default_value_t = 60_000)]
-    pub(super) connections: u64,
+    /// Connections to one server address, with both ends on this machine [default: what the machine
+    /// is used for now].
+    #[arg(short, long, value_name = "N")]
+    pub(super) connections: Option<u64>,
     /// Source addresses of the connections.
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", requires = "connections")]
     pub(super) sources: NonZeroU64,
     /// Print JSON.
     #[arg(long)]

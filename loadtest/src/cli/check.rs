@@ -1,4 +1,5 @@
-//! `corelane-load check`: checks this machine for a number of connections.
+//! `corelane-load check`: checks this machine for what it is used for now, or for a number of
+//! connections.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +13,8 @@ use super::{CliError, EXIT_FAILED};
 
 /// Runs the command and returns its exit status.
 pub(super) fn check(arguments: &CheckArguments) -> Result<ExitCode, CliError> {
-    let load = PlannedLoad { connections: arguments.connections, sources: arguments.sources.get() };
+    let sources = arguments.sources.get();
+    let load = arguments.connections.map(|connections| PlannedLoad { connections, sources });
     let review = review(&inspect(Path::new("/")), load);
     let text = if arguments.json {
         serde_json::to_string_pretty(&review)? + "\n"

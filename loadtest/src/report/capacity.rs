@@ -397,21 +397,21 @@ mod tests {
     }
 
     #[test]
-    fn law_is_told_in_words_with_its_error() {
-        let told = |law: fn(f64) -> f64| {
+    fn law_has_words_and_its_error() {
+        let worded = |law: fn(f64) -> f64| {
             let points = [1.0, 2.0, 4.0, 8.0].map(|size| measured(size, law(size), 64));
             let all = CapacityModel::fit_points(SizeUnit::Cores, points.into());
             let text = model(&all, "p99 ≤ 1ms", false);
             text.lines().find(|line| line.starts_with("fitted")).unwrap().to_owned()
         };
-        let peaked = told(|n| 1_000.0 * n / (1.0 + 0.02 * (n - 1.0) + 0.01 * n * (n - 1.0)));
+        let peaked = worded(|n| 1_000.0 * n / (1.0 + 0.02 * (n - 1.0) + 0.01 * n * (n - 1.0)));
         let expected = "grows to about 10 cores (4808/s), then falls; error ±0.0 %";
         assert!(peaked.contains(expected), "{peaked}");
-        let linear = told(|n| 1_000.0 * n);
+        let linear = worded(|n| 1_000.0 * n);
         assert!(linear.contains("in proportion to cores, 1000/s for each"), "{linear}");
-        let flat = told(|_| 1_000.0);
+        let flat = worded(|_| 1_000.0);
         assert!(flat.contains("does not grow with cores: 1000/s"), "{flat}");
-        let rough = told(|n| if n > 3.0 { 900.0 * n } else { 1_000.0 * n });
+        let rough = worded(|n| if n > 3.0 { 900.0 * n } else { 1_000.0 * n });
         assert!(rough.contains("error ±") && !rough.contains("±0.0"), "{rough}");
     }
 

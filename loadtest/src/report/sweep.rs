@@ -72,16 +72,16 @@ pub fn table(result: &SweepResult) -> String {
     out
 }
 
-/// Formats a contradiction with its remedy.
+/// Formats a contradiction with a hint.
 pub(super) fn format_contradiction(contradiction: &Contradiction) -> String {
     let Contradiction { rate, found, passes, runs } = contradiction;
-    let remedy = if contradiction.is_above() {
+    let hint = if contradiction.is_above() {
         "it may be too low: search again"
     } else {
         "it may be too high, or the machine was disturbed: search again"
     };
     format!(
-        "CONTRADICTS the rate found, {}/s: {passes} of {runs} runs at {}/s passed; {remedy}",
+        "CONTRADICTS the rate found, {}/s: {passes} of {runs} runs at {}/s passed; {hint}",
         figure::rate(*found),
         figure::rate(*rate)
     )

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::listeners::Listeners;
 use super::machine::Machine;
 use super::profile::{PROFILE, settings};
 
@@ -45,6 +46,7 @@ pub fn inspect(root: &Path) -> Machine {
         huge_pages: bracketed_word(&huge_pages),
         nodes: numbered_directories(root, "sys/devices/system/node", "node").len(),
         mitigations: mitigations(root),
+        listeners: Listeners::read(root),
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Knob {
     pub(super) cost: &'static str,
     /// Plan in `loadtest/plans` that shows the effect.
     pub(super) plan: &'static str,
+    /// Whether it has an effect only on many connections or bursts of them.
+    pub(super) is_for_many_connections: bool,
 }
 
 /// All settings of the profile.
@@ -39,6 +41,7 @@ pub(super) const KNOBS: [Knob; 6] = [
         cost: "the listener drops the connections of a burst beyond it, which are retried after a \
                second or more",
         plan: "knob-backlog.toml",
+        is_for_many_connections: true,
     },
     Knob {
         name: "net.ipv4.tcp_max_syn_backlog",
@@ -46,6 +49,7 @@ pub(super) const KNOBS: [Knob; 6] = [
         cost: "without syncookies the connections of a burst beyond three quarters of it are \
                dropped and retried after a second or more",
         plan: "knob-backlog.toml",
+        is_for_many_connections: true,
     },
     Knob {
         name: "net.ipv4.ip_local_port_range",
@@ -53,12 +57,14 @@ pub(super) const KNOBS: [Knob; 6] = [
         cost: "fewer connections from one address to one server, and slower search for a free port \
                when few are left",
         plan: "knob-ports.toml",
+        is_for_many_connections: true,
     },
     Knob {
         name: "net.ipv4.ip_local_reserved_ports",
         rule: Rule::ContainsAll,
         cost: "an outgoing connection may take the port of a server, which then cannot start",
         plan: "knob-ports.toml",
+        is_for_many_connections: false,
     },
     Knob {
         name: "net.ipv4.tcp_tw_reuse",
@@ -66,6 +72,7 @@ pub(super) const KNOBS: [Knob; 6] = [
         cost: "a port closed by the connecting side is unavailable for a minute: churn is limited \
                by the ports",
         plan: "knob-ports.toml",
+        is_for_many_connections: true,
     },
     Knob {
         name: "net.ipv4.tcp_slow_start_after_idle",
@@ -73,6 +80,7 @@ pub(super) const KNOBS: [Knob; 6] = [
         cost: "over a network, a response above ten segments after a pause takes further round \
                trips; no effect over loopback",
         plan: "knob-idle.toml",
+        is_for_many_connections: false,
     },
 ];
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::listeners::Listeners;
+
 /// Properties of a machine. What the system does not report is empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Machine {
@@ -27,6 +29,8 @@ pub struct Machine {
     pub nodes: usize,
     /// Active mitigations of CPU vulnerabilities, by name.
     pub mitigations: Vec<String>,
+    /// TCP listeners.
+    pub listeners: Listeners,
 }
 
 impl Machine {

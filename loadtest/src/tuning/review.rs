@@ -3,16 +3,21 @@
 use serde::{Deserialize, Serialize};
 
 use super::finding::{PlannedLoad, Severity, TuningFinding};
-use super::knobs::KNOBS;
+use super::knobs::{KNOBS, Knob};
 use super::limits::insufficient_limits;
+use super::listeners::Listener;
 use super::machine::Machine;
 use super::profile::{PROFILE, settings};
+use super::usage::strained_limits;
 
 /// The result of checking a machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Review {
-    /// The load that it was checked for.
-    pub load: PlannedLoad,
+    /// The load that it was checked for, or `None` for what it is used for now.
+    pub load: Option<PlannedLoad>,
+    /// The listeners of the machine.
+    #[serde(default)]
+    pub listeners: Vec<Listener>,
     /// Findings, the needed ones first.
     pub findings: Vec<TuningFinding>,
     /// Settings of the profile that the machine satisfies.
@@ -26,9 +31,12 @@ impl Review {
     }
 }
 
-/// Checks a machine.
-pub fn review(machine: &Machine, load: PlannedLoad) -> Review {
-    let mut findings = insufficient_limits(machine, &load);
+/// Checks a machine for a load, or for what it is used for now.
+pub fn review(machine: &Machine, load: Option<PlannedLoad>) -> Review {
+    let mut findings = match &load {
+        Some(load) => insufficient_limits(machine, load),
+        None => strained_limits(machine),
+    };
     let mut held = Vec::new();
     for setting in settings(PROFILE) {
         // A setting that the kernel lacks cannot differ.
@@ -38,7 +46,8 @@ pub fn review(machine: &Machine, load: PlannedLoad) -> Review {
             held.push(setting.name.to_owned());
             continue;
         }
-        let decides = has_effect(machine, setting.name);
+        let decides =
+            has_effect(machine, setting.name) && (load.is_some() || has_effect_now(machine, knob));
         findings.push(TuningFinding {
             knob: setting.name.into(),
             severity: if decides { Severity::Advised } else { Severity::Info },
@@ -55,13 +64,25 @@ pub fn review(machine: &Machine, load: PlannedLoad) -> Review {
     let judges = [ring, governor, idle_states, rt_throttling, swap, huge_pages, nodes, mitigations];
     findings.extend(judges.iter().filter_map(|judge| judge(machine)));
     findings.sort_by_key(|finding| finding.severity);
-    Review { load, findings, satisfied: held }
+    Review { load, listeners: machine.listeners.all.clone(), findings, satisfied: held }
 }
 
 /// Returns whether a setting has any effect on this machine.
 fn has_effect(machine: &Machine, name: &str) -> bool {
     let has_cookies = machine.number("net.ipv4.tcp_syncookies").is_some_and(|level| level > 0);
     name != "net.ipv4.tcp_max_syn_backlog" || !has_cookies
+}
+
+/// Returns whether a setting has an effect on what the machine is used for now.
+fn has_effect_now(machine: &Machine, knob: &Knob) -> bool {
+    if knob.name != "net.ipv4.ip_local_reserved_ports" {
+        return !knob.is_for_many_connections;
+    }
+    // An outgoing connection can take the port of a listener that is started again.
+    let range = machine.numbers("net.ipv4.ip_local_port_range").unwrap_or_default();
+    let [first, last] = range[..] else { return false };
+    let mut ports = machine.listeners.all.iter().map(|it| u64::from(it.address.port()));
+    ports.any(|port| (first..=last).contains(&port))
 }
 
 /// Returns a finding that does not depend on the number of connections.
@@ -216,7 +237,7 @@ mod tests {
     }
 
     fn names(machine: &Machine, load: PlannedLoad) -> Vec<(String, Severity)> {
-        let review = review(machine, load);
+        let review = review(machine, Some(load));
         review.findings.into_iter().map(|finding| (finding.knob, finding.severity)).collect()
     }
 
@@ -226,7 +247,7 @@ mod tests {
 
     #[test]
     fn machine_with_profile_is_sufficient() {
-        let review = review(&good(), LOAD);
+        let review = review(&good(), Some(LOAD));
         assert_eq!(review.findings, []);
         assert_eq!(review.satisfied.len(), KNOBS.len());
         assert!(review.is_sufficient());
@@ -243,6 +264,25 @@ mod tests {
         ] {
             assert_eq!(found(name, value), one(name, Severity::Advised));
         }
+    }
+
+    #[test]
+    fn current_use_is_judged_without_planned_connections() {
+        let mut machine = Machine { open_files_max: Some(1_024), ..good() };
+        for (name, value) in [
+            ("net.core.somaxconn", "128"),
+            ("net.ipv4.ip_local_port_range", "32768 60999"),
+            ("net.ipv4.tcp_tw_reuse", "2"),
+            ("net.ipv4.ip_local_reserved_ports", ""),
+        ] {
+            machine.settings.insert(name.into(), value.into());
+        }
+        let now = review(&machine, None);
+        assert!(now.is_sufficient(), "{now:?}");
+        assert!(now.findings.iter().all(|finding| finding.severity == Severity::Info), "{now:?}");
+        assert!(!review(&machine, Some(LOAD)).is_sufficient());
+        machine.settings.insert("kernel.io_uring_disabled".into(), "2".into());
+        assert_eq!(review(&machine, None).findings[0].severity, Severity::Advised);
     }
 
     #[test]
@@ -265,7 +305,7 @@ mod tests {
         assert_eq!(names(&files, LOAD), one("nofile", Severity::Needed));
         let memory = Machine { available_bytes: Some(256 << 20), ..good() };
         assert_eq!(names(&memory, LOAD), one("memory", Severity::Needed));
-        assert!(!review(&memory, LOAD).is_sufficient());
+        assert!(!review(&memory, Some(LOAD)).is_sufficient());
     }
 
     #[test]
@@ -275,13 +315,13 @@ mod tests {
         machine.settings.insert("net.ipv4.ip_local_port_range".into(), narrow);
         machine.open_files_max = Some(20_000);
         let enough = |connections, sources| {
-            review(&machine, PlannedLoad { connections, sources }).is_sufficient()
+            review(&machine, Some(PlannedLoad { connections, sources })).is_sufficient()
         };
         assert!(enough(19_900, 1));
         assert!(!enough(20_000, 3));
         machine.open_files_max = Some(100_000);
         let enough = |connections, sources| {
-            review(&machine, PlannedLoad { connections, sources }).is_sufficient()
+            review(&machine, Some(PlannedLoad { connections, sources })).is_sufficient()
         };
         assert!(!enough(60_000, 2) && enough(60_000, 3));
     }
@@ -292,7 +332,7 @@ mod tests {
         let narrow = "32768 60999".to_owned();
         machine.settings.insert("net.ipv4.ip_local_port_range".into(), narrow);
         machine.settings.insert("fs.nr_open".into(), "20000".into());
-        let review = review(&machine, LOAD);
+        let review = review(&machine, Some(LOAD));
         let hint = |knob: &str| {
             let found = review.findings.iter().find(|finding| finding.knob == knob);
             found.map(|finding| finding.hint.as_str()).unwrap_or_default()
