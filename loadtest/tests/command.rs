@@ -309,6 +309,31 @@ fn search_prints_runs_and_confidence() {
 }
 
 #[test]
+fn search_starts_at_rate_of_one_connection() {
+    let test_server = TestServer::for_load();
+    let target = format!("tcp://{}", test_server.tcp());
+    let ended = load([
+        "search",
+        &target,
+        "--era=modern",
+        "--tool=echo",
+        "--arguments={\"message\":\"a\"}",
+        "--errors-max=0.5",
+        "--connections=2",
+        "--warm-up=0s",
+        "--duration=200ms",
+        "--rate-max=60",
+        "--confirmations=1",
+        "--runs-max=3",
+    ]);
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let scale = "one connection, one request at a time: ";
+    assert!(lines[0].starts_with(scale) && lines[0].ends_with(" a response"), "{lines:?}");
+    // The highest rate is below that of one connection.
+    assert!(lines[1].starts_with("run   1") && lines[1].contains(" 60/s"), "{lines:?}");
+}
+
+#[test]
 fn invalid_search_arguments_are_reported() {
     let search = |flags: &[&'static str]| {
         load(["search", "tcp://127.0.0.1:1"].into_iter().chain(flags.iter().copied()))

@@ -7,7 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use corelane_load::tuning::{Review, Severity};
+use corelane_load::tuning::{
+    Listeners, Machine, PROFILE, PlannedLoad, Review, Severity, review,
+    settings as profile_settings,
+};
 
 /// Runs `corelane-load check` and returns its exit status and output.
 fn check(flags: &[&str]) -> (i32, String) {
@@ -43,6 +46,45 @@ fn check_without_connections_judges_current_use() {
     assert!(text.starts_with("in use now, "), "{text}");
     assert!(text.contains(&address.to_string()) && text.contains("--connections N"), "{text}");
     drop((listener, connection));
+}
+
+#[test]
+fn tuning_readme_explains_each_finding() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tuning/README.md");
+    let readme = fs::read_to_string(readme).unwrap().to_lowercase();
+    let settings = [
+        ("net.netfilter.nf_conntrack_max", "1"),
+        ("kernel.io_uring_disabled", "2"),
+        ("kernel.sched_rt_runtime_us", "950000"),
+        ("fs.file-max", "10"),
+        ("fs.file-nr", "1 0 10"),
+    ];
+    let profile = profile_settings(PROFILE).map(|setting| (setting.name, "0"));
+    let machine = Machine {
+        settings: profile
+            .chain(settings)
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        open_files_max: Some(1),
+        available_bytes: Some(1),
+        swap_bytes: 1 << 30,
+        governors: vec!["powersave".into()],
+        exit_latency_us_max: Some(900),
+        huge_pages: Some("always".into()),
+        nodes: 2,
+        mitigations: vec!["meltdown".into()],
+        listeners: Listeners { all: Vec::new(), overflows: Some(1) },
+        ..Machine::default()
+    };
+    let planned = review(&machine, Some(PlannedLoad { connections: 60_000, sources: 1 }));
+    let now = review(&machine, None);
+    assert!(planned.findings.len() >= 17, "{planned:?}");
+    for finding in planned.findings.iter().chain(&now.findings) {
+        // The last part of a name: several are explained together.
+        let name = finding.knob.rsplit('.').next().unwrap().to_lowercase();
+        let name = name.trim_start_matches("scaling_");
+        assert!(readme.contains(name), "{name} is not in tuning/README.md");
+    }
 }
 
 #[test]

@@ -153,7 +153,8 @@ fn rt_throttling(machine: &Machine) -> Option<TuningFinding> {
     let here = machine.settings.get("kernel.sched_rt_runtime_us").filter(|here| *here != "-1")?;
     let knob = ("kernel.sched_rt_runtime_us", Severity::Info);
     let cost = "a server with SCHED_FIFO priority is throttled for the rest of a second after \
-                running for this many microseconds of it";
+                running for this many microseconds of it (since Linux 6.12 only with \
+                CONFIG_RT_GROUP_SCHED)";
     let hint = "sysctl -w kernel.sched_rt_runtime_us=-1 if only this server has that priority; \
                   otherwise nothing";
     Some(finding(knob, (here, "-1 with priority"), (cost, hint), Some("knob-priority.toml")))
