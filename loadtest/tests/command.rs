@@ -358,7 +358,8 @@ fn short_flags_and_plain_numbers_are_accepted() {
     let ended = load(["run", &address, "-n", "5", "--closed"]);
     assert_usage_error(&ended, &["--requests", "--closed"]);
     for flag in ["-d=1", "--span=1"] {
-        let ExitResult { status, stdout, .. } = load(["run", "127.0.0.1:1", "--connect-timeout=100ms", flag]);
+        let ExitResult { status, stdout, .. } =
+            load(["run", "127.0.0.1:1", "--connect-timeout=100ms", flag]);
         assert!(status == 1 && stdout.starts_with("FAILED   no connection"), "{stdout}");
         assert!(stdout.contains(" · 1.0 s\n"), "{stdout}");
     }
