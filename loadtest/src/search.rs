@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A disturbance of the machine lets a run fail that would pass, never the reverse. So a pass
-//! counts at once, while a rate has failed only after three failures more than its passes explain;
-//! the lowest failed rate is tested again at the end.
+//! counts at once, while a rate has failed only after three failures more than its passes explain.
+//! The first failed rate has to fail four times, the lowest one at the end six times.
 //!
 //! Invariants: a rate that is found passed its confirmations; the lowest failed rate above it
-//! failed five times or more, unless the found rate is the highest allowed; the number of runs is
+//! failed six times or more, unless the found rate is the highest allowed; the number of runs is
 //! limited; the next rate depends only on the outcomes so far.
 //!
 //! The search itself performs no runs: it returns the next rate and is given the outcome.
@@ -23,8 +23,10 @@ use crate::plan::{PlanError, RATE_MAX, SweepPlan};
 
 /// Failures after which a rate without passes has failed; each pass raises it by as many.
 const FAILURES_MIN: u32 = 3;
+/// Failures of the first failed rate.
+const FAILURES_FIRST: u32 = 4;
 /// Failures of the lowest failed rate that end a search.
-const FAILURES_FINAL: u32 = 5;
+const FAILURES_FINAL: u32 = 6;
 /// Part of the resolution between the found and the lowest failed rate; the rest is for the error
 /// of a run.
 const BRACKET: f64 = 0.3;
@@ -255,14 +257,24 @@ impl Search {
         };
     }
 
+    /// Returns whether the rate of a record failed. The first failed rate bounds all that follow,
+    /// so it has to fail once more.
+    fn has_failed(&self, record: &RateRecord) -> bool {
+        let is_bounded = self
+            .records
+            .iter()
+            .any(|other| other.rate > record.rate && other.failures >= FAILURES_FIRST);
+        record.has_failed() && (is_bounded || record.failures >= FAILURES_FIRST)
+    }
+
     /// Returns the lowest failed rate.
     fn lowest_failed(&self) -> Option<&RateRecord> {
-        self.records.iter().find(|record| record.has_failed())
+        self.records.iter().find(|record| self.has_failed(record))
     }
 
     /// Returns the highest passed rate below all failed ones.
     fn highest_passed(&self) -> Option<&RateRecord> {
-        let below = self.records.iter().take_while(|record| !record.has_failed());
+        let below = self.records.iter().take_while(|record| !self.has_failed(record));
         below.filter(|record| record.has_passed()).last()
     }
 
@@ -270,8 +282,8 @@ impl Search {
     fn next_step(&self, last: f64) -> SearchStep {
         let SearchOptions { rate_min, rate_max, resolution, .. } = self.options;
         let (passed, failed) = (self.highest_passed(), self.lowest_failed());
-        let is_open = |record: &&RateRecord| !record.has_passed() && !record.has_failed();
-        if self.records.iter().any(|record| is_open(&record)) {
+        let is_open = |record: &RateRecord| record.passes == 0 && !self.has_failed(record);
+        if self.records.iter().any(is_open) {
             // Only the last rate can be undecided.
             return SearchStep::Run(last);
         }

@@ -6,7 +6,7 @@ use corelane_load::plan::Plan;
 use super::{CliError, print_stderr};
 
 /// Returns the plan with what it leaves to be found out, and prints what was chosen. A server that
-/// cannot be reached leaves the plan as it is: the run fails, and reports that with its results.
+/// is unreachable, or ends, leaves the plan as it is: the run reports it.
 pub(super) fn complete_plan(plan: &Plan, is_quiet: bool) -> Result<Plan, CliError> {
     let found = match discover(plan, &plan.run_config()?) {
         Err(DiscoveryError::Unreachable(_) | DiscoveryError::Program(_)) => {

@@ -37,7 +37,7 @@ fn search_finds_capacity_within_resolution() {
         };
         assert!(rate <= capacity && rate * 1.025 >= capacity, "{capacity}: {rate}");
         assert_eq!((passes, failures, is_ceiling), (3, 0, false));
-        assert!(rates.len() <= 40, "{capacity}: {rates:?}");
+        assert!(rates.len() <= 45, "{capacity}: {rates:?}");
     }
 }
 
@@ -82,9 +82,9 @@ fn two_disturbances_leave_the_result() {
 
 #[test]
 fn rate_failed_by_disturbance_is_tested_again() {
-    // Three disturbed runs in a row let 8,000 fail; the capacity is 43,210.
-    let (answer, rates) = search(bounds(), |run, rate| rate <= 43_210.0 && !(4..=6).contains(&run));
-    assert_eq!(rates[3..6], [8_000.0; 3]);
+    // Four disturbed runs in a row let 8,000 fail; the capacity is 43,210.
+    let (answer, rates) = search(bounds(), |run, rate| rate <= 43_210.0 && !(4..=7).contains(&run));
+    assert_eq!(rates[3..7], [8_000.0; 4]);
     let rate = found(answer);
     assert!(rate <= 43_210.0 && rate * 1.025 >= 43_210.0, "{rate} after {rates:?}");
 }
