@@ -24,6 +24,11 @@ const MEASURED_MAX: Duration = Duration::from_secs(10);
 /// Warm-up of a run, in the same response times, and its shortest time.
 const RESPONSES_WARM_UP: u32 = 5;
 const WARM_UP_MIN: Duration = Duration::from_millis(500);
+/// Runs in a row that the generator spoiled at rates that it has kept before, after which a search
+/// ends: it would only find how busy the machine is.
+const SPOILED_RUNS_MAX: usize = 6;
+/// The same for a generator that has kept no rate.
+const SPOILED_RUNS_AT_FIRST_MAX: usize = 24;
 
 /// What one connection with one request at a time reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -165,6 +170,11 @@ pub struct SearchResult {
 }
 
 impl SearchResult {
+    /// Returns whether the search ended because the generator spoiled its last runs.
+    pub fn is_spoiled(&self) -> bool {
+        are_spoiled(&self.probes)
+    }
+
     /// Returns the run that bounds the answer from above: the last failed run at the lowest failed
     /// rate above the answer, a valid one if there is any, or `None` if no higher rate was tried.
     pub fn limiting_probe(&self) -> Option<&Probe> {
@@ -176,6 +186,16 @@ impl SearchResult {
             by_rate.then_with(|| is_spoiled(one).cmp(&is_spoiled(other)))
         })
     }
+}
+
+/// Returns whether the generator spoiled too many of the last runs.
+fn are_spoiled(probes: &[Probe]) -> bool {
+    let kept = probes.iter().filter(|probe| probe.trial.is_valid);
+    let kept = kept.map(|probe| probe.rate).reduce(f64::max);
+    let (rate, runs_max) =
+        kept.map_or((f64::INFINITY, SPOILED_RUNS_AT_FIRST_MAX), |rate| (rate, SPOILED_RUNS_MAX));
+    let is_spoiled = |probe: &&Probe| !probe.trial.is_valid && probe.rate <= rate;
+    probes.iter().rev().take_while(is_spoiled).count() >= runs_max
 }
 
 /// Searches for the highest rate with `run`, which executes a run at a rate in requests per second.
@@ -196,6 +216,9 @@ pub fn search<E>(
         on_probe(&probe);
         search.record_run(probe.trial.has_passed());
         probes.push(probe);
+        if are_spoiled(&probes) {
+            search.stop();
+        }
     }
     // `next_rate` returns `None` only after an answer exists.
     let answer = search.outcome().unwrap_or(SearchOutcome::TooSlow);
@@ -281,6 +304,27 @@ mod tests {
         let found = found.unwrap();
         let SearchOutcome::Found { rate, .. } = found.answer else { panic!("{found:?}") };
         assert!(rate <= 2_000.0 && !found.limiting_probe().unwrap().trial.is_valid);
+    }
+
+    #[test]
+    fn search_ends_when_generator_spoils_every_run() {
+        let late = |rate| {
+            Ok::<_, String>(Trial {
+                answered: rate,
+                failed_checks: vec!["late".into()],
+                ..Trial::default()
+            })
+        };
+        let found = search(bounds(), late, |_| {}).unwrap();
+        assert!(found.is_spoiled(), "{found:?}");
+        assert_eq!(found.answer, SearchOutcome::TooSlow);
+        let mut runs = 0;
+        let late_again = |rate| {
+            runs += 1;
+            late(rate).map(|trial| Trial { is_valid: runs == 1, ..trial })
+        };
+        let found = search(bounds(), late_again, |_| {}).unwrap();
+        assert_eq!((found.is_spoiled(), found.probes.len()), (true, 1 + SPOILED_RUNS_MAX));
     }
 
     #[test]

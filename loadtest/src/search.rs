@@ -267,6 +267,13 @@ impl Search {
         record.has_failed() && (is_bounded || record.failures >= FAILURES_FIRST)
     }
 
+    /// Ends the search with the best known rate.
+    pub fn stop(&mut self) {
+        if self.next_rate().is_some() {
+            self.step = SearchStep::Done(self.unconfirmed_outcome());
+        }
+    }
+
     /// Returns the lowest failed rate.
     fn lowest_failed(&self) -> Option<&RateRecord> {
         self.records.iter().find(|record| self.has_failed(record))

@@ -110,7 +110,7 @@ fn measure_scale(
 fn status(found: &SearchResult) -> ExitCode {
     match (found.answer, found.limiting_probe()) {
         (SearchOutcome::Found { .. }, _) => ExitCode::SUCCESS,
-        (SearchOutcome::TooSlow, Some(probe)) if !probe.trial.is_valid => {
+        (_, Some(probe)) if found.is_spoiled() || !probe.trial.is_valid => {
             ExitCode::from(EXIT_INVALID)
         }
         _ => ExitCode::from(EXIT_FAILED),

@@ -50,9 +50,17 @@ pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
     )
 }
 
+/// Why a search ended without a confirmed rate.
+const SPOILED: &str = "the load generator was late in all of the last runs: free its cores, or use \
+    more --threads, --cores of its own, or --lag-max";
+
 /// Formats the sustained rate with its resolution.
 pub(super) fn sustained_rate(plan: &Plan, found: &SearchResult) -> String {
     match found.answer {
+        SearchOutcome::Unconfirmed { rate, .. } if found.is_spoiled() => {
+            format!("{}/s, unconfirmed · {SPOILED}", figure::rate(rate))
+        }
+        SearchOutcome::TooSlow if found.is_spoiled() => format!("unknown · {SPOILED}"),
         SearchOutcome::Found { rate, passes, failures, is_ceiling } => {
             let resolution = plan.sweep.clone().unwrap_or_default().resolution;
             let error = (resolution * 1_000.0).round() / 10.0;
