@@ -30,6 +30,7 @@ use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, RequestContext, Tool, ToolAnnotations};
 use corelane_bench_support::process::{self, CHILD};
+use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -104,14 +105,19 @@ fn search_all(arguments: &Arguments, target: &str) -> Result<u32, SearchError> {
         let took = clock.now().since(started);
         let rate = result.search.answer.rate().unwrap_or_default();
         let error = rate / capacity - 1.0;
-        let is_good = error.abs() <= ERROR_MAX && took <= SEARCH_MAX;
+        let is_found = matches!(result.search.answer, SearchOutcome::Found { .. });
+        let is_good = is_found && error.abs() <= ERROR_MAX && took <= SEARCH_MAX;
         good += u32::from(is_good);
         println!(
             "{number:>3}  {rate:>8.1}/s  {:>+6.2} %  {:>5.1} s  {:>3} runs  {}",
             error * 100.0,
             took.as_secs_f64(),
             result.search.probes.len(),
-            if is_good { "" } else { "MISSED" }
+            match (is_good, is_found) {
+                (true, _) => "",
+                (false, true) => "MISSED",
+                (false, false) => "MISSED, unconfirmed",
+            }
         );
     }
     Ok(good)
@@ -124,8 +130,8 @@ fn search(connections: u32, target: &str) -> Result<SweepResult, SearchError> {
     command.args(["search", target, "--errors-max", "0.01", "--quiet", "--connections"]);
     command.arg(connections.to_string()).args(["--cores", &CORES.1.to_string(), "--json"]);
     let status = command.arg(&kept).stdout(Stdio::null()).status()?;
-    // An unconfirmed rate is a result, too.
-    if !matches!(status.code(), Some(0 | 1)) {
+    // An unconfirmed rate is stored, too.
+    if !matches!(status.code(), Some(0 | 1 | 3)) {
         return Err(format!("the search ended with {status}").into());
     }
     Ok(serde_json::from_str(&std::fs::read_to_string(kept)?)?)
