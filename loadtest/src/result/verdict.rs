@@ -1,9 +1,9 @@
 //! Verdict on a run: whether it failed, can be judged, and kept its thresholds.
 //!
 //! A run fails, with or without thresholds, if nothing was answered, if too many due requests got
-//! no good answer, or if connections did not open. A late or CPU-bound load generator invalidates a
-//! run that it could have changed. The server is saturated if requests could not be sent although
-//! the generator was neither.
+//! no good answer, or if connections did not open or were lost for good. A late or CPU-bound load
+//! generator invalidates a run that it could have changed. The server is saturated if requests
+//! could not be sent although the generator was neither.
 
 use serde::{Deserialize, Serialize};
 
@@ -127,8 +127,8 @@ impl Verdict {
         let lateness = Lateness::new(plan, response, lag);
         let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(threads);
         verdict.check_connections(plan, totals);
-        verdict.check_answers(plan, totals, lateness.is_late);
         verdict.check_end(plan, totals, open_at_end);
+        verdict.check_answers(plan, totals, lateness.is_late);
         if !verdict.failed.is_empty() {
             // The lag of the generator does not explain the failures.
             return verdict;
@@ -166,19 +166,26 @@ impl Verdict {
         }
     }
 
-    /// Checks that requests did not stay unsent because the server went away.
+    /// Checks that the server did not go away: that most connections are open at the end, or in an
+    /// open loop that requests did not stay unsent. In a closed loop, none is due without a
+    /// connection.
     fn check_end(&mut self, plan: &Plan, totals: &Totals, open: u64) {
         let total = plan.total_connections() as u64;
-        let unsent = totals.failures.get(Failure::Unsent.name()).copied().unwrap_or_default();
-        if open * 2 >= total || ratio(unsent, totals.due) <= plan.thresholds.errors_max() {
+        if open * 2 >= total {
             return;
         }
+        let lost = "connections were lost and did not open again";
         let why = totals.last_error.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        self.failed.push(format!(
-            "{unsent} of {} due requests were not sent, because connections were lost and did not \
-             open again ({open} of {total} at the end){why}",
-            totals.due
-        ));
+        let unsent = totals.failures.get(Failure::Unsent.name()).copied().unwrap_or_default();
+        if ratio(unsent, totals.due) > plan.thresholds.errors_max() {
+            self.failed.push(format!(
+                "{unsent} of {} due requests were not sent, because {lost} ({open} of {total} \
+                 at the end){why}",
+                totals.due
+            ));
+        } else if plan.closed && totals.lost > 0 {
+            self.failed.push(format!("{lost} ({open} of {total} at the end){why}"));
+        }
     }
 
     /// Checks the share of the due requests without a good answer. Failures that a late generator
