@@ -22,10 +22,14 @@ tests/page/install.sh
 tests/http/install.sh
 loadtest/tests/install.sh
 
-# The same server with Corelane and with rmcp, which has a lock file of its own.
+# The same server with Corelane and with rmcp, which has a lock file of its own. The latter is also
+# one of the servers of loadtest/tests/other_servers.
+target="${CARGO_TARGET_DIR:-target}"
+rmcp=(--locked --manifest-path benches/rmcp/Cargo.toml --target-dir "$target")
 if [ $# -eq 0 ]; then
-  cargo test --locked --manifest-path benches/rmcp/Cargo.toml \
-    --target-dir "${CARGO_TARGET_DIR:-target}"
+  cargo test "${rmcp[@]}"
+elif [ ! -x "$target/debug/shop_rmcp" ]; then
+  cargo build "${rmcp[@]}" --bin shop_rmcp
 fi
 
 # Arguments after `--` go to the test programs, after the one that includes ignored tests.

@@ -23,6 +23,10 @@ if [ "$(cat "$dir/installed" 2>/dev/null || true)" != "$wanted" ]; then
   python3 -m venv "$dir/python"
   "$dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps \
     --requirement "$here/requirements.txt"
+  # What uvx starts, in an environment of its own: then it needs no network.
+  UV_TOOL_DIR="$dir/uv/tools" UV_TOOL_BIN_DIR="$dir/uv/bin" UV_CACHE_DIR="$dir/uv/cache" \
+    "$dir/python/bin/uv" tool install --quiet --python "$(command -v python3)" \
+    --constraints "$here/requirements.txt" mcp-server-time
   cp "$here/package.json" "$here/package-lock.json" "$dir/node/"
   npm ci --prefix "$dir/node" --ignore-scripts --no-audit --no-fund --loglevel=error
   # Written last: without it the installation is incomplete.

@@ -6,11 +6,18 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use corelane_test_support::{ExitResult, run_program};
 use serde_json::{Value, json};
+
+use self::installed::{ServerProcess, everything, installed, python, script};
+
+mod installed;
+
+mod endings;
+mod launchers;
 
 /// Flags of a short run.
 const SHORT: [&str; 5] = ["--closed", "-c=1", "-d=1", "--warm-up=0", "--quiet"];
@@ -48,59 +55,6 @@ fn assert_refused(target: &str, parts: &[&str]) {
     for part in parts {
         assert!(stderr.contains(part), "'{part}' is not in: {stderr}");
     }
-}
-
-/// A server in a process of its own, which ends with this.
-struct ServerProcess {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl ServerProcess {
-    /// Starts a server that `command` gives a free port, and waits until it accepts connections.
-    fn start(command: impl Fn(u16) -> Command) -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = command(address.port());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = Self { child: command.spawn().unwrap(), address };
-        while TcpStream::connect(address).is_err() {
-            assert!(server.child.try_wait().unwrap().is_none(), "the server has ended");
-            std::thread::yield_now();
-        }
-        server
-    }
-
-    /// Returns the address as it is typed.
-    fn target(&self) -> String {
-        format!("http://{}/mcp", self.address)
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        self.child.kill().unwrap_or(());
-        self.child.wait().unwrap();
-    }
-}
-
-/// Returns a path in the folder that install.sh fills.
-fn installed(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("other_servers").join(path)
-}
-
-/// Returns the path of a file beside this one.
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/other_servers").join(name)
-}
-
-fn python(name: &str, port: u16) -> Command {
-    let mut command = Command::new(installed("python/bin/python"));
-    command.arg(script(name)).arg(port.to_string());
-    command
-}
-
-fn everything() -> PathBuf {
-    installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 }
 
 /// Starts a server that answers every request on a connection with `answer`, or closes it.
@@ -232,4 +186,23 @@ fn fastmcp_server_is_measured_over_stdio_and_http() {
 fn python_sdk_server_is_measured_over_http() {
     let server = ServerProcess::start(|port| python("sdk_server.py", port));
     assert_completed(&server.target(), ["MCP 2026-07-28", "tools/call echo {\"text\":\"abc"]);
+}
+
+#[ignore = "needs the shop of benches/rmcp: ./test.sh runs it"]
+#[test]
+fn rmcp_server_is_measured_with_named_tool() {
+    let program = Path::new(env!("CARGO_BIN_EXE_corelane-load")).with_file_name("shop_rmcp");
+    let server = ServerProcess::start(|port| {
+        let mut command = Command::new(&program);
+        command.args([&format!("127.0.0.1:{port}"), ""]);
+        command
+    });
+    let unmarked = "list_products (not marked as read-only)";
+    assert_refused(&server.target(), &["name one with --tool NAME --arguments JSON", unmarked]);
+    let flags = [&SHORT[..], &["--tool=list_products"]].concat();
+    let ExitResult { status, stdout, stderr } = run(&server.target(), &flags);
+    assert_eq!(status, 0, "{stdout}{stderr}");
+    let expected = format!("completed without thresholds\n{} · modern · closed", server.target());
+    assert!(stdout.starts_with(&expected), "{stdout}");
+    assert!(stdout.contains("\ncalls    tools/call list_products {}\n"), "{stdout}");
 }
