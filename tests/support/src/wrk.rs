@@ -34,6 +34,8 @@ pub struct WrkCounts {
     pub errors: u64,
     /// Run time in seconds.
     pub seconds: f64,
+    /// Median response time in microseconds.
+    pub p50_us: u64,
 }
 
 /// Runs wrk against `address`; `script` is the path of its Lua script.
@@ -64,10 +66,10 @@ pub fn run(
     let numbers = line.map(|line| line.split(' ').map(str::parse::<u64>));
     let numbers = numbers.and_then(|numbers| numbers.collect::<Result<Vec<u64>, _>>().ok());
     match numbers.as_deref() {
-        Some(&[answers, right, errors, microseconds]) => {
+        Some(&[answers, right, errors, microseconds, p50_us]) => {
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
             let seconds = microseconds as f64 / 1e6;
-            Ok(WrkCounts { responses: answers, correct: right, errors, seconds })
+            Ok(WrkCounts { responses: answers, correct: right, errors, seconds, p50_us })
         }
         _ => Err(io::Error::other(format!(
             "cannot parse the output of wrk: {stdout}{}",
@@ -104,8 +106,9 @@ fn script(request: &[u8], answers: Option<u64>) -> String {
          \x20 local right, errors = 0, 0\n\
          \x20 for _, thread in ipairs(threads) do right = right + (thread:get('right') or 0) end\n\
          \x20 for _, count in pairs(summary.errors) do errors = errors + count end\n\
-         \x20 local format = 'COUNTS %d %d %d %d\\n'\n\
-         \x20 io.write(format:format(summary.requests, right, errors, summary.duration))\n\
+         \x20 local format = 'COUNTS %d %d %d %d %d\\n'\n\
+         \x20 local duration, p50 = summary.duration, latency:percentile(50)\n\
+         \x20 io.write(format:format(summary.requests, right, errors, duration, p50))\n\
          end\n",
     );
     text
