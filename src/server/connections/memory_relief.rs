@@ -50,6 +50,7 @@ impl<R: Ring> MemoryRelief<'_, R> {
         if !limit.is_exceeded_by(held_bytes) {
             return;
         }
+        let held_bytes = (held_bytes, accounted.blocking_results);
         for key in limit.largest_holders(held_bytes, holders.into_iter()) {
             self.close(key);
         }
