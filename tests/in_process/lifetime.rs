@@ -105,6 +105,17 @@ fn tokio_handler_without_runtime_fails_start() {
 }
 
 #[test]
+fn serve_refuses_tokio_handler_on_blocked_runtime() {
+    let tool = || Tool::new("tokio").tokio(|_: NoArguments, _| async { "never" });
+    runtime().block_on(async {
+        for serve in [Server::serve, Server::stdio] {
+            let error = serve(Server::builder(catalog(tool()))).expect_err("it would hang");
+            assert!(error.to_string().contains("start_stdio"), "{error}");
+        }
+    });
+}
+
+#[test]
 fn task_of_same_thread_wakes_local_handler() {
     let notify = Arc::new(Notify::new());
     let of_tool = Arc::clone(&notify);

@@ -205,3 +205,26 @@ impl Error {
         .with_data(String::from_utf8_lossy(&data))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Order {
+        count: u64,
+        size: Option<u64>,
+    }
+
+    #[test]
+    fn submitted_fields_are_read_as_a_type() {
+        let answered = |fields: &[(&str, u64)]| ElicitResult {
+            action: ElicitAction::Accept,
+            content: fields.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect(),
+        };
+        let read = |fields| answered(fields).read::<Order>();
+        assert_eq!(read(&[("count", 2)]).unwrap(), Order { count: 2, size: None });
+        assert_eq!(read(&[("count", 2), ("size", 3)]).unwrap().size, Some(3));
+        assert!(read(&[]).unwrap_err().to_string().contains("count"));
+    }
+}
