@@ -30,6 +30,11 @@ pub mod base;
 pub(crate) mod base;
 
 #[cfg(feature = "internals")]
+pub mod client;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod client;
+
+#[cfg(feature = "internals")]
 pub mod config;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod config;

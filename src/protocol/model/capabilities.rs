@@ -3,7 +3,7 @@
 //! MCP schema: `ServerCapabilities` of each revision; the Tasks extension 2026-07-28.
 
 use crate::protocol::eras::TASKS_EXTENSION;
-use crate::protocol::json::ObjectWriter;
+use crate::protocol::json::{Object, ObjectWriter, Value};
 use crate::protocol::revision::Revision;
 
 /// Capabilities of the server. Those that a revision does not define are omitted from its object.
@@ -59,6 +59,35 @@ pub struct TasksCapability {
 }
 
 impl ServerCapabilities {
+    /// Reads the object of a server. Members that are unknown or not objects are ignored.
+    /// Extensions other than tasks are not read.
+    pub fn read(object: Object<'_>) -> Self {
+        let member = |name| object.find(name).and_then(Value::as_object);
+        let flag =
+            |options: Object<'_>, name| options.find(name).and_then(Value::as_bool) == Some(true);
+        let extension = member("extensions").and_then(|declared| declared.find(TASKS_EXTENSION));
+        let extension = extension.filter(|settings| !settings.is_null());
+        let core_tasks = member("tasks").map(|tasks| TasksCapability {
+            list: tasks.find("list").is_some(),
+            cancel: tasks.find("cancel").is_some(),
+        });
+        Self {
+            tools: member("tools")
+                .map(|tools| ToolsCapability { list_changed: flag(tools, "listChanged") }),
+            prompts: member("prompts")
+                .map(|prompts| PromptsCapability { list_changed: flag(prompts, "listChanged") }),
+            resources: member("resources").map(|resources| ResourcesCapability {
+                subscribe: flag(resources, "subscribe"),
+                list_changed: flag(resources, "listChanged"),
+            }),
+            completions: member("completions").is_some(),
+            logging: member("logging").is_some(),
+            tasks: extension
+                .map_or(core_tasks, |_| Some(TasksCapability { list: false, cancel: true })),
+            extensions: &[],
+        }
+    }
+
     /// Appends the object as `revision` defines it.
     pub fn write(self, out: &mut Vec<u8>, revision: Revision) {
         let dialect = revision.dialect();

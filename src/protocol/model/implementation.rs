@@ -1,21 +1,21 @@
-//! The server's `Implementation`, and the members that end every modern result.
+//! `Implementation` of a peer, and the members that end every modern result.
 //!
 //! MCP schema: `Implementation` of each revision; 2026-07-28 `basic/index`, "_meta".
 
 use super::content::Icon;
-use crate::protocol::json::write;
+use crate::protocol::json::{Object, Value, write};
 use crate::protocol::revision::Revision;
 
-/// Name and version of the server (`serverInfo`). Fields that a revision lacks are omitted.
+/// Name and version of a server (`serverInfo`) or client (`clientInfo`). Fields that a revision lacks are omitted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Implementation {
     /// Programmatic name.
     pub name: String,
     /// Display name (2025-06-18 and later).
     pub title: Option<String>,
-    /// The version of the server.
+    /// Its version.
     pub version: String,
-    /// Description of the server (2025-11-25 and later).
+    /// Its description (2025-11-25 and later).
     pub description: Option<String>,
     /// URL of its website, absolute (2025-11-25 and later).
     pub website_url: Option<String>,
@@ -27,6 +27,21 @@ impl Implementation {
     /// Creates one with the two fields that every revision requires.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
+    }
+
+    /// Reads the object of a peer. Members that are missing or not strings are empty or `None`;
+    /// icons are not read.
+    #[doc(hidden)]
+    pub fn read(object: Object<'_>) -> Self {
+        let text = |name| object.find(name).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            name: text("name").unwrap_or_default(),
+            title: text("title"),
+            version: text("version").unwrap_or_default(),
+            description: text("description"),
+            website_url: text("websiteUrl"),
+            icons: Vec::new(),
+        }
     }
 
     /// Appends the object as `revision` defines it.

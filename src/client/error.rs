@@ -1,0 +1,117 @@
+//! Why a call or a connection failed.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::protocol::json::Value;
+
+/// Longest text of the server that an error quotes, in characters.
+const QUOTED_CHARACTERS_MAX: usize = 200;
+
+/// Why a call or a connection failed. Cloning is cheap: calls that fail together share the source.
+#[derive(Clone, Debug)]
+pub struct ClientError {
+    kind: ClientErrorKind,
+    message: Cow<'static, str>,
+    /// `error.data` of a JSON-RPC error, encoded.
+    data: Option<Box<str>>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// Kind of a [`ClientError`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ClientErrorKind {
+    /// The arguments or the target are invalid; nothing was sent.
+    InvalidInput,
+    /// The connection could not be opened. No call has run.
+    Connect,
+    /// The server refused the handshake, or supports no revision that the client may use.
+    Handshake,
+    /// The server did not declare the capability that the call needs, or its revision has no such
+    /// method. Nothing was sent.
+    Unsupported,
+    /// As many calls as allowed wait already. Nothing was sent.
+    Busy,
+    /// No response arrived in time. The call was cancelled; it may have run.
+    Timeout,
+    /// The connection ended before the response. The call may have run.
+    Closed,
+    /// The server violated the protocol.
+    Protocol,
+    /// The server answered with a JSON-RPC error.
+    Rpc {
+        /// Its code, such as -32602.
+        code: i64,
+    },
+    /// The tool failed (`isError`); the message is its text.
+    Tool,
+}
+
+impl ClientError {
+    /// Creates an error.
+    pub(crate) fn new(kind: ClientErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into(), data: None, source: None }
+    }
+
+    /// Creates an error with its cause.
+    pub(crate) fn with_source(
+        kind: ClientErrorKind,
+        message: impl Into<Cow<'static, str>>,
+        source: impl Error + Send + Sync + 'static,
+    ) -> Self {
+        Self { source: Some(Arc::new(source)), ..Self::new(kind, message) }
+    }
+
+    /// Reads the `error` member of a response.
+    pub(crate) fn from_response(error: Value<'_>) -> Self {
+        let member = |name| error.as_object().and_then(|error| error.find(name));
+        let Some(code) = member("code").and_then(Value::as_i64) else {
+            let text = "the server answered with an error without a code";
+            return Self::new(ClientErrorKind::Protocol, text);
+        };
+        let message = member("message").and_then(Value::as_str).unwrap_or_default();
+        let message: String = message.chars().take(QUOTED_CHARACTERS_MAX).collect();
+        let data = member("data").map(|data| {
+            let mut text = Vec::new();
+            data.write(&mut text);
+            String::from_utf8_lossy(&text).into()
+        });
+        Self { data, ..Self::new(ClientErrorKind::Rpc { code }, message) }
+    }
+
+    /// Returns the kind.
+    pub const fn kind(&self) -> ClientErrorKind {
+        self.kind
+    }
+
+    /// Returns the message of the server or of the client, without the source.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns `error.data` of a JSON-RPC error as JSON text.
+    pub fn data(&self) -> Option<&str> {
+        self.data.as_deref()
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ClientErrorKind::Rpc { code } => {
+                write!(formatter, "the server answered with error {code}: {}", self.message)
+            }
+            ClientErrorKind::Tool => write!(formatter, "the tool failed: {}", self.message),
+            _ => formatter.write_str(&self.message),
+        }
+    }
+}
+
+impl Error for ClientError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}

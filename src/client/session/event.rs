@@ -1,0 +1,96 @@
+//! What a session sends, and what it reports.
+
+use crate::client::error::ClientError;
+use crate::protocol::eras::Method;
+use crate::protocol::revision::Revision;
+
+/// A message to send to the server.
+#[derive(Clone, Copy, Debug)]
+pub struct OutgoingMessage<'a> {
+    /// What it is.
+    pub kind: OutgoingKind<'a>,
+    /// The revision of the session, or the one that the client asks for.
+    pub revision: Revision,
+    /// The JSON text, on one line.
+    pub text: &'a [u8],
+}
+
+/// Kind of an [`OutgoingMessage`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutgoingKind<'a> {
+    /// A request.
+    Request {
+        /// Its id.
+        id: u64,
+        /// Its method.
+        method: Method,
+        /// What it is about, see [`CallRequest::name`](super::CallRequest::name).
+        name: Option<&'a str>,
+    },
+    /// `notifications/cancelled` for this request.
+    Cancellation {
+        /// The id of the request.
+        id: u64,
+    },
+    /// Another notification.
+    Notification,
+    /// The response to a request of the server.
+    Response,
+}
+
+/// Where a session writes its messages: the output buffer of a connection, or HTTP requests.
+pub trait MessageSink {
+    /// Sends one message.
+    fn send(&mut self, message: OutgoingMessage<'_>);
+}
+
+/// A complete message of the server, as it was received.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ReceivedMessage(pub(super) Vec<u8>);
+
+impl ReceivedMessage {
+    /// Returns the JSON text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Progress of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How much is done.
+    pub progress: f64,
+    /// How much there is to do, if known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+/// What a session reports. `T` identifies a call to its caller.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SessionEvent<T> {
+    /// The handshake is complete; see [`Session::server`](super::Session::server).
+    Ready,
+    /// The handshake failed. Calls that waited have failed, too; the connection is of no use.
+    HandshakeFailed(ClientError),
+    /// A call has ended: with the message that holds its `result`, or an error.
+    Completed {
+        /// The call.
+        token: T,
+        /// Its outcome.
+        result: Result<ReceivedMessage, ClientError>,
+    },
+    /// A call makes progress.
+    Progress {
+        /// The call.
+        token: T,
+        /// Its progress.
+        progress: Progress,
+    },
+    /// Another notification of the server.
+    Notification(ReceivedMessage),
+    /// The server sent what the protocol does not allow; it was ignored.
+    Violation(&'static str),
+}

@@ -1,0 +1,127 @@
+//! Which revision a session uses: what follows from the server's answer to `server/discover` and
+//! to `initialize`.
+//!
+//! MCP 2026-07-28 `basic/versioning`, "Backward compatibility"; 2025-11-25 `basic/lifecycle`.
+
+use super::options::EraPreference;
+use super::server_info::ServerInfo;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::protocol::json::Value;
+use crate::protocol::revision::Revision;
+
+/// Code of `UnsupportedProtocolVersion`.
+const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+
+/// The next step of a handshake.
+#[derive(Debug)]
+pub(super) enum NextStep {
+    /// It is complete.
+    Ready(ServerInfo),
+    /// Send `initialize` for this revision.
+    Initialize(Revision),
+    /// It has failed.
+    Fail(ClientError),
+}
+
+/// Decides after the response to `server/discover`; `legacy` is the revision to ask for otherwise.
+pub(super) fn after_discover(
+    outcome: Result<Value<'_>, Value<'_>>,
+    era: EraPreference,
+    legacy: Revision,
+) -> NextStep {
+    let supported = match outcome {
+        Ok(result) => result.as_object().and_then(|result| result.find("supportedVersions")),
+        Err(error) => unsupported_version_data(error),
+    };
+    let supports = |revision: Revision| {
+        let mut names = supported.and_then(Value::as_array).into_iter().flatten();
+        names.any(|name| name.as_str() == Some(revision.as_str()))
+    };
+    if let Ok(result) = outcome
+        && supports(Revision::LATEST)
+    {
+        return match ServerInfo::read_discover(result, Revision::LATEST) {
+            Some(server) => NextStep::Ready(server),
+            None => NextStep::Fail(invalid_result("server/discover")),
+        };
+    }
+    let newest = Revision::ALL.into_iter().rev().find(|revision| supports(*revision));
+    match (era, newest, outcome) {
+        (EraPreference::Auto, Some(revision), _) if !revision.is_modern() => {
+            NextStep::Initialize(revision)
+        }
+        (EraPreference::Auto, None, _) if supported.is_none() => NextStep::Initialize(legacy),
+        (_, _, Err(error)) if supported.is_none() => {
+            NextStep::Fail(handshake_error("server/discover", ClientError::from_response(error)))
+        }
+        _ => {
+            let names = supported.and_then(Value::as_array).into_iter().flatten();
+            let names: Vec<&str> = names.filter_map(Value::as_str).take(16).collect();
+            NextStep::Fail(no_common_revision(&names))
+        }
+    }
+}
+
+/// Decides after a failure that is no response: the request timed out, or HTTP refused it.
+pub(super) fn after_discover_failure(
+    era: EraPreference,
+    legacy: Revision,
+    error: ClientError,
+) -> NextStep {
+    match era {
+        EraPreference::Auto => NextStep::Initialize(legacy),
+        _ => NextStep::Fail(handshake_error("server/discover", error)),
+    }
+}
+
+/// Decides after the response to `initialize`.
+pub(super) fn after_initialize(outcome: Result<Value<'_>, Value<'_>>) -> NextStep {
+    let result = match outcome {
+        Ok(result) => result,
+        Err(error) => {
+            return NextStep::Fail(handshake_error(
+                "initialize",
+                ClientError::from_response(error),
+            ));
+        }
+    };
+    let version = result.as_object().and_then(|result| result.find("protocolVersion"));
+    let Some(version) = version.and_then(Value::as_str) else {
+        return NextStep::Fail(invalid_result("initialize"));
+    };
+    let revision = Revision::parse(version).filter(|revision| !revision.is_modern());
+    let Some(revision) = revision else { return NextStep::Fail(no_common_revision(&[version])) };
+    match ServerInfo::read_initialize(result, revision) {
+        Some(server) => NextStep::Ready(server),
+        None => NextStep::Fail(invalid_result("initialize")),
+    }
+}
+
+/// Returns `data.supported` of an unsupported protocol version error.
+fn unsupported_version_data(error: Value<'_>) -> Option<Value<'_>> {
+    let error = error.as_object()?;
+    let code = error.find("code").and_then(Value::as_i64)?;
+    if code != UNSUPPORTED_PROTOCOL_VERSION {
+        return None;
+    }
+    error.find("data")?.as_object()?.find("supported")
+}
+
+/// A handshake that failed because of `cause`.
+pub(super) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
+    let text = format!("the handshake failed at {method}: {cause}");
+    ClientError::with_source(ClientErrorKind::Handshake, text, cause)
+}
+
+fn invalid_result(method: &str) -> ClientError {
+    let text = format!("the server answered {method} with an invalid result");
+    ClientError::new(ClientErrorKind::Protocol, text)
+}
+
+fn no_common_revision(offered: &[&str]) -> ClientError {
+    let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+    let offered: String = offered.chars().take(200).collect();
+    let known = Revision::ALL.map(Revision::as_str).join(", ");
+    let text = format!("no common revision of MCP: the client knows {known}, the server {offered}");
+    ClientError::new(ClientErrorKind::Handshake, text)
+}

@@ -1,0 +1,43 @@
+//! Errors of calls that the session itself ends.
+
+use std::time::Duration;
+
+use super::server_info::ServerInfo;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::protocol::eras::Method;
+use crate::protocol::json::Value;
+
+/// Returns why the server cannot be asked for `method`, or `None` if it can.
+pub(super) fn unsupported(server: &ServerInfo, method: Method) -> Option<ClientError> {
+    let missing = server.missing_support(method)?;
+    Some(ClientError::new(ClientErrorKind::Unsupported, missing))
+}
+
+pub(super) fn busy(waiting_max: usize) -> ClientError {
+    let text = format!("{waiting_max} calls wait for the server already; retry later");
+    ClientError::new(ClientErrorKind::Busy, text)
+}
+
+pub(super) fn timeout_error(timeout: Duration) -> ClientError {
+    ClientError::new(ClientErrorKind::Timeout, format!("no response within {timeout:?}"))
+}
+
+/// Checks the `resultType` of a modern result; a result without one is complete.
+pub(super) fn check_result_type(result: Value<'_>) -> Result<(), ClientError> {
+    let result_type = result.as_object().and_then(|result| result.find("resultType"));
+    match result_type.map(Value::as_str) {
+        None | Some(Some("complete")) => Ok(()),
+        Some(Some("input_required")) => Err(ClientError::new(
+            ClientErrorKind::Unsupported,
+            "the server requires input, which this client has no handler for",
+        )),
+        Some(Some("task")) => Err(ClientError::new(
+            ClientErrorKind::Unsupported,
+            "the server answered with a task, which this client does not support",
+        )),
+        Some(_) => Err(ClientError::new(
+            ClientErrorKind::Protocol,
+            "the result has a resultType that MCP 2026-07-28 does not define",
+        )),
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests of the client, and their encoding for each era.
+
+use std::time::Duration;
+
+use crate::protocol::eras::Method;
+use crate::protocol::json::write;
+use crate::protocol::revision::Revision;
+
+/// A request to send.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// The method.
+    pub method: Method,
+    /// What the request is about: the name of a tool or prompt, the URI of a resource, the id of a
+    /// task. HTTP requests repeat it in `Mcp-Name`.
+    pub name: Option<Box<str>>,
+    /// The params as a JSON object, without `_meta`.
+    pub params: Vec<u8>,
+    /// Members of `_meta` besides those of the protocol, without braces.
+    pub meta: Vec<u8>,
+    /// Time to the response. Default: that of the session.
+    pub timeout: Option<Duration>,
+    /// Asks for progress notifications.
+    pub wants_progress: bool,
+}
+
+impl CallRequest {
+    /// Creates a request without params.
+    pub const fn new(method: Method) -> Self {
+        Self {
+            method,
+            name: None,
+            params: Vec::new(),
+            meta: Vec::new(),
+            timeout: None,
+            wants_progress: false,
+        }
+    }
+
+    /// Appends the message. `modern_meta` are the members of `_meta` that a modern request carries.
+    pub(super) fn write(&self, out: &mut Vec<u8>, id: u64, modern_meta: Option<&[u8]>) {
+        out.reserve(self.params.len() + self.meta.len() + modern_meta.map_or(0, <[u8]>::len) + 128);
+        write_head(out, Some(id), self.method.as_str());
+        let has_meta = modern_meta.is_some() || !self.meta.is_empty() || self.wants_progress;
+        let members = self.params.strip_prefix(b"{").unwrap_or(b"}");
+        if !has_meta {
+            if !self.params.is_empty() {
+                out.extend_from_slice(br#","params":"#);
+                out.extend_from_slice(&self.params);
+            }
+            out.push(b'}');
+            return;
+        }
+        out.extend_from_slice(br#","params":{"_meta":{"#);
+        let start = out.len();
+        if self.wants_progress {
+            out.extend_from_slice(br#""progressToken":"#);
+            write::unsigned(out, id);
+        }
+        for part in [&self.meta[..], modern_meta.unwrap_or_default()] {
+            if !part.is_empty() {
+                if out.len() > start {
+                    out.push(b',');
+                }
+                out.extend_from_slice(part);
+            }
+        }
+        out.push(b'}');
+        if members.trim_ascii_start() != b"}" {
+            out.push(b',');
+        }
+        out.extend_from_slice(members);
+        out.push(b'}');
+    }
+}
+
+/// Appends a message up to its params.
+fn write_head(out: &mut Vec<u8>, id: Option<u64>, method: &str) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
+    if let Some(id) = id {
+        out.extend_from_slice(br#""id":"#);
+        write::unsigned(out, id);
+        out.push(b',');
+    }
+    out.extend_from_slice(br#""method":"#);
+    write::string(out, method);
+}
+
+/// Appends a notification without params.
+pub(super) fn write_notification(out: &mut Vec<u8>, method: &str) {
+    write_head(out, None, method);
+    out.push(b'}');
+}
+
+/// Appends `initialize`. `capabilities` and `client_info` are encoded.
+pub(super) fn write_initialize(
+    out: &mut Vec<u8>,
+    id: u64,
+    revision: Revision,
+    capabilities: &[u8],
+    client_info: &[u8],
+) {
+    write_head(out, Some(id), Method::Initialize.as_str());
+    out.extend_from_slice(br#","params":{"protocolVersion":"#);
+    write::string(out, revision.as_str());
+    out.extend_from_slice(br#","capabilities":"#);
+    out.extend_from_slice(capabilities);
+    out.extend_from_slice(br#","clientInfo":"#);
+    out.extend_from_slice(client_info);
+    out.extend_from_slice(b"}}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(request: &CallRequest, modern_meta: Option<&[u8]>) -> String {
+        let mut out = Vec::new();
+        request.write(&mut out, 7, modern_meta);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn legacy_request_has_no_meta() {
+        let mut request = CallRequest::new(Method::Ping);
+        assert_eq!(written(&request, None), r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
+        request.params = b"{}".to_vec();
+        assert_eq!(
+            written(&request, None),
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}"#
+        );
+    }
+
+    #[test]
+    fn meta_precedes_params_of_request() {
+        let mut request = CallRequest::new(Method::ToolsCall);
+        let modern = Some(&br#""v":"1""#[..]);
+        let params =
+            |text: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call",{text}}}"#);
+        assert_eq!(written(&request, modern), params(r#""params":{"_meta":{"v":"1"}}"#));
+        request.params = br#"{"name":"a"}"#.to_vec();
+        request.wants_progress = true;
+        assert_eq!(
+            written(&request, None),
+            params(r#""params":{"_meta":{"progressToken":7},"name":"a"}"#)
+        );
+        request.meta = br#""t":2"#.to_vec();
+        assert_eq!(
+            written(&request, modern),
+            params(r#""params":{"_meta":{"progressToken":7,"t":2,"v":"1"},"name":"a"}"#)
+        );
+    }
+}
