@@ -29,10 +29,7 @@ pub mod base;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod base;
 
-#[cfg(feature = "internals")]
 pub mod client;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod client;
 
 #[cfg(feature = "internals")]
 pub mod config;
@@ -89,6 +86,7 @@ pub(crate) mod transport;
 
 pub use http::Extensions;
 
+pub use crate::client::Client;
 pub use crate::server::{Busy, Handle, InProcessConnection, Options, Running, Server, StartError};
 #[cfg(feature = "tokio")]
 pub use crate::service::TokioContext;

@@ -1,12 +1,41 @@
 //! The client of MCP servers of every revision.
 //!
-//! [`session`] is the protocol, sans-IO: handshake, calls, notifications and cancellation of one
-//! session. The rest moves its bytes.
+//! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
+//! notifications and cancellation of one session. [`IoThread`] moves the bytes.
+//!
+//! TCP, Unix sockets and the standard streams of a program are supported. HTTP, WebSocket and TLS
+//! are not yet.
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod oneshot;
+mod target;
 
+mod block_on;
+
+#[cfg(feature = "internals")]
 pub mod session;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod session;
 
+mod results;
+
+mod io;
+
+mod request;
+
+mod handle;
+
+pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
+pub use self::handle::{Client, ClientBuilder, IntoTarget};
+pub use self::io::IoThread;
+pub use self::request::{Request, ResponseFuture};
+pub use self::results::{
+    CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
+    PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
+    ResourceTemplateInfo, ToolAnnotations, ToolInfo,
+};
+pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
+pub use self::target::{Program, Target};

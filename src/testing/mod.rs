@@ -36,16 +36,13 @@ mod client;
 mod call;
 
 use std::cell::RefCell;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 use serde_json::{Map, Value, json};
 
 pub use self::call::{RunningCall, ToolCall};
 use self::client::Client;
 pub use self::result::{CallResult, TestError};
+pub use crate::client::block_on;
 use crate::protocol::revision::Revision;
 use crate::server::{Handle, Server, StartError};
 use crate::service::Catalog;
@@ -243,26 +240,5 @@ impl TestServer {
     /// [`crate::InProcessConnection::handle`].
     pub fn handle(&self) -> Handle {
         self.client.borrow().connection.handle()
-    }
-}
-
-/// Runs a future to its end on this thread, for tests without a runtime.
-pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
-    let mut future = pin!(future.into_future());
-    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
-
-/// Wakes the thread of [`block_on`].
-struct ThreadWaker(Thread);
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

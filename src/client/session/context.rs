@@ -61,3 +61,13 @@ pub struct SessionBuffers {
     pub(super) encoded: Vec<u8>,
     pub(super) received: Vec<u8>,
 }
+
+impl<T, S> SessionContext<'_, T, S> {
+    /// Returns the same context with another sink.
+    pub(in crate::client) fn with_sink<'s, N>(
+        &'s mut self,
+        sink: &'s mut N,
+    ) -> SessionContext<'s, T, N> {
+        SessionContext { now: self.now, sink, events: self.events, buffers: self.buffers }
+    }
+}

@@ -2,6 +2,8 @@
 
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
+use crate::protocol::json::Value;
+use crate::protocol::jsonrpc::Id;
 use crate::protocol::revision::Revision;
 
 /// A message to send to the server.
@@ -42,6 +44,11 @@ pub enum OutgoingKind<'a> {
 pub trait MessageSink {
     /// Sends one message.
     fn send(&mut self, message: OutgoingMessage<'_>);
+
+    /// Returns whether calls must wait, because the server does not read what was sent.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// A complete message of the server, as it was received.
@@ -65,6 +72,21 @@ pub struct Progress {
     pub total: Option<f64>,
     /// What is being done.
     pub message: Option<String>,
+}
+
+impl Progress {
+    /// Reads the params of `notifications/progress`, with the token. Returns `None` if they are
+    /// invalid.
+    pub(super) fn read(params: Value<'_>) -> Option<(Id<'_>, Self)> {
+        let params = params.as_object()?;
+        let token = Id::from_value(params.find("progressToken")?)?;
+        let progress = Self {
+            progress: params.find("progress")?.as_f64()?,
+            total: params.find("total").and_then(Value::as_f64),
+            message: params.find("message").and_then(Value::as_str).map(str::to_owned),
+        };
+        Some((token, progress))
+    }
 }
 
 /// What a session reports. `T` identifies a call to its caller.

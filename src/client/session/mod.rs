@@ -1,7 +1,6 @@
 //! One session with a server, sans-IO: handshake, calls, notifications, cancellation.
 //!
-//! Input: messages of the server, calls, and the time. Output: messages to send, through a
-//! [`MessageSink`], and [`SessionEvent`]s. The owner moves the bytes and keeps the timer.
+//! Input: messages, calls, the time. Output: messages to a [`MessageSink`], and [`SessionEvent`]s.
 //!
 //! Invariants:
 //!
@@ -49,7 +48,7 @@ pub use self::server_info::ServerInfo;
 
 /// Names a call of a session.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct CallId(u64);
+pub struct CallId(pub(in crate::client) u64);
 
 #[derive(Debug)]
 enum Phase {
@@ -86,6 +85,11 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         Self { config, phase: Phase::New, calls: CallTable::new() }
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &SessionConfig {
+        &self.config
     }
 
     /// Begins the handshake. `is_legacy` skips `server/discover`, for a server that is known to
@@ -125,6 +129,14 @@ impl<T: Clone> Session<T> {
         let is_discover = |request: &HandshakeRequest| request.legacy.is_none();
         let may_fall_back = self.config.options().era == EraPreference::Auto;
         may_fall_back && matches!(&self.phase, Phase::Handshake(request) if is_discover(request))
+    }
+
+    /// Forgets the handshake, so that [`Session::start`] begins it again on another connection.
+    /// Calls that wait for it keep their places.
+    pub fn reset_handshake(&mut self) {
+        if let Phase::Handshake(_) = self.phase {
+            self.phase = Phase::New;
+        }
     }
 
     /// Returns when [`Session::expire`] must be called next.
@@ -189,7 +201,7 @@ impl<T: Clone> Session<T> {
             Phase::New | Phase::Handshake(_) => None,
         };
         let server = self.server().map(|server| server.revision);
-        let waits = server.is_none() || is_full || self.calls.waiting() > 0;
+        let waits = server.is_none() || is_full || self.calls.waiting() > 0 || ctx.sink.is_full();
         let refusal = refusal.or_else(|| {
             let waiting_max = self.config.options().waiting_max;
             (waits && self.calls.waiting() >= waiting_max).then(|| busy(waiting_max))
@@ -198,7 +210,7 @@ impl<T: Clone> Session<T> {
             ctx.events.push(SessionEvent::Completed { token, result: Err(error) });
             return CallId(id);
         }
-        let timeout = request.timeout.unwrap_or(self.config.options().request_timeout);
+        let timeout = request.timeout.unwrap_or_else(|| self.config.options().request_timeout);
         let call = self.calls.create(token, timeout, ctx.now);
         match server.filter(|_| !waits) {
             Some(revision) => {
@@ -266,7 +278,7 @@ impl<T: Clone> Session<T> {
             ctx.events.push(SessionEvent::Violation(text));
             return;
         }
-        for item in batch.iter() {
+        for item in batch {
             ctx.buffers.received.clear();
             item.write(&mut ctx.buffers.received);
             self.handle_message(item, ctx);
@@ -318,12 +330,10 @@ impl<T: Clone> Session<T> {
         if let Phase::Handshake(request) = self.phase
             && request.id == id
         {
-            let next = match request.legacy {
-                Some(_) => negotiation::after_initialize(outcome),
-                None => {
-                    let options = self.config.options();
-                    negotiation::after_discover(outcome, options.era, options.legacy_revision())
-                }
+            let next = if request.legacy.is_some() {
+                negotiation::after_initialize(outcome)
+            } else {
+                negotiation::after_discover(outcome, self.config.options())
             };
             return self.advance_handshake(next, ctx);
         }
@@ -341,20 +351,14 @@ impl<T: Clone> Session<T> {
     }
 
     fn handle_progress(&self, params: Option<Value<'_>>, events: &mut Vec<SessionEvent<T>>) {
-        let Some(params) = params.and_then(Value::as_object) else {
-            events.push(SessionEvent::Violation("a progress notification without params"));
+        let Some((token, progress)) = params.and_then(Progress::read) else {
+            events.push(SessionEvent::Violation("an invalid progress notification"));
             return;
         };
-        let id = params.find("progressToken").and_then(Id::from_value).and_then(own_id);
         // Progress of a call that has ended is ignored.
-        let Some(call) = id.and_then(|id| self.calls.get(id)) else { return };
-        let number = |name| params.find(name).and_then(Value::as_f64);
-        let progress = Progress {
-            progress: number("progress").unwrap_or_default(),
-            total: number("total"),
-            message: params.find("message").and_then(Value::as_str).map(str::to_owned),
-        };
-        events.push(SessionEvent::Progress { token: call.token.clone(), progress });
+        if let Some(call) = own_id(token).and_then(|id| self.calls.get(id)) {
+            events.push(SessionEvent::Progress { token: call.token.clone(), progress });
+        }
     }
 
     /// Answers a request of the server.
@@ -391,11 +395,10 @@ impl<T: Clone> Session<T> {
         error: ClientError,
         ctx: &mut SessionContext<'_, T, S>,
     ) {
-        let options = self.config.options();
         let next = if request.legacy.is_some() {
             NextStep::Fail(handshake_error(Method::Initialize.as_str(), error))
         } else {
-            negotiation::after_discover_failure(options.era, options.legacy_revision(), error)
+            negotiation::after_discover_failure(self.config.options(), error)
         };
         self.advance_handshake(next, ctx);
     }
@@ -440,11 +443,12 @@ impl<T: Clone> Session<T> {
         ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 
-    /// Sends the calls that wait, as far as they may be in flight.
-    fn send_waiting<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+    /// Sends the calls that wait, as far as they may be in flight and the sink is not full.
+    pub fn send_waiting<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
         let Phase::Ready(server) = &self.phase else { return };
         let server = Arc::clone(server);
         while self.calls.in_flight() < self.config.options().in_flight_max
+            && !ctx.sink.is_full()
             && let Some(WaitingCall { id, request, call }) = self.calls.pop_waiting()
         {
             if let Some(error) = unsupported(&server, request.method) {

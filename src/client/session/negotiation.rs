@@ -3,7 +3,7 @@
 //!
 //! MCP 2026-07-28 `basic/versioning`, "Backward compatibility"; 2025-11-25 `basic/lifecycle`.
 
-use super::options::EraPreference;
+use super::options::{EraPreference, SessionOptions};
 use super::server_info::ServerInfo;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::json::Value;
@@ -23,11 +23,10 @@ pub(super) enum NextStep {
     Fail(ClientError),
 }
 
-/// Decides after the response to `server/discover`; `legacy` is the revision to ask for otherwise.
+/// Decides after the response to `server/discover`.
 pub(super) fn after_discover(
     outcome: Result<Value<'_>, Value<'_>>,
-    era: EraPreference,
-    legacy: Revision,
+    options: &SessionOptions,
 ) -> NextStep {
     let supported = match outcome {
         Ok(result) => result.as_object().and_then(|result| result.find("supportedVersions")),
@@ -46,30 +45,28 @@ pub(super) fn after_discover(
         };
     }
     let newest = Revision::ALL.into_iter().rev().find(|revision| supports(*revision));
-    match (era, newest, outcome) {
+    match (options.era, newest, outcome) {
         (EraPreference::Auto, Some(revision), _) if !revision.is_modern() => {
             NextStep::Initialize(revision)
         }
-        (EraPreference::Auto, None, _) if supported.is_none() => NextStep::Initialize(legacy),
+        (EraPreference::Auto, None, _) if supported.is_none() => {
+            NextStep::Initialize(options.legacy_revision())
+        }
         (_, _, Err(error)) if supported.is_none() => {
             NextStep::Fail(handshake_error("server/discover", ClientError::from_response(error)))
         }
         _ => {
             let names = supported.and_then(Value::as_array).into_iter().flatten();
             let names: Vec<&str> = names.filter_map(Value::as_str).take(16).collect();
-            NextStep::Fail(no_common_revision(&names))
+            NextStep::Fail(unsupported_revisions(&names))
         }
     }
 }
 
 /// Decides after a failure that is no response: the request timed out, or HTTP refused it.
-pub(super) fn after_discover_failure(
-    era: EraPreference,
-    legacy: Revision,
-    error: ClientError,
-) -> NextStep {
-    match era {
-        EraPreference::Auto => NextStep::Initialize(legacy),
+pub(super) fn after_discover_failure(options: &SessionOptions, error: ClientError) -> NextStep {
+    match options.era {
+        EraPreference::Auto => NextStep::Initialize(options.legacy_revision()),
         _ => NextStep::Fail(handshake_error("server/discover", error)),
     }
 }
@@ -90,7 +87,7 @@ pub(super) fn after_initialize(outcome: Result<Value<'_>, Value<'_>>) -> NextSte
         return NextStep::Fail(invalid_result("initialize"));
     };
     let revision = Revision::parse(version).filter(|revision| !revision.is_modern());
-    let Some(revision) = revision else { return NextStep::Fail(no_common_revision(&[version])) };
+    let Some(revision) = revision else { return NextStep::Fail(unsupported_revisions(&[version])) };
     match ServerInfo::read_initialize(result, revision) {
         Some(server) => NextStep::Ready(server),
         None => NextStep::Fail(invalid_result("initialize")),
@@ -118,10 +115,12 @@ fn invalid_result(method: &str) -> ClientError {
     ClientError::new(ClientErrorKind::Protocol, text)
 }
 
-fn no_common_revision(offered: &[&str]) -> ClientError {
+fn unsupported_revisions(offered: &[&str]) -> ClientError {
     let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
     let offered: String = offered.chars().take(200).collect();
     let known = Revision::ALL.map(Revision::as_str).join(", ");
-    let text = format!("no common revision of MCP: the client knows {known}, the server {offered}");
+    let text = format!(
+        "no revision of MCP that both know: the client knows {known}, the server {offered}"
+    );
     ClientError::new(ClientErrorKind::Handshake, text)
 }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+//! Handshakes, calls and messages of one session, on the time of the test.
 
 use serde_json::json;
 
@@ -21,6 +21,8 @@ impl MessageSink for Sent {
         self.0.push(String::from_utf8(message.text.to_vec()).unwrap());
     }
 }
+
+type Ctx<'a> = SessionContext<'a, &'static str, Sent>;
 
 /// A session with what it has sent and reported since the last look.
 struct TestSession {
@@ -49,10 +51,7 @@ impl TestSession {
         session
     }
 
-    fn run<R>(
-        &mut self,
-        act: impl FnOnce(&mut Session<&'static str>, &mut SessionContext<'_, &'static str, Sent>) -> R,
-    ) -> R {
+    fn run<R>(&mut self, act: impl FnOnce(&mut Session<&'static str>, &mut Ctx<'_>) -> R) -> R {
         let mut ctx = SessionContext {
             now: self.now,
             sink: &mut self.sent,

@@ -60,7 +60,6 @@ pub enum Source {
     /// A listening socket; returns [`Registered::Listener`].
     Listener(OwnedFd),
     /// A connected stream socket.
-    #[cfg(any(feature = "internals", feature = "tower"))]
     Stream(OwnedFd),
     /// A pipe, terminal or file: uses read(2) and write(2) instead of recv(2) and send(2).
     Pipe(OwnedFd),

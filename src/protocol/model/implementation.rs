@@ -6,7 +6,8 @@ use super::content::Icon;
 use crate::protocol::json::{Object, Value, write};
 use crate::protocol::revision::Revision;
 
-/// Name and version of a server (`serverInfo`) or client (`clientInfo`). Fields that a revision lacks are omitted.
+/// Name and version of a server (`serverInfo`) or client (`clientInfo`). Fields that a revision
+/// lacks are omitted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Implementation {
     /// Programmatic name.

@@ -4,11 +4,12 @@
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::{ChildStdin, ChildStdout};
 
 use serde_json::{Value, json};
 
+use crate::TIMEOUT;
 use crate::messages::{initialize, notification};
 use crate::sockets;
 
@@ -21,6 +22,14 @@ impl LineClient {
     /// Connects without sending anything.
     pub fn connect(address: SocketAddr) -> Self {
         Self::new(Stream::Socket(sockets::connect(address)))
+    }
+
+    /// Accepts a connection, to be the peer of a client.
+    pub fn accept(listener: &TcpListener) -> Self {
+        let (socket, _) = listener.accept().expect("a client connects");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a socket option");
+        socket.set_write_timeout(Some(TIMEOUT)).expect("a socket option");
+        Self::new(Stream::Socket(socket))
     }
 
     /// Connects with socket buffers of about `bytes` in each direction.

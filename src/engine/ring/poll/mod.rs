@@ -246,7 +246,6 @@ impl Ring for PollRing {
     fn register(&mut self, source: Source) -> io::Result<Registered> {
         let descriptor = match source {
             Source::Listener(fd) => return self.listeners.add(fd).map(Registered::Listener),
-            #[cfg(any(feature = "internals", feature = "tower"))]
             Source::Stream(fd) => Descriptor::socket(fd)?,
             Source::Pipe(fd) => Descriptor::pipe(fd)?,
         };

@@ -146,7 +146,6 @@ impl Ring for UringRing {
     fn register(&mut self, source: Source) -> io::Result<Registered> {
         Ok(match source {
             Source::Listener(descriptor) => Registered::Listener(self.accepts.add(descriptor)?),
-            #[cfg(any(feature = "internals", feature = "tower"))]
             Source::Stream(descriptor) => {
                 Registered::Socket(self.sockets.register(descriptor, false))
             }

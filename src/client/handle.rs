@@ -1,0 +1,400 @@
+//! The client as a program holds it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::block_on::block_on;
+use super::error::{ClientError, ClientErrorKind};
+use super::io::{Command, IoThread, NotificationCallback, PeerHandle, PeerId};
+use super::oneshot::Oneshot;
+use super::request::Request;
+use super::results::{
+    CallToolResult, CompleteResult, GetPromptResult, ListResult, PromptInfo, ReadResourceResult,
+    ResourceInfo, ResourceTemplateInfo, ToolInfo,
+};
+use super::session::{
+    CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
+};
+use super::target::Target;
+use crate::protocol::eras::{ClientCapabilities, Method};
+use crate::protocol::json::write;
+use crate::protocol::model::Implementation;
+
+/// Pages of one list, so that a server whose list does not end is not read forever.
+const PAGES_MAX: usize = 1_000;
+
+/// A client of one MCP server. Cloning is cheap; clones share the connection, which is closed when
+/// the last one is dropped.
+///
+/// The I/O happens on a thread of its own. The futures need no runtime and work with every
+/// executor; each request also has [`Request::wait`] for threads.
+///
+/// ```no_run
+/// use corelane::Client;
+/// use serde_json::json;
+///
+/// let client = Client::builder("tcp://127.0.0.1:8888").connect_blocking()?;
+/// let result = client.call_tool("echo", &json!({ "message": "hi" })).wait()?;
+/// assert_eq!(result.text(), "hi");
+/// # Ok::<(), corelane::client::ClientError>(())
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    thread: IoThread,
+    peer: PeerId,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Fails if the thread has ended, and the connection with it.
+        drop(self.thread.send(Command::RemovePeer(self.peer, None)));
+    }
+}
+
+/// Connecting.
+impl Client {
+    /// Begins to configure a client of the server at `target`; see [`Target`] for its text.
+    pub fn builder(target: impl IntoTarget) -> ClientBuilder {
+        ClientBuilder::new(target.into_target())
+    }
+
+    /// Connects with the default options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ClientBuilder::connect`].
+    pub async fn connect(target: impl IntoTarget) -> Result<Self, ClientError> {
+        Self::builder(target).connect().await
+    }
+
+    /// Returns what the server declared in the handshake, and connects if it is not connected.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::Connect`], [`ClientErrorKind::Handshake`].
+    pub async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
+        let slot = Arc::new(Oneshot::new());
+        self.shared.thread.send(Command::Connect(self.shared.peer, Arc::clone(&slot)))?;
+        slot.take().await
+    }
+
+    /// Closes the connection, for all clones. Calls in flight fail with
+    /// [`ClientErrorKind::Closed`]. A program that was started has 5 seconds to exit, and is then
+    /// ended by SIGTERM and, 5 seconds later, SIGKILL.
+    pub async fn close(self) {
+        let slot = Arc::new(Oneshot::new());
+        let closed = Some(Arc::clone(&slot));
+        if self.shared.thread.send(Command::RemovePeer(self.shared.peer, closed)).is_ok() {
+            slot.take().await;
+        }
+    }
+}
+
+/// Requests.
+impl Client {
+    /// Calls a tool. `arguments` must serialize to a JSON object.
+    pub fn call_tool(
+        &self,
+        name: &str,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Request<CallToolResult> {
+        self.named_request(Method::ToolsCall, "name", name, arguments)
+    }
+
+    /// Gets the messages of a prompt. `arguments` must serialize to a JSON object of strings.
+    pub fn get_prompt(
+        &self,
+        name: &str,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Request<GetPromptResult> {
+        self.named_request(Method::PromptsGet, "name", name, arguments)
+    }
+
+    /// Reads a resource.
+    pub fn read_resource(&self, uri: &str) -> Request<ReadResourceResult> {
+        let mut params = b"{\"uri\":".to_vec();
+        write::string(&mut params, uri);
+        params.push(b'}');
+        let request = CallRequest::new(Method::ResourcesRead);
+        self.request(Ok(CallRequest { name: Some(uri.into()), params, ..request }))
+    }
+
+    /// Completes the argument `argument` of a prompt, of which `value` is typed so far.
+    pub fn complete_prompt(
+        &self,
+        prompt: &str,
+        argument: &str,
+        value: &str,
+    ) -> Request<CompleteResult> {
+        self.complete(&json!({ "type": "ref/prompt", "name": prompt }), argument, value)
+    }
+
+    /// Completes the variable `argument` of a resource template, of which `value` is typed so far.
+    pub fn complete_resource(
+        &self,
+        uri_template: &str,
+        argument: &str,
+        value: &str,
+    ) -> Request<CompleteResult> {
+        self.complete(&json!({ "type": "ref/resource", "uri": uri_template }), argument, value)
+    }
+
+    /// Checks that the server answers: `ping` up to 2025-11-25, `server/discover` later.
+    ///
+    /// # Errors
+    ///
+    /// Those of a request.
+    pub async fn ping(&self) -> Result<(), ClientError> {
+        let is_modern = self.server().await?.revision.is_modern();
+        let method = if is_modern { Method::Discover } else { Method::Ping };
+        let _: Map<String, Value> = self.request(Ok(CallRequest::new(method))).await?;
+        Ok(())
+    }
+
+    fn complete(&self, reference: &Value, name: &str, value: &str) -> Request<CompleteResult> {
+        let params = json!({ "ref": reference, "argument": { "name": name, "value": value } });
+        let params = params.to_string().into_bytes();
+        let request = CallRequest::new(Method::CompletionComplete);
+        self.request(Ok(CallRequest { params, ..request }))
+    }
+
+    fn named_request<R: DeserializeOwned>(
+        &self,
+        method: Method,
+        key: &str,
+        name: &str,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Request<R> {
+        let mut params = b"{".to_vec();
+        write::string(&mut params, key);
+        params.push(b':');
+        write::string(&mut params, name);
+        params.extend_from_slice(b",\"arguments\":");
+        let start = params.len();
+        let request = match serde_json::to_writer(&mut params, arguments) {
+            Ok(()) if params[start..].starts_with(b"{") => {
+                params.push(b'}');
+                Ok(CallRequest { name: Some(name.into()), params, ..CallRequest::new(method) })
+            }
+            Ok(()) => {
+                let text = "the arguments do not serialize to a JSON object";
+                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
+            }
+            Err(error) => {
+                let text = format!("the arguments do not serialize to JSON: {error}");
+                Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
+            }
+        };
+        self.request(request)
+    }
+
+    fn request<R: DeserializeOwned>(
+        &self,
+        request: Result<CallRequest, ClientError>,
+    ) -> Request<R> {
+        Request::new(self.shared.thread.clone(), self.shared.peer, request)
+    }
+}
+
+/// Lists: all pages.
+impl Client {
+    /// Lists the tools.
+    ///
+    /// # Errors
+    ///
+    /// Those of a request; [`ClientErrorKind::Protocol`] for more than 1,000 pages.
+    pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
+        self.list(Method::ToolsList, "tools").await
+    }
+
+    /// Lists the prompts. Errors: as for [`Client::list_tools`].
+    pub async fn list_prompts(&self) -> Result<Vec<PromptInfo>, ClientError> {
+        self.list(Method::PromptsList, "prompts").await
+    }
+
+    /// Lists the resources. Errors: as for [`Client::list_tools`].
+    pub async fn list_resources(&self) -> Result<Vec<ResourceInfo>, ClientError> {
+        self.list(Method::ResourcesList, "resources").await
+    }
+
+    /// Lists the resource templates. Errors: as for [`Client::list_tools`].
+    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplateInfo>, ClientError> {
+        self.list(Method::ResourcesTemplatesList, "resourceTemplates").await
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        key: &str,
+    ) -> Result<Vec<T>, ClientError> {
+        let mut items = Vec::new();
+        let mut request = CallRequest::new(method);
+        for _ in 0..PAGES_MAX {
+            let result: Map<String, Value> = self.request(Ok(request.clone())).await?;
+            let page = ListResult::read(result, key).map_err(|error| {
+                let text = format!("the result of {} is invalid: {error}", method.as_str());
+                ClientError::with_source(ClientErrorKind::Protocol, text, error)
+            })?;
+            items.extend(page.items);
+            let Some(cursor) = page.next_cursor else { return Ok(items) };
+            request.params = json!({ "cursor": cursor }).to_string().into_bytes();
+        }
+        let text = format!("{} has more than {PAGES_MAX} pages", method.as_str());
+        Err(ClientError::new(ClientErrorKind::Protocol, text))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+/// What names a server: a [`Target`], a [`Program`](super::Program), or the text of a target.
+pub trait IntoTarget {
+    /// Returns the target.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for a text that is none.
+    fn into_target(self) -> Result<Target, ClientError>;
+}
+
+impl<T: Into<Target>> IntoTarget for T {
+    fn into_target(self) -> Result<Target, ClientError> {
+        Ok(self.into())
+    }
+}
+
+impl IntoTarget for &str {
+    fn into_target(self) -> Result<Target, ClientError> {
+        self.parse()
+    }
+}
+
+/// Options of a [`Client`].
+#[must_use = "a builder connects nothing by itself"]
+pub struct ClientBuilder {
+    target: Result<Target, ClientError>,
+    options: SessionOptions,
+    connect_timeout: Duration,
+    on_notification: Option<NotificationCallback>,
+    thread: Option<IoThread>,
+}
+
+impl ClientBuilder {
+    fn new(target: Result<Target, ClientError>) -> Self {
+        Self {
+            target,
+            options: SessionOptions::default(),
+            connect_timeout: Duration::from_secs(5),
+            on_notification: None,
+            thread: None,
+        }
+    }
+
+    /// Sets name and version of the client. Default: those of this library.
+    pub fn client_info(mut self, client_info: Implementation) -> Self {
+        self.options.client_info = client_info;
+        self
+    }
+
+    /// Sets which revisions to use. Default [`EraPreference::Auto`].
+    pub const fn era(mut self, era: EraPreference) -> Self {
+        self.options.era = era;
+        self
+    }
+
+    /// Sets the time from a request to its response. Default 30 s.
+    pub const fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.options.request_timeout = timeout;
+        self
+    }
+
+    /// Sets the time to open a connection to one address. Default 5 s.
+    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
+    /// called on the I/O thread and must not block.
+    pub fn on_notification(
+        mut self,
+        on_notification: impl Fn(ReceivedMessage) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_notification = Some(Box::new(on_notification));
+        self
+    }
+
+    /// Shares an I/O thread with other clients. Default: a thread for each client.
+    pub fn io_thread(self, thread: &IoThread) -> Self {
+        Self { thread: Some(thread.clone()), ..self }
+    }
+
+    /// Connects and completes the handshake.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
+    /// [`ClientErrorKind::Handshake`].
+    pub async fn connect(self) -> Result<Client, ClientError> {
+        let client = self.connect_lazy()?;
+        client.server().await?;
+        Ok(client)
+    }
+
+    /// [`ClientBuilder::connect`], blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClientBuilder::connect`].
+    pub fn connect_blocking(self) -> Result<Client, ClientError> {
+        block_on(self.connect())
+    }
+
+    /// Creates a client that connects with its first request. Concurrent first requests share one
+    /// handshake.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`] if
+    /// the system grants no thread.
+    pub fn connect_lazy(self) -> Result<Client, ClientError> {
+        let target = self.target?;
+        let thread = match self.thread {
+            Some(thread) => thread,
+            None => IoThread::start().map_err(|error| {
+                let text = format!("the I/O thread cannot be started: {error}");
+                ClientError::with_source(ClientErrorKind::Connect, text, error)
+            })?,
+        };
+        let peer = thread.allocate_peer();
+        let handle = Box::new(PeerHandle {
+            target: Arc::new(target),
+            config: Arc::new(SessionConfig::new(self.options, ClientCapabilities::NONE)),
+            connect_timeout: self.connect_timeout,
+            on_notification: self.on_notification,
+        });
+        thread.send(Command::AddPeer(peer, handle))?;
+        Ok(Client { shared: Arc::new(Shared { thread, peer }) })
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ClientBuilder")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}

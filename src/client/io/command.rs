@@ -1,0 +1,37 @@
+//! What other threads ask of the I/O thread.
+
+use std::io;
+use std::sync::Arc;
+
+use super::call_slot::CallSlot;
+use super::connect::OpenStreams;
+use super::peer_handle::PeerHandle;
+use crate::client::error::ClientError;
+use crate::client::oneshot::Oneshot;
+use crate::client::session::{CallRequest, ServerInfo};
+
+/// Names a server of an I/O thread.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(in crate::client) struct PeerId(pub(in crate::client) u64);
+
+/// Where the outcome of a handshake goes.
+pub(in crate::client) type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
+
+/// A message to the I/O thread.
+#[derive(Debug)]
+pub(in crate::client) enum Command {
+    /// Adds a server, which is not connected yet.
+    AddPeer(PeerId, Box<PeerHandle>),
+    /// Connects, unless the server is connected, and reports the end of the handshake.
+    Connect(PeerId, ConnectSlot),
+    /// Makes a call.
+    Call(PeerId, Box<(CallRequest, Arc<CallSlot>)>),
+    /// Cancels the calls whose caller is gone.
+    Cancel(PeerId, Arc<CallSlot>),
+    /// The streams of a server were opened.
+    Opened(PeerId, Box<io::Result<OpenStreams>>),
+    /// Disconnects and removes a server; the slot is set once its streams are closed.
+    RemovePeer(PeerId, Option<Arc<Oneshot<()>>>),
+    /// Ends the thread.
+    Stop,
+}

@@ -1,0 +1,152 @@
+//! Opens the streams of a target, on a thread that may block.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use socket2::{SockRef, TcpKeepalive};
+
+use crate::client::target::{Program, Target};
+use crate::engine::ring::Source;
+
+/// Environment variables that a program inherits.
+const INHERITED_VARIABLES: [&str; 8] =
+    ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+/// Time that a program has to end after its input is closed, and again after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Idle time of a TCP connection before its peer is probed, and the interval of the probes.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The streams of an open target.
+#[derive(Debug)]
+pub(in crate::client) struct OpenStreams {
+    /// Read from.
+    pub(super) receive: Source,
+    /// Written to; `None` if it is the same as `receive`.
+    pub(super) send: Option<Source>,
+    /// The program behind the streams.
+    pub(super) process: Option<ServerProcess>,
+}
+
+/// Opens `target`; blocks for `timeout` at most, and while a name is resolved.
+pub(super) fn open(target: &Target, timeout: Duration) -> io::Result<OpenStreams> {
+    match target {
+        Target::Tcp { host, port } => Ok(stream(open_tcp(host, *port, timeout)?)),
+        Target::Unix(path) => Ok(stream(UnixStream::connect(path)?.into())),
+        Target::Stdio(program) => start(program),
+    }
+}
+
+const fn stream(fd: OwnedFd) -> OpenStreams {
+    OpenStreams { receive: Source::Stream(fd), send: None, process: None }
+}
+
+/// Tries the addresses of a host in turn.
+fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME);
+                let keepalive = keepalive.with_interval(KEEPALIVE_INTERVAL);
+                SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                return Ok(stream.into());
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn start(program: &Program) -> io::Result<OpenStreams> {
+    let mut command = Command::new(&program.program);
+    command.args(&program.arguments).env_clear().process_group(0);
+    for name in INHERITED_VARIABLES {
+        #[expect(clippy::disallowed_methods, reason = "the program inherits the variable")]
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.envs(program.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(directory) = &program.directory {
+        command.current_dir(directory);
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let missing = || io::Error::other("no pipe for a standard stream");
+    let input = child.stdin.take().ok_or_else(missing)?;
+    let output = child.stdout.take().ok_or_else(missing)?;
+    Ok(OpenStreams {
+        receive: Source::Pipe(output.into()),
+        send: Some(Source::Pipe(input.into())),
+        process: Some(ServerProcess { child: Some(child) }),
+    })
+}
+
+/// A running program. Dropping it, after its input is closed, ends it on a thread of its own: it
+/// has 5 seconds to exit, then gets SIGTERM, and 5 seconds later SIGKILL, its process group too.
+#[derive(Debug)]
+pub(in crate::client) struct ServerProcess {
+    child: Option<Child>,
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let stop = move || stop(&mut child);
+        if let Err(error) = std::thread::Builder::new().name("corelane-stop".into()).spawn(stop) {
+            tracing::warn!(%error, "no thread to end the program of a server");
+        }
+    }
+}
+
+/// Ends `child`. It is reaped last: until then its id names its process group and no other.
+fn stop(child: &mut Child) {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(id) = id {
+        let exited = notify_exit(id);
+        for signal in [Signal::TERM, Signal::KILL] {
+            // Also an error once there is no thread that waits.
+            if exited.recv_timeout(EXIT_TIMEOUT) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            send_to_group(id, signal);
+        }
+        // What the program has started and left behind.
+        send_to_group(id, Signal::KILL);
+    }
+    if let Err(error) = child.wait() {
+        tracing::warn!(%error, "the program of a server cannot be awaited");
+    }
+}
+
+/// Sends `signal` to a process group, which may be empty.
+fn send_to_group(id: Pid, signal: Signal) {
+    if let Err(error) = kill_process_group(id, signal) {
+        tracing::debug!(%error, "the program of a server gets no signal");
+    }
+}
+
+/// Returns a channel that receives a message when a child exits; the child is not reaped.
+fn notify_exit(id: Pid) -> Receiver<()> {
+    let (exited_tx, exited_rx) = bounded(1);
+    let wait = move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        if let Err(error) = waitid(WaitId::Pid(id), options) {
+            tracing::debug!(%error, "the program of a server cannot be awaited");
+        }
+        // Fails if the program was ended before.
+        exited_tx.send(()).unwrap_or(());
+    };
+    if let Err(error) = std::thread::Builder::new().name("corelane-wait".into()).spawn(wait) {
+        tracing::warn!(%error, "no thread to wait for the program of a server");
+    }
+    exited_rx
+}

@@ -1,0 +1,304 @@
+//! The turns of an I/O thread.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::{Command, PeerId};
+use super::connect::{self, OpenStreams};
+use super::peer::{Peer, PeerAction, Workspace};
+use super::peer_handle::PeerHandle;
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::target::Target;
+use crate::engine::blocking::{BlockingPool, Job};
+use crate::engine::mesh::{Inbox, Sender, ShardId};
+use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket};
+use crate::engine::shard_loop::Driver;
+use crate::engine::timer::TimerWheel;
+use crate::protocol::json::PaddedText;
+
+/// Commands handled per turn.
+const COMMANDS_PER_TURN_MAX: usize = 1_024;
+/// Timers handled per turn.
+const TIMERS_PER_TURN_MAX: usize = 1_024;
+/// Threads that open connections: name resolution and the start of programs block.
+const CONNECT_THREADS_MAX: usize = 8;
+/// Connections that wait to be opened.
+const CONNECTS_MAX: usize = 65_536;
+/// The only shard of the mesh of an I/O thread.
+pub(super) const SHARD: ShardId = ShardId(0);
+
+/// Opens the streams of one server and reports them.
+#[derive(Debug)]
+struct ConnectJob {
+    peer: PeerId,
+    target: Arc<Target>,
+    timeout: Duration,
+    commands: Sender<Command>,
+}
+
+impl Job for ConnectJob {
+    fn run(self) {
+        let opened = Box::new(connect::open(&self.target, self.timeout));
+        // Fails once the thread has ended.
+        drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
+    }
+}
+
+/// The servers of an I/O thread.
+pub(super) struct IoDriver {
+    peers: BTreeMap<PeerId, Peer>,
+    /// Open connections by socket.
+    sockets: Vec<Option<PeerId>>,
+    workspace: Workspace,
+    timers: TimerWheel<PeerId>,
+    /// Servers with output, without duplicates that matter.
+    flush_queue: Vec<PeerId>,
+    inbox: Inbox<Command>,
+    commands: Vec<Command>,
+    connects: BlockingPool<PeerId, ConnectJob>,
+    sender: Sender<Command>,
+    is_stopping: bool,
+}
+
+impl IoDriver {
+    pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>) -> Self {
+        Self {
+            peers: BTreeMap::new(),
+            sockets: Vec::new(),
+            workspace: Workspace::new(),
+            timers: TimerWheel::new(),
+            flush_queue: Vec::new(),
+            inbox,
+            commands: Vec::new(),
+            connects: BlockingPool::new(CONNECT_THREADS_MAX, CONNECTS_MAX),
+            sender,
+            is_stopping: false,
+        }
+    }
+
+    fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
+        match command {
+            Command::AddPeer(id, handle) => {
+                self.peers.insert(id, Peer::new(*handle));
+            }
+            Command::Connect(id, slot) => {
+                self.with_peer(ring, id, now, |peer, _, _| peer.connect(slot));
+            }
+            Command::Call(id, call) => {
+                let (request, slot) = *call;
+                self.with_peer(ring, id, now, |peer, _, workspace| {
+                    peer.call(request, &slot, workspace, now)
+                });
+            }
+            Command::Cancel(id, slot) => {
+                self.with_peer(ring, id, now, |peer, _, workspace| {
+                    peer.cancel(&slot, workspace, now);
+                    PeerAction::None
+                });
+            }
+            Command::Opened(id, opened) => self.handle_opened(ring, id, *opened, now),
+            Command::RemovePeer(id, slot) => {
+                if let Some(mut peer) = self.peers.remove(&id) {
+                    self.forget_sockets(&mut peer);
+                    peer.close(ring, &mut self.workspace);
+                }
+                if let Some(slot) = slot {
+                    slot.set(());
+                }
+            }
+            Command::Stop => {
+                self.is_stopping = true;
+                for (_, mut peer) in std::mem::take(&mut self.peers) {
+                    peer.close(ring, &mut self.workspace);
+                }
+                self.sockets.clear();
+            }
+        }
+    }
+
+    /// Runs `act` for a server, and then what the server needs: a connection, a timer, a flush.
+    fn with_peer<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        now: Instant,
+        act: impl FnOnce(&mut Peer, &mut R, &mut Workspace) -> PeerAction,
+    ) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let action = act(peer, ring, &mut self.workspace);
+        if peer.has_failed() {
+            self.lose(ring, id, &Ok(()), now);
+            return;
+        }
+        if let Some(deadline) = peer.arm_timer() {
+            self.timers.insert(deadline, id);
+        }
+        if peer.stream().is_some() && self.flush_queue.last() != Some(&id) {
+            self.flush_queue.push(id);
+        }
+        if action == PeerAction::Connect {
+            self.open_streams(ring, id, now);
+        }
+    }
+
+    /// Lets a thread open the streams of a server.
+    fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let PeerHandle { target, connect_timeout, .. } = peer.handle();
+        let job = ConnectJob {
+            peer: id,
+            target: Arc::clone(target),
+            timeout: *connect_timeout,
+            commands: self.sender.clone(),
+        };
+        let refused = match self.connects.spawn(id, job) {
+            Ok(spawned) => spawned.displaced,
+            Err(job) => Some(job),
+        };
+        if let Some(job) = refused {
+            let error = io::Error::other("too many connections are being opened");
+            self.handle_opened(ring, job.peer, Err(error), now);
+        }
+    }
+
+    fn handle_opened<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        opened: io::Result<OpenStreams>,
+        now: Instant,
+    ) {
+        let mut sockets = None;
+        self.with_peer(ring, id, now, |peer, ring, workspace| {
+            sockets = peer.handle_opened(opened, ring, workspace, now);
+            PeerAction::None
+        });
+        for socket in sockets.into_iter().flatten() {
+            if self.sockets.len() <= socket.index() {
+                self.sockets.resize(socket.index() + 1, None);
+            }
+            self.sockets[socket.index()] = Some(id);
+        }
+    }
+
+    fn peer_of(&self, socket: Socket) -> Option<PeerId> {
+        *self.sockets.get(socket.index())?
+    }
+
+    fn receive<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: ReceiveBuffer,
+        now: Instant,
+    ) {
+        if let Some(id) = self.peer_of(socket) {
+            self.with_peer(ring, id, now, |peer, ring, workspace| {
+                let text = PaddedText::new(ring.bytes(&buffer), buffer.len as usize);
+                peer.receive(text, workspace, now);
+                PeerAction::None
+            });
+        }
+        ring.release(buffer);
+    }
+
+    /// Handles the loss of a connection.
+    fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, cause: &io::Result<()>, now: Instant) {
+        let Some(mut peer) = self.peers.remove(&id) else { return };
+        self.forget_sockets(&mut peer);
+        let action = peer.handle_lost(ring, cause, &mut self.workspace);
+        self.peers.insert(id, peer);
+        if action == PeerAction::Connect {
+            self.open_streams(ring, id, now);
+        }
+    }
+
+    /// Completions of the connection of a server are ignored from now on.
+    fn forget_sockets(&mut self, peer: &mut Peer) {
+        let Some(stream) = peer.stream() else { return };
+        for socket in stream.sockets() {
+            if let Some(entry) = self.sockets.get_mut(socket.index()) {
+                *entry = None;
+            }
+        }
+    }
+}
+
+impl<R: Ring> Driver<R> for IoDriver {
+    fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
+        match completion {
+            Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
+            Completion::Sent { socket, buffer, result } => {
+                let Some(id) = self.peer_of(socket) else { return };
+                match result {
+                    Ok(_) => self.with_peer(ring, id, now, |peer, _, workspace| {
+                        peer.handle_sent(buffer, workspace, now);
+                        PeerAction::None
+                    }),
+                    Err(error) => self.lose(ring, id, &Err(error), now),
+                }
+            }
+            Completion::EndOfStream { socket, result } => {
+                if let Some(id) = self.peer_of(socket) {
+                    self.lose(ring, id, &result, now);
+                }
+            }
+            Completion::Closed { .. }
+            | Completion::Connected { .. }
+            | Completion::Accepted { .. }
+            | Completion::AcceptFailed { .. } => {}
+        }
+    }
+
+    fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        for _ in 0..TIMERS_PER_TURN_MAX {
+            let Some(id) = self.timers.pop_expired(now) else { return };
+            self.with_peer(ring, id, now, |peer, _, workspace| {
+                peer.expire(workspace, now);
+                PeerAction::None
+            });
+        }
+    }
+
+    fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
+        let mut commands = std::mem::take(&mut self.commands);
+        let has_more = self.inbox.receive(&mut commands, COMMANDS_PER_TURN_MAX);
+        for command in commands.drain(..) {
+            self.handle_command(ring, command, now);
+        }
+        self.commands = commands;
+        has_more
+    }
+
+    fn poll_futures(&mut self, _: &mut R, _: Instant) -> bool {
+        false
+    }
+
+    fn flush(&mut self, ring: &mut R, _: Instant) {
+        for id in self.flush_queue.drain(..) {
+            if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
+                stream.flush(ring);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        self.inbox.prepare_park()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_stopping
+    }
+}
+
+/// The error of calls to a thread that has ended.
+pub(super) fn stopped() -> ClientError {
+    ClientError::new(ClientErrorKind::Closed, "the I/O thread of the client has ended")
+}

@@ -1,0 +1,19 @@
+//! The thread that moves the bytes of clients: one ring, many servers.
+
+mod call_slot;
+mod connect;
+mod line_stream;
+mod peer_handle;
+
+mod command;
+
+mod peer;
+
+mod driver;
+
+mod thread;
+
+pub(in crate::client) use self::call_slot::{CallSlot, ProgressCallback};
+pub(in crate::client) use self::command::{Command, PeerId};
+pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
+pub use self::thread::IoThread;

@@ -1,0 +1,25 @@
+//! What an I/O thread knows of a server from the start.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::session::{ReceivedMessage, SessionConfig};
+use crate::client::target::Target;
+
+/// Called on the I/O thread for each notification that belongs to no call.
+pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;
+
+/// The address of a server, and how to talk to it.
+pub(in crate::client) struct PeerHandle {
+    pub(in crate::client) target: Arc<Target>,
+    pub(in crate::client) config: Arc<SessionConfig>,
+    pub(in crate::client) connect_timeout: Duration,
+    pub(in crate::client) on_notification: Option<NotificationCallback>,
+}
+
+impl fmt::Debug for PeerHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PeerHandle").field("target", &self.target).finish_non_exhaustive()
+    }
+}

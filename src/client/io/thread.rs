@@ -1,0 +1,113 @@
+//! Start and end of an I/O thread.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam::channel::bounded;
+
+use super::command::{Command, PeerId};
+use super::driver::{IoDriver, SHARD, stopped};
+use crate::client::error::ClientError;
+use crate::engine::clock::Clock;
+use crate::engine::executor::native;
+use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
+use crate::engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use crate::engine::ring::uring::UringRing;
+use crate::engine::ring::{Ring, RingOptions};
+use crate::engine::shard_loop::ShardLoop;
+
+/// A thread that moves the bytes of clients, over `io_uring` or, where that is not available, over
+/// the readiness interface of the system. It ends when the last handle is dropped.
+#[derive(Clone)]
+pub struct IoThread {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    commands: Sender<Command>,
+    last_peer: AtomicU64,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Fails if the thread has ended.
+        drop(self.commands.send_while(SHARD, Command::Stop, || true));
+    }
+}
+
+/// Sizes of the ring: queues are locked memory.
+const RING_OPTIONS: RingOptions = RingOptions {
+    sockets_max: 16_384,
+    submissions_max: 1_024,
+    completions_max: 4_096,
+    receive_buffers: 256,
+    receive_buffer_bytes: 8_192,
+    burst_buffers_max: 64,
+    accepts_in_flight: 1,
+    zero_copy_bytes_min: u32::MAX,
+};
+
+impl IoThread {
+    /// Starts a thread.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system if it grants no thread or no ring.
+    pub fn start() -> io::Result<Self> {
+        let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
+        let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
+        let (started_tx, started_rx) = bounded(1);
+        let sender = commands.clone();
+        let run = move || {
+            let started = |result| drop(started_tx.send(result));
+            let clock = Clock::start();
+            #[cfg(target_os = "linux")]
+            if let Ok(ring) = UringRing::new(&RING_OPTIONS, clock) {
+                started(Ok(()));
+                return run(ring, endpoint, sender);
+            }
+            match PollRing::new(&RING_OPTIONS, clock) {
+                Ok(ring) => {
+                    started(Ok(()));
+                    run(ring, endpoint, sender);
+                }
+                Err(error) => started(Err(error)),
+            }
+        };
+        std::thread::Builder::new().name("corelane-client".into()).spawn(run)?;
+        started_rx.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))?;
+        Ok(Self { shared: Arc::new(Shared { commands, last_peer: AtomicU64::new(0) }) })
+    }
+
+    /// Returns an id for a new server.
+    pub(in crate::client) fn allocate_peer(&self) -> PeerId {
+        PeerId(self.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Passes a command to the thread; waits while it has too many.
+    pub(in crate::client) fn send(&self, command: Command) -> Result<(), ClientError> {
+        match self.shared.commands.try_send(SHARD, command) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(stopped()),
+            Err(TrySendError::Full(command)) => {
+                self.shared.commands.send_while(SHARD, command, || true).map_err(|_| stopped())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for IoThread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("IoThread").finish_non_exhaustive()
+    }
+}
+
+/// Runs the thread over `ring` until it is stopped.
+fn run<R: Ring>(ring: R, endpoint: Endpoint<Command>, sender: Sender<Command>) {
+    let inbox = endpoint.open(ring.waker());
+    let mut shard = ShardLoop::new(ring, IoDriver::new(inbox, sender));
+    native::run_shard(&mut shard);
+}

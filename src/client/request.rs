@@ -1,0 +1,161 @@
+//! A request that can be configured, sent, awaited and cancelled.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::block_on::block_on;
+use super::error::{ClientError, ClientErrorKind};
+use super::io::{CallSlot, Command, IoThread, PeerId, ProgressCallback};
+use super::session::{CallRequest, Progress, ReceivedMessage};
+use crate::protocol::json::write;
+
+/// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends
+/// it and blocks the thread instead.
+///
+/// Dropping a future that was sent cancels the request on the server.
+#[must_use = "a request is sent when it is awaited"]
+pub struct Request<R> {
+    thread: IoThread,
+    peer: PeerId,
+    /// An error of the arguments ends the request before it is sent.
+    request: Result<CallRequest, ClientError>,
+    on_progress: Option<ProgressCallback>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Request<R> {
+    pub(super) fn new(
+        thread: IoThread,
+        peer: PeerId,
+        request: Result<CallRequest, ClientError>,
+    ) -> Self {
+        Self { thread, peer, request, on_progress: None, result: PhantomData }
+    }
+
+    /// Sets the time to the response. Default: that of the client.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.timeout = Some(timeout);
+        }
+        self
+    }
+
+    /// Asks for progress; `on_progress` is called on the I/O thread and must not block.
+    pub fn on_progress(mut self, on_progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.wants_progress = true;
+        }
+        self.on_progress = Some(Box::new(on_progress));
+        self
+    }
+
+    /// Adds a member to `_meta` of the request, such as `traceparent`.
+    pub fn meta(mut self, key: &str, value: &serde_json::Value) -> Self {
+        if let Ok(request) = &mut self.request {
+            if !request.meta.is_empty() {
+                request.meta.push(b',');
+            }
+            write::string(&mut request.meta, key);
+            request.meta.push(b':');
+            write::json(&mut request.meta, value);
+        }
+        self
+    }
+
+    /// Sends the request and blocks the thread until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// Those of the future.
+    pub fn wait(self) -> Result<R, ClientError> {
+        block_on(self.into_future())
+    }
+}
+
+impl<R> fmt::Debug for Request<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = self.request.as_ref().map(|request| request.method);
+        formatter.debug_struct("Request").field("method", &method).finish_non_exhaustive()
+    }
+}
+
+impl<R: DeserializeOwned> IntoFuture for Request<R> {
+    type Output = Result<R, ClientError>;
+    type IntoFuture = ResponseFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let slot = Arc::new(CallSlot::new(self.on_progress));
+        let sent = self.request.and_then(|request| {
+            let call = Box::new((request, Arc::clone(&slot)));
+            self.thread.send(Command::Call(self.peer, call))
+        });
+        ResponseFuture {
+            thread: self.thread,
+            peer: self.peer,
+            slot,
+            failure: sent.err(),
+            result: PhantomData,
+        }
+    }
+}
+
+/// The result of a [`Request`] that was sent. Every executor can poll it.
+#[must_use = "dropping it cancels the request"]
+pub struct ResponseFuture<R> {
+    thread: IoThread,
+    peer: PeerId,
+    slot: Arc<CallSlot>,
+    /// Why it was not sent.
+    failure: Option<ClientError>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Future for ResponseFuture<R> {
+    type Output = Result<R, ClientError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(error) = self.failure.take() {
+            return Poll::Ready(Err(error));
+        }
+        let outcome = self.slot.outcome().poll_take(context);
+        outcome.map(|outcome| read_result(&outcome?))
+    }
+}
+
+impl<R> Drop for ResponseFuture<R> {
+    fn drop(&mut self) {
+        if self.slot.outcome().is_pending() {
+            // Fails if the thread has ended, and the call with it.
+            drop(self.thread.send(Command::Cancel(self.peer, Arc::clone(&self.slot))));
+        }
+    }
+}
+
+impl<R> fmt::Debug for ResponseFuture<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}
+
+/// Reads the `result` of a response.
+fn read_result<R: DeserializeOwned>(message: &ReceivedMessage) -> Result<R, ClientError> {
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        result: &'a RawValue,
+    }
+    let invalid = |error: serde_json::Error| {
+        let text = format!("the result is invalid: {error}");
+        ClientError::with_source(ClientErrorKind::Protocol, text, error)
+    };
+    let response: Response<'_> = serde_json::from_slice(message.as_bytes()).map_err(invalid)?;
+    serde_json::from_str(response.result.get()).map_err(invalid)
+}

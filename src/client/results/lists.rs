@@ -1,0 +1,88 @@
+//! Pages of lists, prompts and completions.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::content::PromptMessage;
+
+/// One page of a list.
+#[derive(Debug)]
+pub(in crate::client) struct ListResult<T> {
+    pub(in crate::client) items: Vec<T>,
+    pub(in crate::client) next_cursor: Option<String>,
+}
+
+impl<T: DeserializeOwned> ListResult<T> {
+    /// Reads a page whose items are in the member `key`.
+    pub(in crate::client) fn read(
+        mut result: serde_json::Map<String, serde_json::Value>,
+        key: &str,
+    ) -> Result<Self, serde_json::Error> {
+        let items = result.remove(key).unwrap_or_default();
+        let next_cursor = result.remove("nextCursor").unwrap_or_default();
+        Ok(Self {
+            items: serde_json::from_value(items)?,
+            next_cursor: serde_json::from_value(next_cursor)?,
+        })
+    }
+}
+
+/// A prompt of the server.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct PromptInfo {
+    /// Name for [`Client::get_prompt`](crate::client::Client::get_prompt).
+    pub name: String,
+    /// Display name.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Vec<PromptArgument>,
+}
+
+/// An argument of a prompt.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// Whether it must be given.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// The messages of a prompt.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct GetPromptResult {
+    /// What the prompt is for.
+    pub description: Option<String>,
+    /// The messages.
+    pub messages: Vec<PromptMessage>,
+}
+
+/// The result of a completion.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct CompleteResult {
+    /// The completion.
+    pub completion: Completion,
+}
+
+/// Values that complete an argument.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Completion {
+    /// At most 100 values.
+    pub values: Vec<String>,
+    /// How many there are in all.
+    pub total: Option<u64>,
+    /// Whether there are more.
+    #[serde(default)]
+    pub has_more: bool,
+}

@@ -1,0 +1,18 @@
+//! Results of the server as types, read from JSON.
+//!
+//! Members that a type does not name are ignored, and those that a revision lacks are `None`.
+
+mod content;
+mod lists;
+mod resource;
+mod tool;
+
+pub use self::content::{ContentBlock, PromptMessage, ResourceContents};
+pub use self::lists::{CompleteResult, Completion, GetPromptResult, PromptArgument, PromptInfo};
+pub use self::resource::{ReadResourceResult, ResourceInfo, ResourceTemplateInfo};
+pub use self::tool::{CallToolResult, ToolAnnotations, ToolInfo};
+
+pub(super) use self::lists::ListResult;
+
+/// Members of `_meta`.
+pub type MetaObject = serde_json::Map<String, serde_json::Value>;

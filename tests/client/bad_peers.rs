@@ -1,0 +1,145 @@
+//! Servers that misbehave: a call fails with a known reason, and no other is affected.
+
+use std::net::TcpListener;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use corelane::Client;
+use corelane::client::{ClientBuilder, ClientErrorKind, EraPreference};
+use corelane::testing::block_on;
+use corelane_test_support::LineClient;
+use serde_json::{Value, json};
+
+use super::{discover_result, response};
+
+/// Serves one connection by `serve`; returns a client of it.
+fn peer(serve: impl FnOnce(LineClient) + Send + 'static) -> (ClientBuilder, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let target = format!("tcp://{}", listener.local_addr().expect("an address"));
+    let peer = thread::spawn(move || serve(LineClient::accept(&listener)));
+    (Client::builder(target.as_str()), peer)
+}
+
+/// Serves one connection after its handshake.
+fn ready_peer(serve: impl FnOnce(LineClient) + Send + 'static) -> (Client, JoinHandle<()>) {
+    let (builder, peer) = peer(|mut peer| {
+        let discover = peer.receive();
+        peer.send(discover_result(&discover));
+        serve(peer);
+    });
+    (builder.connect_blocking().expect("a handshake"), peer)
+}
+
+fn text_result(request: &Value, text: &str) -> Value {
+    response(request, &json!({ "content": [{ "type": "text", "text": text }] }))
+}
+
+#[test]
+fn messages_that_no_call_expects_are_ignored() {
+    let (client, peer) = ready_peer(|mut peer| {
+        let call = peer.receive();
+        peer.send(json!({ "jsonrpc": "2.0", "id": 99, "result": {} }));
+        peer.send(json!({ "jsonrpc": "2.0", "id": "2", "result": {} }));
+        peer.send(json!({ "jsonrpc": "2.0", "id": null, "error": { "code": 1, "message": "" } }));
+        peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/unknown" }));
+        peer.send_line(b"{\"jsonrpc\":");
+        peer.send_line(b"\xff\xfe");
+        peer.send_line(b"");
+        peer.send(text_result(&call, "first"));
+        peer.send(text_result(&call, "second"));
+        let next = peer.receive();
+        peer.send(text_result(&next, "next"));
+        peer.receive_rest();
+    });
+    let call = || client.call_tool("a", &json!({})).wait().unwrap().text();
+    assert_eq!(call(), "first");
+    assert_eq!(call(), "next");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn oversized_message_is_skipped() {
+    let (client, peer) = ready_peer(|mut peer| {
+        let call = peer.receive();
+        peer.send_line(&vec![b'x'; 20 << 20]);
+        peer.send(text_result(&call, "after"));
+        peer.receive_rest();
+    });
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "after");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn result_of_another_shape_fails_its_call() {
+    let (client, peer) = ready_peer(|mut peer| {
+        for result in [json!(7), json!({ "content": "text" }), json!({ "resultType": "odd" })] {
+            let call = peer.receive();
+            peer.send(response(&call, &result));
+        }
+        peer.receive_rest();
+    });
+    for _ in 0..3 {
+        let error = client.call_tool("a", &json!({})).wait().unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
+    }
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn server_that_closes_at_discover_is_initialized() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("tcp://{}", listener.local_addr().unwrap());
+    let peer = thread::spawn(move || {
+        let mut first = LineClient::accept(&listener);
+        assert_eq!(first.receive()["method"], "server/discover");
+        drop(first);
+        let mut second = LineClient::accept(&listener);
+        let initialize = second.receive();
+        assert_eq!(initialize["method"], "initialize");
+        second.send(response(
+            &initialize,
+            &json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "old", "version": "1" },
+            }),
+        ));
+        assert_eq!(second.receive()["method"], "notifications/initialized");
+        let call = second.receive();
+        second.send(text_result(&call, "served"));
+        second.receive_rest();
+    });
+    let client = Client::builder(target.as_str()).connect_lazy().unwrap();
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "served");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn unanswered_handshake_times_out() {
+    let (builder, peer) = peer(|mut peer| {
+        assert_eq!(peer.receive_rest().len(), 1);
+    });
+    let builder = builder.era(EraPreference::Modern);
+    let error = builder.request_timeout(Duration::from_millis(20)).connect_blocking();
+    assert_eq!(error.unwrap_err().kind(), ClientErrorKind::Handshake);
+    peer.join().unwrap();
+}
+
+#[test]
+fn lists_end_after_a_bounded_number_of_pages() {
+    let (client, peer) = ready_peer(|mut peer| {
+        for _ in 0..1_000 {
+            let list = peer.receive();
+            peer.send(response(&list, &json!({ "tools": [], "nextCursor": "" })));
+        }
+        peer.expect_end();
+    });
+    let error = block_on(client.list_tools()).unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
+    drop(client);
+    peer.join().unwrap();
+}

@@ -1,0 +1,41 @@
+//! The client over sockets and pipes: calls to real servers, and to peers that misbehave.
+
+mod bad_peers;
+mod calls;
+mod programs;
+
+use corelane::Client;
+use corelane::client::{ClientBuilder, EraPreference};
+use corelane::model::Revision;
+use corelane_test_support::TestServer;
+use serde_json::{Value, json};
+
+/// Every way to agree on a revision.
+const ERAS: [EraPreference; 6] = [
+    EraPreference::Auto,
+    EraPreference::Modern,
+    EraPreference::Legacy(Revision::V2025_11_25),
+    EraPreference::Legacy(Revision::V2025_06_18),
+    EraPreference::Legacy(Revision::V2025_03_26),
+    EraPreference::Legacy(Revision::V2024_11_05),
+];
+
+/// A client of the TCP listener of `server`.
+fn client_of(server: &TestServer) -> ClientBuilder {
+    Client::builder(format!("tcp://{}", server.tcp()).as_str())
+}
+
+/// The response of a server that this library is not.
+fn response(request: &Value, result: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })
+}
+
+/// The response to `server/discover` of a server with tools.
+fn discover_result(request: &Value) -> Value {
+    let result = json!({
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": { "tools": {} },
+    });
+    response(request, &result)
+}
