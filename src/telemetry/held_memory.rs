@@ -40,6 +40,8 @@ pub struct MemoryReport {
     /// Bytes of the stored ones that connections hold which are closed, or closing because of a
     /// limit: their last sends.
     pub closed: usize,
+    /// Bytes of the stored ones that closing the other connections would free.
+    pub freeable: usize,
     /// The memory limit.
     pub bytes_max: usize,
 }

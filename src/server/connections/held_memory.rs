@@ -1,6 +1,9 @@
 //! What a shard holds on behalf of clients, from the accounts of its components.
 
 use super::transports::Transports;
+use crate::connection::Connection;
+use crate::server::connection_state::ConnectionState;
+use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::Dispatcher;
 use crate::telemetry::held_memory::HeldMemory;
 
@@ -22,3 +25,19 @@ pub(in crate::server) fn held_memory(
         facts: facts.held_bytes(),
     }
 }
+
+/// Returns what closing a connection frees: its input and output, what is kept of its peer, and
+/// what the handlers of its calls hold.
+pub(in crate::server) fn freeable_bytes(
+    connection: &Connection<ConnectionState>,
+    deferred: &DeferredWork,
+) -> usize {
+    let handlers = deferred.handler_bytes(&connection.state.in_flight);
+    let facts = connection.state.facts_bytes();
+    let facts = if facts > FACTS_BYTES_MIN { facts } else { 0 };
+    connection.held_bytes() + facts + handlers
+}
+
+/// What is kept of a peer counts above this, which the handshakes of common clients do not reach:
+/// a connection that holds nothing else is not closed, because that frees next to nothing.
+const FACTS_BYTES_MIN: usize = 1 << 10;

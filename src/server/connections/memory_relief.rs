@@ -4,20 +4,15 @@
 //! what a closed one holds is freed at once, except a send that the ring still owns. One that does
 //! not take its error in time is reset, so that the kernel frees its part as well.
 
-use super::held_memory::held_memory;
+use super::held_memory::{freeable_bytes, held_memory};
 use super::peers::Peers;
 use super::request_path::{RequestPath, write_error};
 use crate::base::slab::Key;
-use crate::connection::{CloseReason, Codec, Connection};
+use crate::connection::{CloseReason, Codec};
 use crate::engine::ring::Ring;
-use crate::server::connection_state::ConnectionState;
 use crate::server::memory::{Holder, short_of_memory};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-
-/// What is kept of a peer counts above this, which the handshakes of common clients do not reach:
-/// a connection that holds nothing else is not closed, because that frees next to nothing.
-const FACTS_BYTES_MIN: usize = 1 << 10;
 
 /// Closes connections until the memory limit is kept.
 pub(super) struct MemoryRelief<'a, R> {
@@ -38,7 +33,7 @@ impl<R: Ring> MemoryRelief<'_, R> {
         let mut held_bytes = accounted.total() - accounted.connections;
         let mut holders = Vec::new();
         for (key, connection) in transports.connections.table.iter() {
-            let bytes = self.bytes_of(connection);
+            let bytes = freeable_bytes(connection, &dispatcher.deferred);
             if connection.is_closed() {
                 held_bytes = held_bytes.saturating_sub(bytes - connection.held_bytes());
             } else {
@@ -54,16 +49,6 @@ impl<R: Ring> MemoryRelief<'_, R> {
         for key in limit.largest_holders(held_bytes, holders.into_iter()) {
             self.close(key);
         }
-    }
-
-    /// Returns what a connection holds: its input and output, what is kept of its peer, and what
-    /// the handlers of its calls hold.
-    fn bytes_of(&self, connection: &Connection<ConnectionState>) -> usize {
-        let deferred = &self.requests.dispatcher.deferred;
-        let handlers = deferred.handler_bytes(&connection.state.in_flight);
-        let facts = connection.state.facts_bytes();
-        let facts = if facts > FACTS_BYTES_MIN { facts } else { 0 };
-        connection.held_bytes() + facts + handlers
     }
 
     /// Closes a connection. It receives an error first if that does not keep what it holds.

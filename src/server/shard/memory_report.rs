@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::connection::Connection;
 use crate::server::connection_state::ConnectionState;
-use crate::server::connections::held_memory;
+use crate::server::connections::{freeable_bytes, held_memory};
 use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
 
 impl From<&Shard> for MemoryReport {
@@ -14,6 +14,8 @@ impl From<&Shard> for MemoryReport {
         let is_closed = |it: &&Connection<ConnectionState>| {
             it.is_closed() || it.is_discarding() && it.state.violated_limit
         };
+        let freeable = connections().filter(|it| !is_closed(it));
+        let freeable = freeable.map(|it| freeable_bytes(it, &dispatcher.deferred)).sum();
         let closed = connections().filter(is_closed);
         let closed = closed.map(|it| it.held_bytes() + it.state.facts_bytes()).sum();
         let of_connections = connections().map(|it| it.state.facts_bytes());
@@ -30,6 +32,7 @@ impl From<&Shard> for MemoryReport {
             facts: of_connections.chain(of_sessions).sum(),
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
-        Self { accounted: held_memory(transports, dispatcher), stored, closed, bytes_max }
+        let accounted = held_memory(transports, dispatcher);
+        Self { accounted, stored, closed, freeable, bytes_max }
     }
 }

@@ -232,17 +232,18 @@ impl SimShard {
     }
 }
 
-/// Checks that the accounted memory is the sum of what is stored, and that the limit is kept while
-/// an open connection holds anything. What closed ones hold is freed with their last send; until
-/// then as much again may be held.
+/// Checks that the accounted memory is the sum of what is stored, and that the limit is kept as far
+/// as closing connections keeps it. What closed ones hold is freed with their last send; until then
+/// as much again may be held. If the rest exceeds the limit by itself, no connection is left that
+/// holds anything, until the held bytes have grown so that the holders are searched for again.
 fn check_memory(report: &MemoryReport) -> Result<(), String> {
-    let MemoryReport { accounted, stored, closed, bytes_max } = report;
-    // The holders are searched for again after a growth by a 64th of the limit.
-    let held_max = bytes_max + bytes_max / 64 + UNFREED_BYTES_MAX;
+    let MemoryReport { accounted, stored, closed, freeable, bytes_max } = report;
+    let search_interval = bytes_max / 64;
+    let held_max = bytes_max + search_interval + UNFREED_BYTES_MAX;
     let is_kept = accounted.total() - closed <= held_max && *closed <= held_max;
     let what = if accounted != stored {
         "the account is wrong"
-    } else if !is_kept && accounted.connections > *closed {
+    } else if !is_kept && *freeable >= search_interval {
         "the memory limit is exceeded"
     } else {
         return Ok(());
@@ -266,3 +267,52 @@ const fn closed_websockets(counters: &Counters) -> u64 {
 
 /// Longest stall of a shard.
 pub(crate) const STALL_MAX: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use corelane::telemetry::held_memory::HeldMemory;
+
+    use super::*;
+
+    /// Checks a shard whose connections hold `freeable` bytes, the closed ones `closed`, and whose
+    /// sessions hold the rest of `total`. The limit is 64 KiB.
+    fn check(total: usize, closed: usize, freeable: usize) -> Result<(), String> {
+        let connections = closed + freeable;
+        let sessions = total - connections;
+        let stored = HeldMemory { connections, sessions, ..HeldMemory::default() };
+        check_memory(&MemoryReport {
+            accounted: stored,
+            stored,
+            closed,
+            freeable,
+            bytes_max: 64 << 10,
+        })
+    }
+
+    /// Most bytes that open connections and sessions may hold together.
+    const HELD_MAX: usize = (64 << 10) + (1 << 10) + UNFREED_BYTES_MAX;
+
+    #[test]
+    fn connections_exceed_no_memory_limit() {
+        assert_eq!(check(HELD_MAX, 0, HELD_MAX), Ok(()));
+        assert!(check(HELD_MAX + 1, 0, HELD_MAX + 1).is_err());
+        assert!(check(HELD_MAX + 1, 0, 1 << 10).is_err());
+        assert_eq!(check(2 * HELD_MAX, HELD_MAX, HELD_MAX), Ok(()));
+        assert!(check(2 * HELD_MAX + 1, HELD_MAX, HELD_MAX + 1).is_err());
+        assert!(check(2 * HELD_MAX + 1, HELD_MAX + 1, HELD_MAX).is_err());
+    }
+
+    #[test]
+    fn sessions_above_limit_leave_small_connections_open() {
+        assert_eq!(check(2 * HELD_MAX, 0, (1 << 10) - 1), Ok(()));
+        assert!(check(2 * HELD_MAX, 0, 1 << 10).is_err());
+    }
+
+    #[test]
+    fn account_is_what_is_stored() {
+        let accounted = HeldMemory { sessions: 1, ..HeldMemory::default() };
+        let stored = HeldMemory::default();
+        let report = MemoryReport { accounted, stored, closed: 0, freeable: 0, bytes_max: 1 << 10 };
+        assert!(check_memory(&report).is_err());
+    }
+}
