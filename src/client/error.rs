@@ -48,6 +48,8 @@ pub enum ClientErrorKind {
     },
     /// The tool failed (`isError`); the message is its text.
     Tool,
+    /// A handler of this client did not provide the input that the server requires.
+    Input,
 }
 
 impl ClientError {

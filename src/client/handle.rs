@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
+use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
 use super::io::{Command, IoThread, NotificationCallback, PeerHandle, PeerId};
 use super::oneshot::Oneshot;
 use super::request::Request;
@@ -21,9 +22,9 @@ use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
 };
 use super::target::Target;
-use crate::protocol::eras::{ClientCapabilities, Method};
+use crate::protocol::eras::Method;
 use crate::protocol::json::write;
-use crate::protocol::model::Implementation;
+use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
@@ -287,6 +288,7 @@ pub struct ClientBuilder {
     target: Result<Target, ClientError>,
     options: SessionOptions,
     connect_timeout: Duration,
+    inputs: InputHandlers,
     on_notification: Option<NotificationCallback>,
     thread: Option<IoThread>,
 }
@@ -297,6 +299,7 @@ impl ClientBuilder {
             target,
             options: SessionOptions::default(),
             connect_timeout: Duration::from_secs(5),
+            inputs: InputHandlers::default(),
             on_notification: None,
             thread: None,
         }
@@ -323,6 +326,39 @@ impl ClientBuilder {
     /// Sets the time to open a connection to one address. Default 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// Answers questions of the server to the user. `handler` runs on the I/O thread and must not
+    /// block; the time that it takes does not count for the call. Without it the client does not
+    /// declare elicitation.
+    pub fn on_elicitation<F, O>(mut self, handler: F) -> Self
+    where
+        F: Fn(ElicitRequestParams) -> O + Send + Sync + 'static,
+        O: Future<Output = InputResult<ElicitResult>> + 'static,
+    {
+        self.inputs.set_elicitation(handler);
+        self
+    }
+
+    /// Lets the server use the model of the client. As [`ClientBuilder::on_elicitation`].
+    pub fn on_sampling<F, O>(mut self, handler: F) -> Self
+    where
+        F: Fn(CreateMessageRequestParams) -> O + Send + Sync + 'static,
+        O: Future<Output = InputResult<CreateMessageResult>> + 'static,
+    {
+        self.inputs.set_sampling(handler);
+        self
+    }
+
+    /// Lists the directories and files that the server may use. As
+    /// [`ClientBuilder::on_elicitation`].
+    pub fn on_roots<F, O>(mut self, handler: F) -> Self
+    where
+        F: Fn() -> O + Send + Sync + 'static,
+        O: Future<Output = InputResult<Vec<Root>>> + 'static,
+    {
+        self.inputs.set_roots(handler);
         self
     }
 
@@ -381,8 +417,9 @@ impl ClientBuilder {
         let peer = thread.allocate_peer();
         let handle = Box::new(PeerHandle {
             target: Arc::new(target),
-            config: Arc::new(SessionConfig::new(self.options, ClientCapabilities::NONE)),
+            config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
             connect_timeout: self.connect_timeout,
+            inputs: self.inputs,
             on_notification: self.on_notification,
         });
         thread.send(Command::AddPeer(peer, handle))?;

@@ -19,6 +19,7 @@ pub mod session;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod session;
 
+mod inputs;
 mod results;
 
 mod io;
@@ -30,6 +31,7 @@ mod handle;
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder, IntoTarget};
+pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::IoThread;
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{

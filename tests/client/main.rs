@@ -2,6 +2,7 @@
 
 mod bad_peers;
 mod calls;
+mod inputs;
 mod programs;
 
 use corelane::Client;

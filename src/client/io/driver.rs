@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::command::{Command, PeerId};
 use super::connect::{self, OpenStreams};
+use super::input_tasks::InputTasks;
 use super::peer::{Peer, PeerAction, Workspace};
 use super::peer_handle::PeerHandle;
 use crate::base::time::Instant;
@@ -14,7 +15,7 @@ use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
 use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Inbox, Sender, ShardId};
-use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket};
+use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::json::PaddedText;
@@ -64,11 +65,11 @@ pub(super) struct IoDriver {
 }
 
 impl IoDriver {
-    pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>) -> Self {
+    pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>, waker: Waker) -> Self {
         Self {
             peers: BTreeMap::new(),
             sockets: Vec::new(),
-            workspace: Workspace::new(),
+            workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
             flush_queue: Vec::new(),
             inbox,
@@ -82,7 +83,7 @@ impl IoDriver {
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
             Command::AddPeer(id, handle) => {
-                self.peers.insert(id, Peer::new(*handle));
+                self.peers.insert(id, Peer::new(id, *handle));
             }
             Command::Connect(id, slot) => {
                 self.with_peer(ring, id, now, |peer, _, _| peer.connect(slot));
@@ -273,8 +274,15 @@ impl<R: Ring> Driver<R> for IoDriver {
         has_more
     }
 
-    fn poll_futures(&mut self, _: &mut R, _: Instant) -> bool {
-        false
+    fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
+        let (finished, has_more) = self.workspace.inputs().poll();
+        for input in finished {
+            self.with_peer(ring, input.peer, now, |peer, _, workspace| {
+                peer.provide_input(&input, workspace, now);
+                PeerAction::None
+            });
+        }
+        has_more
     }
 
     fn flush(&mut self, ring: &mut R, _: Instant) {
@@ -290,7 +298,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.inbox.prepare_park()
+        self.workspace.inputs().prepare_park() && self.inbox.prepare_park()
     }
 
     fn is_finished(&self) -> bool {

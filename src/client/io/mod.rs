@@ -6,6 +6,7 @@ mod line_stream;
 mod peer_handle;
 
 mod command;
+mod input_tasks;
 
 mod peer;
 

@@ -3,20 +3,23 @@
 //! Invariants: a connection is opened when a call or a caller of `connect` waits for one; a session
 //! lasts as long as its connection.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use super::call_slot::CallSlot;
-use super::command::ConnectSlot;
+use super::command::{ConnectSlot, PeerId};
 use super::connect::{OpenStreams, ServerProcess};
+use super::input_tasks::{FinishedInput, InputTasks};
 use super::line_stream::{LineOutput, LineStream};
 use super::peer_handle::PeerHandle;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::session::{
-    CallRequest, MessageSink, OutgoingMessage, Session, SessionBuffers, SessionContext,
-    SessionEvent,
+    CallRequest, InputKey, MessageSink, OutgoingMessage, RequiredInput, Session, SessionBuffers,
+    SessionContext, SessionEvent,
 };
+use crate::engine::executor::Task;
 use crate::engine::ring::{Registered, Ring, Socket, Source};
 use crate::protocol::json::{PaddedText, ParseLimits, Parser};
 
@@ -26,12 +29,17 @@ pub(super) struct Workspace {
     parser: Parser,
     buffers: SessionBuffers,
     events: Vec<SessionEvent<Arc<CallSlot>>>,
+    inputs: InputTasks,
 }
 
 impl Workspace {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(inputs: InputTasks) -> Self {
         let parser = Parser::new(ParseLimits::default());
-        Self { parser, buffers: SessionBuffers::default(), events: Vec::new() }
+        Self { parser, buffers: SessionBuffers::default(), events: Vec::new(), inputs }
+    }
+
+    pub(super) const fn inputs(&self) -> &InputTasks {
+        &self.inputs
     }
 
     fn context<'a, S>(
@@ -95,6 +103,7 @@ pub(super) enum PeerAction {
 
 #[derive(Debug)]
 pub(super) struct Peer {
+    id: PeerId,
     handle: PeerHandle,
     session: Session<Arc<CallSlot>>,
     link: Link,
@@ -103,18 +112,22 @@ pub(super) struct Peer {
     is_legacy: bool,
     /// The timer that is set.
     timer: Option<Instant>,
+    /// Handlers of input that run.
+    inputs: BTreeMap<InputKey, Task>,
 }
 
 impl Peer {
-    pub(super) fn new(handle: PeerHandle) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         Self {
+            id,
             handle,
             session,
             link: Link::Idle,
             connect_waiters: Vec::new(),
             is_legacy: false,
             timer: None,
+            inputs: BTreeMap::new(),
         }
     }
 
@@ -207,7 +220,7 @@ impl Peer {
         now: Instant,
     ) {
         let Link::Open { stream, .. } = &mut self.link else { return };
-        let Workspace { parser, buffers, events } = workspace;
+        let Workspace { parser, buffers, events, .. } = workspace;
         let mut ctx = SessionContext { now, sink: &mut (), events, buffers };
         stream.receive(text, &mut self.session, parser, &mut ctx);
         self.handle_events(workspace);
@@ -294,9 +307,28 @@ impl Peer {
         self.session.has_ended() && matches!(self.link, Link::Open { .. })
     }
 
+    /// Passes on what a handler of input has provided.
+    pub(super) fn provide_input(
+        &mut self,
+        finished: &FinishedInput,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) {
+        self.inputs.remove(&finished.key);
+        let result = finished.result.as_deref().map_err(Clone::clone);
+        let mut sink = self.link.sink();
+        self.session.provide_input(finished.key, result, &mut workspace.context(&mut sink, now));
+        self.handle_events(workspace);
+    }
+
     fn handle_events(&mut self, workspace: &mut Workspace) {
         for event in workspace.events.drain(..) {
             match event {
+                SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
+                    let input = self.handle.inputs.provide(kind, &params);
+                    self.inputs.insert(key, workspace.inputs.spawn(self.id, key, input));
+                }
+                SessionEvent::InputCancelled(key) => drop(self.inputs.remove(&key)),
                 SessionEvent::Ready => {
                     let Some(server) = self.session.server() else { continue };
                     self.is_legacy = !server.revision.is_modern();

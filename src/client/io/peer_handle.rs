@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::inputs::InputHandlers;
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 
@@ -15,6 +16,7 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) target: Arc<Target>,
     pub(in crate::client) config: Arc<SessionConfig>,
     pub(in crate::client) connect_timeout: Duration,
+    pub(in crate::client) inputs: InputHandlers,
     pub(in crate::client) on_notification: Option<NotificationCallback>,
 }
 

@@ -107,7 +107,8 @@ impl fmt::Debug for IoThread {
 
 /// Runs the thread over `ring` until it is stopped.
 fn run<R: Ring>(ring: R, endpoint: Endpoint<Command>, sender: Sender<Command>) {
-    let inbox = endpoint.open(ring.waker());
-    let mut shard = ShardLoop::new(ring, IoDriver::new(inbox, sender));
+    let waker = ring.waker();
+    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker);
+    let mut shard = ShardLoop::new(ring, driver);
     native::run_shard(&mut shard);
 }

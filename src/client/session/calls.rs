@@ -1,7 +1,8 @@
 //! The calls of a session: in flight, and waiting to be sent.
 //!
-//! Invariants: an id is used once in a session; a call is in one of the two places; the earliest
-//! deadline is never later than that of any call.
+//! Invariants: an id is used once in a session; a call is in one of the two places, or taken by
+//! the session while it waits for input; the earliest deadline is never later than that of any
+//! call.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -9,34 +10,39 @@ use std::time::Duration;
 use super::request::CallRequest;
 use crate::base::time::Instant;
 
-/// A request in flight.
+/// A call and its request.
 #[derive(Debug)]
 pub(super) struct Call<T> {
     pub(super) token: T,
-    pub(super) timeout: Duration,
-    deadline: Instant,
-}
-
-/// A request that is not sent yet.
-#[derive(Debug)]
-pub(super) struct WaitingCall<T> {
-    pub(super) id: u64,
     pub(super) request: CallRequest,
-    pub(super) call: Call<T>,
+    pub(super) timeout: Duration,
+    /// The id of its first request, which names the call.
+    pub(super) first_id: u64,
+    /// Requests that were answered with `input_required`.
+    pub(super) rounds: u32,
+    deadline: Instant,
 }
 
 #[derive(Debug)]
 pub(super) struct CallTable<T> {
     in_flight: HashMap<u64, Call<T>>,
-    waiting: VecDeque<WaitingCall<T>>,
+    waiting: VecDeque<Call<T>>,
     last_id: u64,
     /// No call expires before this.
     earliest: Option<Instant>,
+    /// No call expires while the server waits for input of the client.
+    paused_at: Option<Instant>,
 }
 
 impl<T> CallTable<T> {
     pub(super) fn new() -> Self {
-        Self { in_flight: HashMap::new(), waiting: VecDeque::new(), last_id: 0, earliest: None }
+        Self {
+            in_flight: HashMap::new(),
+            waiting: VecDeque::new(),
+            last_id: 0,
+            earliest: None,
+            paused_at: None,
+        }
     }
 
     /// Returns an id that this session has not used.
@@ -59,24 +65,38 @@ impl<T> CallTable<T> {
     }
 
     /// Creates a call that expires after `timeout`.
-    pub(super) fn create(&mut self, token: T, timeout: Duration, now: Instant) -> Call<T> {
-        let deadline = now.after(timeout);
-        self.earliest = Some(self.earliest.map_or(deadline, |earliest| earliest.min(deadline)));
-        Call { token, timeout, deadline }
+    pub(super) fn create(
+        &mut self,
+        request: CallRequest,
+        token: T,
+        timeout: Duration,
+        now: Instant,
+    ) -> Call<T> {
+        let first_id = self.allocate_id();
+        let mut call = Call { token, request, timeout, first_id, rounds: 0, deadline: now };
+        self.restart_timeout(&mut call, now);
+        call
     }
 
-    /// Adds a call that is being sent.
+    /// Gives a call its whole time again.
+    pub(super) fn restart_timeout(&mut self, call: &mut Call<T>, now: Instant) {
+        call.deadline = now.after(call.timeout);
+        let deadline = self.earliest.map_or(call.deadline, |earliest| earliest.min(call.deadline));
+        self.earliest = Some(deadline);
+    }
+
+    /// Adds a call that is being sent with this id.
     pub(super) fn insert(&mut self, id: u64, call: Call<T>) {
         self.in_flight.insert(id, call);
     }
 
     /// Queues a call.
-    pub(super) fn push_waiting(&mut self, call: WaitingCall<T>) {
+    pub(super) fn push_waiting(&mut self, call: Call<T>) {
         self.waiting.push_back(call);
     }
 
     /// Takes the next call to send.
-    pub(super) fn pop_waiting(&mut self) -> Option<WaitingCall<T>> {
+    pub(super) fn pop_waiting(&mut self) -> Option<Call<T>> {
         self.waiting.pop_front()
     }
 
@@ -89,45 +109,70 @@ impl<T> CallTable<T> {
         self.in_flight.remove(&id)
     }
 
-    /// Takes a call that is not sent yet.
-    pub(super) fn remove_waiting(&mut self, id: u64) -> Option<Call<T>> {
-        let index = self.waiting.iter().position(|waiting| waiting.id == id)?;
-        Some(self.waiting.remove(index)?.call)
+    /// Takes a call by the id of its first request, with the id of the one in flight.
+    pub(super) fn remove_call(&mut self, first_id: u64) -> Option<(Option<u64>, Call<T>)> {
+        if let Some(index) = self.waiting.iter().position(|call| call.first_id == first_id) {
+            return Some((None, self.waiting.remove(index)?));
+        }
+        let is_wanted = |(_, call): &(&u64, &Call<T>)| call.first_id == first_id;
+        let id = match self.in_flight.get(&first_id) {
+            Some(_) => first_id,
+            None => *self.in_flight.iter().find(is_wanted)?.0,
+        };
+        Some((Some(id), self.in_flight.remove(&id)?))
     }
 
     /// Returns when [`CallTable::take_expired`] must be called next.
     pub(super) const fn deadline(&self) -> Option<Instant> {
-        self.earliest
+        if self.paused_at.is_some() { None } else { self.earliest }
     }
 
-    /// Takes the calls that have expired, in flight first, with whether they were sent.
-    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<(u64, Call<T>, bool)> {
-        if self.earliest.is_none_or(|earliest| earliest > now) {
+    /// Lets no call expire until [`CallTable::resume_unless`].
+    pub(super) fn pause(&mut self, now: Instant) {
+        self.paused_at.get_or_insert(now);
+    }
+
+    /// Ends a pause, which does not count for the calls, unless it must go on.
+    pub(super) fn resume_unless(&mut self, is_paused: bool, now: Instant) {
+        let Some(paused_at) = self.paused_at.take_if(|_| !is_paused) else { return };
+        let pause = now.since(paused_at);
+        for call in self.in_flight.values_mut().chain(&mut self.waiting) {
+            call.deadline = call.deadline.after(pause);
+        }
+        self.find_earliest();
+    }
+
+    fn find_earliest(&mut self) {
+        let calls = self.in_flight.values().chain(&self.waiting);
+        self.earliest = calls.map(|call| call.deadline).min();
+    }
+
+    /// Takes the calls that have expired, in flight first, with the ids of their requests.
+    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<(Option<u64>, Call<T>)> {
+        if self.deadline().is_none_or(|earliest| earliest > now) {
             return Vec::new();
         }
-        let is_expired = |call: &Call<T>| call.deadline <= now;
-        let in_flight = self.in_flight.extract_if(|_, call| is_expired(call));
-        let mut expired: Vec<_> = in_flight.map(|(id, call)| (id, call, true)).collect();
-        expired.sort_unstable_by_key(|(id, ..)| *id);
-        for waiting in std::mem::take(&mut self.waiting) {
-            if is_expired(&waiting.call) {
-                expired.push((waiting.id, waiting.call, false));
+        let in_flight = self.in_flight.extract_if(|_, call| call.deadline <= now);
+        let mut expired: Vec<_> = in_flight.map(|(id, call)| (Some(id), call)).collect();
+        expired.sort_unstable_by_key(|(id, _)| *id);
+        for call in std::mem::take(&mut self.waiting) {
+            if call.deadline <= now {
+                expired.push((None, call));
             } else {
-                self.waiting.push_back(waiting);
+                self.waiting.push_back(call);
             }
         }
-        let left = self.in_flight.values().chain(self.waiting.iter().map(|waiting| &waiting.call));
-        self.earliest = left.map(|call| call.deadline).min();
+        self.find_earliest();
         expired
     }
 
     /// Takes all calls, in the order of their ids, with whether they were sent.
     pub(super) fn take_all(&mut self) -> Vec<(Call<T>, bool)> {
-        self.earliest = None;
+        (self.earliest, self.paused_at) = (None, None);
         let mut in_flight: Vec<_> = self.in_flight.drain().collect();
         in_flight.sort_unstable_by_key(|(id, _)| *id);
         let in_flight = in_flight.into_iter().map(|(_, call)| (call, true));
-        in_flight.chain(self.waiting.drain(..).map(|waiting| (waiting.call, false))).collect()
+        in_flight.chain(self.waiting.drain(..).map(|call| (call, false))).collect()
     }
 }
 
@@ -144,21 +189,20 @@ mod tests {
     fn expired_calls_are_taken_once() {
         let mut calls = CallTable::new();
         assert_eq!(calls.deadline(), None);
-        for (token, seconds) in [("slow", 9), ("fast", 2)] {
-            let id = calls.allocate_id();
-            let call = calls.create(token, Duration::from_secs(seconds), at(0));
-            calls.insert(id, call);
-        }
-        let (id, request) = (calls.allocate_id(), CallRequest::new(Method::Ping));
-        let call = calls.create("waiting", Duration::from_secs(3), at(0));
-        calls.push_waiting(WaitingCall { id, request, call });
+        let mut create = |token, seconds| {
+            let request = CallRequest::new(Method::Ping);
+            calls.create(request, token, Duration::from_secs(seconds), at(0))
+        };
+        let [slow, fast, waiting] = [create("slow", 9), create("fast", 2), create("waiting", 3)];
+        calls.insert(1, slow);
+        calls.insert(2, fast);
+        calls.push_waiting(waiting);
         assert_eq!(calls.deadline(), Some(at(2)));
         assert!(calls.take_expired(at(1)).is_empty());
 
         let expired = calls.take_expired(at(3));
-        let expired: Vec<_> =
-            expired.into_iter().map(|(id, call, sent)| (id, call.token, sent)).collect();
-        assert_eq!(expired, [(2, "fast", true), (3, "waiting", false)]);
+        let expired: Vec<_> = expired.into_iter().map(|(id, call)| (id, call.token)).collect();
+        assert_eq!(expired, [(Some(2), "fast"), (None, "waiting")]);
         assert_eq!(calls.deadline(), Some(at(9)));
         assert_eq!(calls.take_all().len(), 1);
         assert_eq!(calls.deadline(), None);
@@ -170,5 +214,21 @@ mod tests {
         let ids: Vec<u64> = (0..3).map(|_| calls.allocate_id()).collect();
         assert_eq!(ids, [1, 2, 3]);
         assert!(!calls.was_allocated(0) && calls.was_allocated(3) && !calls.was_allocated(4));
+    }
+
+    #[test]
+    fn pause_does_not_count_for_calls() {
+        let mut calls = CallTable::new();
+        let request = CallRequest::new(Method::ToolsCall);
+        let call = calls.create(request, "call", Duration::from_secs(5), at(0));
+        calls.insert(1, call);
+        calls.pause(at(4));
+        calls.pause(at(90));
+        assert_eq!(calls.deadline(), None);
+        assert!(calls.take_expired(at(99)).is_empty());
+        calls.resume_unless(true, at(50));
+        calls.resume_unless(false, at(100));
+        assert_eq!(calls.deadline(), Some(at(101)));
+        assert_eq!(calls.take_expired(at(101)).len(), 1);
     }
 }

@@ -1,10 +1,13 @@
 //! What sessions share, and what each of their methods is passed.
 
-use super::event::SessionEvent;
+use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
 use super::options::SessionOptions;
-use super::request::write_initialize;
+use super::request::{CallRequest, write_initialize};
 use crate::base::time::Instant;
 use crate::protocol::eras::ClientCapabilities;
+use crate::protocol::error::Error;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::model::{write_cancelled, write_error_response, write_response};
 use crate::protocol::revision::Revision;
 
 /// What the sessions of a client have in common.
@@ -26,6 +29,11 @@ impl SessionConfig {
     /// Returns the options.
     pub const fn options(&self) -> &SessionOptions {
         &self.options
+    }
+
+    /// Returns the capabilities that the client declares.
+    pub const fn capabilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
     /// Returns the members of `_meta` that every modern request carries, without braces.
@@ -69,5 +77,51 @@ impl<T, S> SessionContext<'_, T, S> {
         sink: &'s mut N,
     ) -> SessionContext<'s, T, N> {
         SessionContext { now: self.now, sink, events: self.events, buffers: self.buffers }
+    }
+}
+
+/// Messages of the client.
+impl<T, S: MessageSink> SessionContext<'_, T, S> {
+    /// Sends a request.
+    pub(super) fn send_request(
+        &mut self,
+        config: &SessionConfig,
+        id: u64,
+        request: &CallRequest,
+        revision: Revision,
+    ) {
+        let meta = revision.is_modern().then(|| config.modern_meta());
+        let encoded = &mut self.buffers.encoded;
+        encoded.clear();
+        request.write(encoded, id, meta);
+        let name = request.name.as_deref();
+        let kind = OutgoingKind::Request { id, method: request.method, name };
+        self.sink.send(OutgoingMessage { kind, revision, text: encoded });
+    }
+
+    /// Sends `notifications/cancelled` for a request.
+    pub(super) fn send_cancellation(&mut self, revision: Revision, id: u64, reason: Option<&str>) {
+        let encoded = &mut self.buffers.encoded;
+        encoded.clear();
+        write_cancelled(encoded, Id::from(id), reason);
+        let kind = OutgoingKind::Cancellation { id };
+        self.sink.send(OutgoingMessage { kind, revision, text: encoded });
+    }
+
+    /// Sends the response to a request of the server: its result, or an error.
+    pub(super) fn send_response(
+        &mut self,
+        revision: Revision,
+        id: Id<'_>,
+        result: Result<&[u8], &Error>,
+    ) {
+        let encoded = &mut self.buffers.encoded;
+        encoded.clear();
+        match result {
+            Ok(result) => write_response(encoded, id, result),
+            Err(error) => write_error_response(encoded, Some(id), error, Some(revision)),
+        }
+        let kind = OutgoingKind::Response;
+        self.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 }

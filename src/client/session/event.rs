@@ -1,5 +1,6 @@
 //! What a session sends, and what it reports.
 
+use super::inputs::{InputKey, RequiredInput};
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;
@@ -111,6 +112,10 @@ pub enum SessionEvent<T> {
         /// Its progress.
         progress: Progress,
     },
+    /// The server requires input: see [`Session::provide_input`](super::Session::provide_input).
+    InputRequired(RequiredInput),
+    /// An input is not required any more.
+    InputCancelled(InputKey),
     /// Another notification of the server.
     Notification(ReceivedMessage),
     /// The server sent what the protocol does not allow; it was ignored.

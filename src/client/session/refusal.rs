@@ -22,15 +22,25 @@ pub(super) fn timeout_error(timeout: Duration) -> ClientError {
     ClientError::new(ClientErrorKind::Timeout, format!("no response within {timeout:?}"))
 }
 
-/// Checks the `resultType` of a modern result; a result without one is complete.
-pub(super) fn check_result_type(result: Value<'_>) -> Result<(), ClientError> {
+/// The error of a call that was sent when its connection ended because of `cause`.
+pub(super) fn closed(cause: &ClientError) -> ClientError {
+    let text = format!("the connection ended before the response: {cause}");
+    ClientError::with_source(ClientErrorKind::Closed, text, cause.clone())
+}
+
+/// The `resultType` of a modern result.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ResultType {
+    Complete,
+    InputRequired,
+}
+
+/// Reads the `resultType` of a modern result; a result without one is complete.
+pub(super) fn read_result_type(result: Value<'_>) -> Result<ResultType, ClientError> {
     let result_type = result.as_object().and_then(|result| result.find("resultType"));
     match result_type.map(Value::as_str) {
-        None | Some(Some("complete")) => Ok(()),
-        Some(Some("input_required")) => Err(ClientError::new(
-            ClientErrorKind::Unsupported,
-            "the server requires input, which this client has no handler for",
-        )),
+        None | Some(Some("complete")) => Ok(ResultType::Complete),
+        Some(Some("input_required")) => Ok(ResultType::InputRequired),
         Some(Some("task")) => Err(ClientError::new(
             ClientErrorKind::Unsupported,
             "the server answered with a task, which this client does not support",

@@ -3,14 +3,19 @@
 use serde_json::json;
 
 use super::*;
+use crate::client::error::ClientErrorKind;
 use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::json::{PaddedBuffer, ParseLimits};
+use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
 
 const DISCOVERED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete",
     "supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},
     "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}}}"#;
 const METHOD_NOT_FOUND: &str =
     r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"unknown"}}"#;
+
+/// What the client declares.
+const DECLARED: ClientCapabilities =
+    ClientCapabilities::ELICITATION_FORM.union(ClientCapabilities::SAMPLING);
 
 /// What was sent, one text each.
 #[derive(Default)]
@@ -32,13 +37,15 @@ struct TestSession {
     now: Instant,
     sent: Sent,
     events: Vec<SessionEvent<&'static str>>,
+    /// Inputs that were required.
+    required: Vec<InputKey>,
 }
 
 impl TestSession {
     fn with(change: impl FnOnce(&mut SessionOptions)) -> Self {
         let mut options = SessionOptions::default();
         change(&mut options);
-        let config = SessionConfig::new(options, ClientCapabilities::NONE);
+        let config = SessionConfig::new(options, DECLARED);
         let mut session = Self {
             session: Session::new(Arc::new(config)),
             parser: Parser::new(ParseLimits::default()),
@@ -46,6 +53,7 @@ impl TestSession {
             now: Instant::ORIGIN,
             sent: Sent::default(),
             events: Vec::new(),
+            required: Vec::new(),
         };
         session.run(|session, ctx| session.start(false, ctx));
         session
@@ -95,6 +103,7 @@ impl TestSession {
 
     /// Takes the events, each in a few words.
     fn events(&mut self) -> Vec<String> {
+        let required = &mut self.required;
         let describe = |event| match event {
             SessionEvent::Ready => "ready".to_owned(),
             SessionEvent::HandshakeFailed(error) => format!("failed {:?}", error.kind()),
@@ -105,6 +114,12 @@ impl TestSession {
             SessionEvent::Progress { token, progress } => {
                 format!("{token} {}", progress.progress)
             }
+            SessionEvent::InputRequired(input) => {
+                let text = format!("requires {:?}", input.kind);
+                required.push(input.key);
+                text
+            }
+            SessionEvent::InputCancelled(_) => "input cancelled".to_owned(),
             SessionEvent::Notification(_) => "notification".to_owned(),
             SessionEvent::Violation(_) => "violation".to_owned(),
         };
@@ -154,7 +169,8 @@ fn discover_result_makes_session_modern() {
     assert_eq!(sent[0]["method"], "server/discover");
     let meta = &sent[0]["params"]["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
-    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}));
+    let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], declared);
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "corelane");
     session.receive(DISCOVERED);
     assert_eq!(session.events(), ["ready"]);
@@ -316,7 +332,7 @@ fn invalid_messages_fail_no_other_call() {
 fn unknown_result_type_fails_call() {
     for (result_type, outcome) in [
         ("complete", "call ok"),
-        ("input_required", "call Unsupported"),
+        ("input_required", "call Protocol"),
         ("later", "call Protocol"),
         ("", "call Protocol"),
     ] {
@@ -384,4 +400,111 @@ fn lost_connection_fails_every_call_once() {
     assert_eq!(session.events(), ["sent Closed", "waiting Connect"]);
     session.receive(&result(2));
     assert!(session.events().is_empty());
+}
+
+/// The response to request 2, which requires `inputs`.
+fn input_required(inputs: &serde_json::Value, state: Option<&str>) -> String {
+    let mut result = json!({ "resultType": "input_required", "inputRequests": inputs });
+    if let Some(state) = state {
+        result["requestState"] = state.into();
+    }
+    json!({ "jsonrpc": "2.0", "id": 2, "result": result }).to_string()
+}
+
+#[test]
+fn input_required_sends_call_again_with_responses() {
+    let mut session = TestSession::modern();
+    let params = br#"{"name":"a"}"#.to_vec();
+    let request = CallRequest { params, ..CallRequest::new(Method::ToolsCall) };
+    let call = session.run(|session, ctx| session.call(request, "call", ctx));
+    session.sent();
+    let inputs = json!({
+        "q": { "method": "elicitation/create", "params": { "message": "?" } },
+        "m": { "method": "sampling/createMessage", "params": {} },
+    });
+    session.receive(&input_required(&inputs, Some("s\"1")));
+    assert_eq!(session.events(), ["requires Elicitation", "requires Sampling"]);
+    let keys = std::mem::take(&mut session.required);
+    session.run(|session, ctx| session.provide_input(keys[1], Ok(b"{\"model\":1}"), ctx));
+    assert!(session.sent().is_empty());
+    // The user may take a while.
+    session.pass(Duration::from_hours(1));
+    session.run(|session, ctx| session.provide_input(keys[0], Ok(b"{\"action\":2}"), ctx));
+    let sent = session.sent();
+    assert_eq!(sent[0]["id"], 3);
+    let params = &sent[0]["params"];
+    let responses = json!({ "m": { "model": 1 }, "q": { "action": 2 } });
+    assert_eq!((&params["inputResponses"], &params["requestState"]), (&responses, &json!("s\"1")));
+    assert_eq!(params["name"], "a");
+    // An input is provided once.
+    session.run(|session, ctx| session.provide_input(keys[0], Ok(b"{}"), ctx));
+    assert!(session.sent().is_empty());
+    assert_eq!(session.run(|session, ctx| session.cancel(call, None, ctx)), Some("call"));
+    assert_eq!(session.sent()[0]["params"]["requestId"], 3);
+}
+
+#[test]
+fn state_without_inputs_is_sent_back_at_once() {
+    let mut session = TestSession::modern();
+    session.call("call", Method::ToolsCall);
+    session.sent();
+    session.receive(
+        r#"{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","requestState":"s"}}"#,
+    );
+    let sent = session.sent();
+    assert_eq!(sent[0]["params"]["requestState"], "s");
+    assert!(sent[0]["params"].get("inputResponses").is_none());
+    session.receive(&result(3));
+    assert_eq!(session.events(), ["call ok"]);
+}
+
+#[test]
+fn input_without_handler_fails_its_call() {
+    let mut session = TestSession::modern();
+    for (method, outcome) in [("roots/list", "call Unsupported"), ("tools/call", "call Protocol")] {
+        let id = session.call("call", Method::ToolsCall).0;
+        let inputs = json!({ "q": { "method": method } });
+        let response = input_required(&inputs, None);
+        session.receive(&response.replace("\"id\":2", &format!("\"id\":{id}")));
+        assert_eq!(session.events(), [outcome]);
+    }
+    session.sent();
+}
+
+#[test]
+fn cancelled_call_requires_no_input_any_more() {
+    let mut session = TestSession::modern();
+    let call = session.call("call", Method::ToolsCall);
+    let inputs = json!({ "q": { "method": "elicitation/create" } });
+    session.receive(&input_required(&inputs, None));
+    session.events();
+    session.sent();
+    assert_eq!(session.run(|session, ctx| session.cancel(call, None, ctx)), Some("call"));
+    assert_eq!(session.events(), ["input cancelled"]);
+    // The server has answered its request already.
+    assert!(session.sent().is_empty());
+}
+
+#[test]
+fn legacy_request_for_input_is_answered() {
+    let mut session = TestSession::legacy(Revision::V2025_11_25);
+    session.call("call", Method::ToolsCall);
+    session.sent();
+    session.receive(r#"{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{}}"#);
+    session.receive(r#"{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage"}"#);
+    assert_eq!(session.events(), ["requires Elicitation", "requires Sampling"]);
+    let keys = std::mem::take(&mut session.required);
+    // The call does not expire while its server waits.
+    session.pass(Duration::from_hours(1));
+    session.run(|session, ctx| session.provide_input(keys[0], Ok(b"{\"action\":1}"), ctx));
+    let sent = session.sent();
+    assert_eq!(sent[0], json!({ "jsonrpc": "2.0", "id": "e", "result": { "action": 1 } }));
+    session.receive(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s"}}"#,
+    );
+    assert_eq!(session.events(), ["input cancelled"]);
+    session.pass(Duration::from_secs(29));
+    assert!(session.events().is_empty());
+    session.pass(Duration::from_secs(1));
+    assert_eq!(session.events(), ["call Timeout"]);
 }

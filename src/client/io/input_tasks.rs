@@ -1,0 +1,62 @@
+//! Handlers of input that run on the I/O thread.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use super::command::PeerId;
+use crate::client::error::ClientError;
+use crate::client::inputs::InputFuture;
+use crate::client::session::InputKey;
+use crate::engine::executor::{Executor, NativeExecutor, Task};
+use crate::engine::ring::Waker;
+
+/// Handlers polled per turn.
+const POLLS_PER_TURN_MAX: usize = 256;
+
+/// An input that a handler has provided, or why it has not.
+#[derive(Debug)]
+pub(super) struct FinishedInput {
+    pub(super) peer: PeerId,
+    pub(super) key: InputKey,
+    pub(super) result: Result<Vec<u8>, ClientError>,
+}
+
+/// The handlers that run, and the results of those that have ended.
+pub(super) struct InputTasks {
+    executor: NativeExecutor,
+    finished: Rc<RefCell<Vec<FinishedInput>>>,
+}
+
+impl InputTasks {
+    /// Creates it for the thread whose ring is behind `waker`.
+    pub(super) fn new(waker: Waker) -> Self {
+        Self { executor: NativeExecutor::new(waker), finished: Rc::default() }
+    }
+
+    /// Runs a handler until it ends or its task is dropped.
+    pub(super) fn spawn(&self, peer: PeerId, key: InputKey, input: InputFuture) -> Task {
+        let finished = Rc::clone(&self.finished);
+        self.executor.spawn(Box::pin(async move {
+            let result = input.await;
+            finished.borrow_mut().push(FinishedInput { peer, key, result });
+        }))
+    }
+
+    /// Polls handlers; returns what they have provided, and whether more are ready.
+    pub(super) fn poll(&self) -> (Vec<FinishedInput>, bool) {
+        let has_more = self.executor.poll_futures(POLLS_PER_TURN_MAX);
+        (self.finished.take(), has_more)
+    }
+
+    /// Announces that the thread is about to park; returns `false` if a handler is ready.
+    pub(super) fn prepare_park(&self) -> bool {
+        self.executor.prepare_park()
+    }
+}
+
+impl fmt::Debug for InputTasks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("InputTasks").finish_non_exhaustive()
+    }
+}

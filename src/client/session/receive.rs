@@ -1,0 +1,242 @@
+//! Messages of the server, and the input that they require.
+
+use super::calls::{Call, CallTable};
+use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
+use super::inputs::{InputKey, InputKind, InputTarget};
+use super::negotiation;
+use super::refusal::{ResultType, read_result_type};
+use super::{Phase, Session, SessionContext};
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::protocol::eras::Method;
+use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedText, Parser, Value};
+use crate::protocol::jsonrpc::{Id, InvalidMessage, Message};
+
+impl<T: Clone> Session<T> {
+    /// Handles one message of the server.
+    pub fn receive<S: MessageSink>(
+        &mut self,
+        text: PaddedText<'_>,
+        parser: &mut Parser,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        ctx.buffers.received.clear();
+        ctx.buffers.received.extend_from_slice(text.as_bytes());
+        let Ok(document) = parser.parse(text) else {
+            ctx.events.push(SessionEvent::Violation("a message that is not valid JSON"));
+            return;
+        };
+        let root = document.root();
+        let Some(batch) = root.as_array() else { return self.handle_message(root, ctx) };
+        if self.server().is_none_or(|server| !server.revision.dialect().batches) {
+            let text = "a batch of messages, which only MCP 2025-03-26 has";
+            ctx.events.push(SessionEvent::Violation(text));
+            return;
+        }
+        for item in batch {
+            ctx.buffers.received.clear();
+            item.write(&mut ctx.buffers.received);
+            self.handle_message(item, ctx);
+        }
+    }
+
+    fn handle_message<S: MessageSink>(
+        &mut self,
+        message: Value<'_>,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        match Message::read(message) {
+            Ok(Message::Response { id: Some(id), outcome }) => {
+                self.handle_response(id, outcome, ctx);
+            }
+            Ok(Message::Response { id: None, .. }) => {
+                let text = "an error response without an id";
+                ctx.events.push(SessionEvent::Violation(text));
+            }
+            Ok(Message::Notification { method: "notifications/progress", params }) => {
+                ctx.events.extend(progress_event(&self.calls, params));
+            }
+            Ok(Message::Notification { method: "notifications/cancelled", params }) => {
+                self.handle_cancelled(params, ctx);
+            }
+            Ok(Message::Notification { .. }) => {
+                let message = ReceivedMessage(std::mem::take(&mut ctx.buffers.received));
+                ctx.events.push(SessionEvent::Notification(message));
+            }
+            Ok(Message::Request { id, method, params }) => {
+                self.handle_request(id, method, params, ctx);
+            }
+            Err(InvalidMessage { id, error }) => {
+                ctx.events.push(SessionEvent::Violation("an invalid JSON-RPC message"));
+                if let Some(id) = id.and_then(own_id) {
+                    let text = format!("the response is invalid: {}", error.message);
+                    self.fail_request(id, ClientError::new(ClientErrorKind::Protocol, text), ctx);
+                }
+            }
+        }
+    }
+
+    fn handle_response<S: MessageSink>(
+        &mut self,
+        id: Id<'_>,
+        outcome: Result<Value<'_>, Value<'_>>,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        let Some(id) = own_id(id).filter(|id| self.calls.was_allocated(*id)) else {
+            let text = "a response to a request that was not sent";
+            ctx.events.push(SessionEvent::Violation(text));
+            return;
+        };
+        if let Phase::Handshake(request) = self.phase
+            && request.id == id
+        {
+            let next = if request.legacy.is_some() {
+                negotiation::after_initialize(outcome)
+            } else {
+                negotiation::after_discover(outcome, self.config.options())
+            };
+            return self.advance_handshake(next, ctx);
+        }
+        // The response to a call that was cancelled or has ended is ignored.
+        let Some(call) = self.calls.remove(id) else { return };
+        let is_modern = self.server().is_some_and(|server| server.revision.is_modern());
+        let result = match outcome {
+            Ok(result) if is_modern => match read_result_type(result) {
+                Ok(ResultType::Complete) => Ok(()),
+                Ok(ResultType::InputRequired) => return self.begin_round(call, result, ctx),
+                Err(error) => Err(error),
+            },
+            Ok(_) => Ok(()),
+            Err(error) => Err(ClientError::from_response(error)),
+        };
+        let result = result.map(|()| ReceivedMessage(std::mem::take(&mut ctx.buffers.received)));
+        ctx.events.push(SessionEvent::Completed { token: call.token, result });
+        self.send_waiting(ctx);
+    }
+
+    /// Handles the end of a request of the server: its response is not wanted any more.
+    fn handle_cancelled<S>(
+        &mut self,
+        params: Option<Value<'_>>,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        let id = params.and_then(Value::as_object).and_then(|params| params.find("requestId"));
+        if let Some(key) = id.and_then(Id::from_value).and_then(|id| self.inputs.remove_request(id))
+        {
+            ctx.events.push(SessionEvent::InputCancelled(key));
+            self.calls.resume_unless(self.inputs.has_requests(), ctx.now);
+        }
+    }
+
+    /// Answers a request of the server, or reports the input that it requires.
+    fn handle_request<S: MessageSink>(
+        &mut self,
+        id: Id<'_>,
+        method: &str,
+        params: Option<Value<'_>>,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        let revision = self.revision();
+        if self.server().is_some_and(|server| server.revision.is_modern()) {
+            let text = "a request of the server, which MCP 2026-07-28 does not have";
+            ctx.events.push(SessionEvent::Violation(text));
+        } else if let Some(kind) = InputKind::of_method(method)
+            && kind.is_declared(self.config.capabilities())
+        {
+            let input = self.inputs.insert_request(id, kind, params);
+            ctx.events.push(SessionEvent::InputRequired(input));
+            // The server may not answer its calls before it has the input.
+            self.calls.pause(ctx.now);
+            return;
+        }
+        if method == Method::Ping.as_str() {
+            ctx.send_response(revision, id, Ok(b"{}"));
+        } else {
+            ctx.send_response(revision, id, Err(&Error::method_not_found(method)));
+        }
+    }
+
+    /// Lets a call wait for the inputs that its result requires.
+    fn begin_round<S: MessageSink>(
+        &mut self,
+        call: Call<T>,
+        result: Value<'_>,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        let first_id = call.first_id;
+        match self.inputs.insert_round(call, result, self.config.capabilities()) {
+            Ok(inputs) if inputs.is_empty() => self.end_round(first_id, ctx),
+            Ok(inputs) => ctx.events.extend(inputs.into_iter().map(SessionEvent::InputRequired)),
+            Err(failure) => {
+                let (token, error) = *failure;
+                ctx.events.push(SessionEvent::Completed { token, result: Err(error) });
+            }
+        }
+        self.send_waiting(ctx);
+    }
+}
+
+/// Input of the client.
+impl<T: Clone> Session<T> {
+    /// Provides an input: its result as a JSON object, or why there is none. A legacy server gets
+    /// an error response then; a call of a modern one fails. Does nothing if the input is not
+    /// required any more.
+    pub fn provide_input<S: MessageSink>(
+        &mut self,
+        key: InputKey,
+        result: Result<&[u8], ClientError>,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        match self.inputs.take_target(key) {
+            Some(InputTarget::Response(id)) => {
+                let result = result.map_err(|error| Error::internal(error.to_string()));
+                ctx.send_response(self.revision(), id.as_id(), result.as_deref());
+                self.calls.resume_unless(self.inputs.has_requests(), ctx.now);
+            }
+            Some(InputTarget::Member { call, name }) => match result {
+                Ok(result) => {
+                    self.inputs.add_response(call, &name, result);
+                    self.end_round(call, ctx);
+                }
+                Err(error) => {
+                    let Some((call, keys)) = self.inputs.remove_round(call) else { return };
+                    ctx.events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+                    let result = Err(error);
+                    ctx.events.push(SessionEvent::Completed { token: call.token, result });
+                }
+            },
+            None => {}
+        }
+    }
+
+    /// Sends a call again if it has all its inputs.
+    fn end_round<S: MessageSink>(&mut self, call: u64, ctx: &mut SessionContext<'_, T, S>) {
+        let Some(revision) = self.server().map(|server| server.revision) else { return };
+        let Some((mut call, request)) = self.inputs.take_complete(call) else { return };
+        let id = self.calls.allocate_id();
+        self.calls.restart_timeout(&mut call, ctx.now);
+        ctx.send_request(&self.config, id, &request, revision);
+        self.calls.insert(id, call);
+    }
+}
+
+/// Returns the id of a request of this client, which are positive integers.
+fn own_id(id: Id<'_>) -> Option<u64> {
+    match id {
+        Id::Signed(number) => u64::try_from(number).ok(),
+        Id::Unsigned(_) | Id::Text(_) => None,
+    }
+}
+
+/// Returns the event of a progress notification, or `None` if its call has ended.
+fn progress_event<T: Clone>(
+    calls: &CallTable<T>,
+    params: Option<Value<'_>>,
+) -> Option<SessionEvent<T>> {
+    let Some((token, progress)) = params.and_then(Progress::read) else {
+        return Some(SessionEvent::Violation("an invalid progress notification"));
+    };
+    let call = own_id(token).and_then(|id| calls.get(id))?;
+    Some(SessionEvent::Progress { token: call.token.clone(), progress })
+}
