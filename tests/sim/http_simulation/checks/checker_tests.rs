@@ -120,6 +120,12 @@ fn session_or_stream_ending_early_is_rejected() {
     assert!(checker().record_not_found(soon, ttl).is_err());
     assert!(checker().record_not_found(Instant::ORIGIN.after(late), ttl).is_ok());
     assert!(checker().record_not_found(soon, None).is_ok(), "the session may have been evicted");
+    let mut half_closed = checker();
+    half_closed.is_stream_half_closed = true;
+    assert!(half_closed.check_stream_open(soon).is_ok());
+    assert!(half_closed.record_not_found(soon, ttl).is_ok(), "it ends with its one stream");
+    assert!(half_closed.check_stream_open(soon).is_ok(), "the end may be on its way");
+    assert!(half_closed.check_stream_open(Instant::ORIGIN.after(late)).is_err());
     let mut book = checker();
     assert!(check_last_event(&mut book, &mut StreamPosition::default(), &[(1, 1)]));
     assert!(book.must_be_open(1, Instant::ORIGIN.after(Duration::from_millis(9))));

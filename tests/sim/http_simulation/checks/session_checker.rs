@@ -26,6 +26,9 @@ pub(crate) struct SessionChecker {
     pub(crate) requests: BTreeMap<u64, SessionRequest>,
     /// The client has begun to delete it.
     pub(crate) is_deleted: bool,
+    /// The client has shut down writing on the connection of its one stream (2024-11-05), which is
+    /// lost to the server from then on, and the session with it.
+    pub(crate) is_stream_half_closed: bool,
     /// When its client learned that it does not exist any more.
     pub(crate) gone_since: Option<Instant>,
     /// When its client last received something of it.
@@ -88,6 +91,7 @@ impl SessionChecker {
             streams: BTreeMap::new(),
             requests: BTreeMap::new(),
             is_deleted: false,
+            is_stream_half_closed: false,
             gone_since: None,
             last_used: now,
             general_streams: 0,
@@ -286,11 +290,24 @@ impl SessionChecker {
     ) -> Result<(), String> {
         let busy = self.last_used;
         let is_idle = ttl.is_none_or(|ttl| now > busy.after(ttl.saturating_sub(LATE_MAX)));
-        if !(self.gone_since.is_some() || self.is_deleted || is_idle) {
+        let is_ended = self.is_deleted || self.is_stream_half_closed;
+        if !(self.gone_since.is_some() || is_ended || is_idle) {
             return Err(format!("a session expired early, last used at {busy:?}"));
         }
         self.gone_since.get_or_insert(now);
         Ok(())
+    }
+
+    /// Checks its one stream (2024-11-05), which is open.
+    ///
+    /// # Errors
+    ///
+    /// The session is gone, and its stream must have ended with it.
+    pub(crate) fn check_stream_open(&self, now: Instant) -> Result<(), String> {
+        match self.gone_since.filter(|gone| now > gone.after(LATE_MAX)) {
+            Some(gone) => Err(format!("the stream of a session gone since {gone:?} is open")),
+            None => Ok(()),
+        }
     }
 
     /// Returns stream and last event of each unanswered request whose stream can be resumed.

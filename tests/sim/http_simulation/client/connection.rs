@@ -172,6 +172,11 @@ impl HttpConnection {
         !(is_endless || self.is_write_shut_down || self.is_closing || self.is_reading_stopped)
     }
 
+    /// Returns the session whose one stream it carries (2024-11-05).
+    pub(crate) fn legacy_sse_session(&self) -> Option<usize> {
+        self.requests.iter().find(|asked| asked.kind == RequestKind::LegacySse)?.session
+    }
+
     /// Returns whether a response is due.
     pub(crate) fn is_waiting(&self) -> bool {
         self.requests.front().is_some_and(|asked| !asked.is_endless())

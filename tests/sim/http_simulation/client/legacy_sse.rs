@@ -2,7 +2,8 @@
 //! messages that are posted elsewhere.
 //!
 //! Checks that each message is answered with an empty 202, that everything for the client comes on
-//! the stream, and that every request is answered there while it is open.
+//! the stream, that every request is answered there while it is open, and that stream and session
+//! end together.
 
 use std::time::Duration;
 
@@ -85,6 +86,27 @@ impl HttpClient {
             } else if checker.is_legacy_sse() && asked.head.is_none() {
                 checker.record_lost(asked.sent_at);
             }
+        }
+    }
+
+    /// Records that writing was shut down on the connection of the stream of a session.
+    pub(super) fn record_half_closed(&mut self, line: &HttpConnection) {
+        if let Some(session) = line.legacy_sse_session().filter(|_| line.is_write_shut_down) {
+            self.sessions[session].is_stream_half_closed = true;
+        }
+    }
+
+    /// Checks that the stream of a session that is gone has ended.
+    pub(super) fn check_legacy_sse_stream(
+        &self,
+        line: &HttpConnection,
+        now: Instant,
+        facts: RunConditions,
+    ) -> Result<(), String> {
+        let is_excused = self.is_slow || self.has_stopped_reading || facts.may_break;
+        match line.legacy_sse_session().filter(|_| !is_excused) {
+            Some(session) => self.sessions[session].check_stream_open(now),
+            None => Ok(()),
         }
     }
 

@@ -23,6 +23,9 @@ impl HttpClient {
     /// Describes the violated rule.
     pub(super) fn receive_all(&mut self, now: Instant, facts: RunConditions) -> Result<(), String> {
         let mut lines = std::mem::take(&mut self.connections);
+        for line in &lines {
+            self.record_half_closed(line);
+        }
         for line in &mut lines {
             self.receive(line, now, facts).map_err(|what| format!("{what}, on {line}"))?;
         }
@@ -52,6 +55,7 @@ impl HttpClient {
         );
         let is_over = line.socket.has_ended();
         if received.is_empty() && !is_over && !line.socket.is_reset() {
+            self.check_legacy_sse_stream(line, now, facts)?;
             return self.check_notified(line, now, facts);
         }
         if !received.is_empty() {
