@@ -6,7 +6,6 @@ use super::inputs::{InputKey, InputKind, InputTarget};
 use super::negotiation;
 use super::refusal::{ResultType, read_result_type};
 use super::{Phase, Session, SessionContext};
-use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
