@@ -1,27 +1,87 @@
 //! Completion of a plan by what the server offers.
 
-use corelane_load::discovery::{DiscoveryError, discover};
+use std::thread;
+use std::time::Duration;
+
+use corelane::engine::clock::Clock;
+use corelane_load::discovery::{Discovery, DiscoveryError, Readiness, discover};
+use corelane_load::generator::RunError;
 use corelane_load::plan::Plan;
 
-use super::{CliError, print_stderr};
+use super::server::ServerProcess;
+use super::{CliError, error_with_target, print_stderr};
 
-/// Returns the plan with what it leaves to be found out, and prints what was chosen. A server that
-/// is unreachable, or ends, leaves the plan as it is: the run reports it.
-pub(super) fn complete_plan(plan: &Plan, is_quiet: bool) -> Result<Plan, CliError> {
-    let found = match discover(plan, &plan.run_config()?) {
-        Err(DiscoveryError::Unreachable(_) | DiscoveryError::Program(_)) => {
-            return Ok(plan.clone());
+/// How long connections may be refused, or closed without an answer, by a server that this command
+/// has not started.
+const ABSENT_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// Delay between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Returns the plan with what it leaves to be found out, and prints what was chosen. The inner
+/// error is that of a server that cannot be reached, or ends.
+pub(super) fn complete_plan(
+    plan: &Plan,
+    server: &mut ServerProcess,
+    is_quiet: bool,
+) -> Result<Result<Plan, RunError>, CliError> {
+    let config = plan.run_config()?;
+    let is_program = config.endpoint.program().is_some();
+    let found = if is_program { discover(plan, &config) } else { discover_started(plan, server)? };
+    let found = match found {
+        Err(DiscoveryError::Unreachable(error)) if is_program => {
+            return Ok(Err(RunError::ProgramFailed(error.to_string())));
         }
+        Err(DiscoveryError::Unreachable(error)) => {
+            return Ok(Err(RunError::Unreachable(error.to_string())));
+        }
+        Err(DiscoveryError::Program(why)) => return Ok(Err(RunError::ProgramFailed(why))),
         found => found.map_err(|error| format!("{}: {error}", plan.target))?,
     };
     if !is_quiet {
         found.notes.iter().for_each(print_stderr);
     }
-    Ok(found.plan)
+    Ok(Ok(found.plan))
+}
+
+/// Repeats the discovery while the server may be starting: until the connect timeout of the plan
+/// if it accepts connections or was started by this command, else for a short time. Fails if a
+/// started server ends.
+fn discover_started(
+    plan: &Plan,
+    server: &mut ServerProcess,
+) -> Result<Result<Discovery, DiscoveryError>, CliError> {
+    let mut config = plan.run_config()?;
+    let timeout = config.limits.connect_timeout;
+    let absent = if server.is_started() { timeout } else { timeout.min(ABSENT_TIMEOUT) };
+    let clock = Clock::start();
+    let started = clock.now();
+    loop {
+        let found = discover(plan, &config);
+        let Err(error) = &found else { return Ok(found) };
+        server.check()?;
+        let longest = match error.readiness() {
+            Readiness::Absent => absent,
+            Readiness::Silent => timeout,
+            Readiness::Final => return Ok(found),
+        };
+        let waited = clock.now().since(started) + RETRY_INTERVAL;
+        if waited >= longest {
+            return Ok(found);
+        }
+        thread::park_timeout(RETRY_INTERVAL);
+        // One attempt may wait for two answers.
+        config.limits.connect_timeout = timeout.saturating_sub(waited) / 2;
+    }
 }
 
 /// Completes the plan of a search by that of its first run.
-pub(super) fn complete_trials(plan: &Plan, first: &Plan, is_quiet: bool) -> Result<Plan, CliError> {
-    let complete = complete_plan(first, is_quiet)?;
+pub(super) fn complete_trials(
+    plan: &Plan,
+    first: &Plan,
+    server: &mut ServerProcess,
+    is_quiet: bool,
+) -> Result<Plan, CliError> {
+    let complete = complete_plan(first, server, is_quiet)?;
+    let complete = complete.map_err(|error| error_with_target(plan, &error))?;
     Ok(Plan { era: complete.era, calls: complete.calls, ..plan.clone() })
 }

@@ -21,13 +21,16 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let load = &arguments.load;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    let mut server = load.server(&plan)?;
+    let complete = complete_plan(&plan, &mut server, load.quiet)?;
+    let plan = complete.as_ref().unwrap_or(&plan).clone();
     let mut run_output = RunOutput::new(arguments, &plan)?;
-    let server = load.server(&plan)?;
-    let plan = complete_plan(&plan, load.quiet)?;
     let run_config = plan.run_config()?;
     let threads_and_cores = (load.threads, &load.cores[..]);
-    let finding = generator::run(&run_config, threads_and_cores, server.process(), |_, second| {
-        run_output.write_second(second);
+    let finding = complete.and_then(|_| {
+        generator::run(&run_config, threads_and_cores, server.process(), |_, second| {
+            run_output.write_second(second);
+        })
     });
     let finding = match finding {
         Err(error) if error.is_unopened() => {

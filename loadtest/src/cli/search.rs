@@ -30,7 +30,8 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut manifest = Manifest::default();
     let mut server = load.server(&plan)?;
-    let plan = complete_trials(&plan, &trial_plan(&plan, 1.0, CHECKED_SPAN), load.quiet)?;
+    let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
+    let plan = complete_trials(&plan, &first, &mut server, load.quiet)?;
     let mut run = |plan: Plan| {
         server.check()?;
         let result = run_once(plan, load, server.process())?;

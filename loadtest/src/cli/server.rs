@@ -122,6 +122,11 @@ impl ServerProcess {
         self.group.as_ref()
     }
 
+    /// Returns whether the server was started by this command.
+    pub(super) const fn is_started(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Checks that a started server is still running.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut server = arguments.load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
-    let plan = complete_trials(&plan, &first, arguments.load.quiet)?;
+    let plan = complete_trials(&plan, &first, &mut server, arguments.load.quiet)?;
     let result = run_sweep(arguments, &plan, &mut server)?;
     drop(server);
     let text = if arguments.markdown {

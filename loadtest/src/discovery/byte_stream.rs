@@ -12,7 +12,9 @@ use corelane::engine::clock::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ClientConnection, StreamOwned};
 
+use super::request_error::RequestError;
 use crate::children::{ChildEvent, EXIT_TIMEOUT, ProcessPool, Program};
+use crate::generator::run_config::CONNECT_HINT;
 use crate::generator::{Endpoint, RunConfig};
 use crate::metrics::process_group::ProcessGroup;
 use crate::wire::tls_error::describe_io_error;
@@ -56,24 +58,28 @@ pub(super) struct ProgramStream {
 
 impl ByteStream {
     /// Connects to the server, or starts its program. Returns the error with a correction.
-    pub(super) fn open(config: &RunConfig, timeout: Duration) -> Result<Self, String> {
-        match &config.endpoint {
-            Endpoint::Program(program) => ProgramStream::start(program, timeout).map(Self::Program),
-            Endpoint::Addresses(addresses) => {
-                let socket = connect(addresses, timeout)
-                    .map_err(|error| format!("{error}; start the server or correct the address"))?;
-                match &config.tls {
-                    None => Ok(Self::Plain(socket)),
-                    Some(tls) => {
-                        socket
-                            .set_read_timeout(Some(timeout))
-                            .and_then(|()| socket.set_write_timeout(Some(timeout)))
-                            .map_err(|error| error.to_string())?;
-                        tls.open_blocking(socket).map(Box::new).map(Self::Encrypted)
-                    }
-                }
+    pub(super) fn open(config: &RunConfig, timeout: Duration) -> Result<Self, RequestError> {
+        let addresses = match &config.endpoint {
+            Endpoint::Program(program) => {
+                let started = ProgramStream::start(program, timeout);
+                return started.map(Self::Program).map_err(RequestError::Connect);
             }
-        }
+            Endpoint::Addresses(addresses) => addresses,
+        };
+        let socket = connect(addresses, timeout).map_err(|error| {
+            let why = format!("{error}; {CONNECT_HINT}");
+            match error.kind() {
+                ErrorKind::ConnectionRefused => RequestError::Refused(why),
+                _ => RequestError::Connect(why),
+            }
+        })?;
+        let Some(tls) = &config.tls else { return Ok(Self::Plain(socket)) };
+        socket
+            .set_read_timeout(Some(timeout))
+            .and_then(|()| socket.set_write_timeout(Some(timeout)))
+            .map_err(|error| RequestError::Connect(error.to_string()))?;
+        let opened = tls.open_blocking(socket).map_err(RequestError::Connect)?;
+        Ok(Self::Encrypted(Box::new(opened)))
     }
 
     /// Sends `bytes`, or returns the error.

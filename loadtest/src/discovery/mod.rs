@@ -83,6 +83,35 @@ pub enum DiscoveryError {
     UnknownVersion(String),
 }
 
+/// What an error tells about a server that may be starting.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Readiness {
+    /// Connections are refused, or closed without an answer.
+    Absent,
+    /// Connections open, but nothing is answered.
+    Silent,
+    /// The server answers, or will not do so later.
+    Final,
+}
+
+impl DiscoveryError {
+    /// Returns whether the server may be starting.
+    pub const fn readiness(&self) -> Readiness {
+        let (Self::Unreachable(error)
+        | Self::NotMcp { initialize: error, .. }
+        | Self::Initialize(error)
+        | Self::Tools(error)) = self
+        else {
+            return Readiness::Final;
+        };
+        match error {
+            RequestError::Refused(_) | RequestError::Closed(_) => Readiness::Absent,
+            RequestError::Timeout(_) => Readiness::Silent,
+            _ => Readiness::Final,
+        }
+    }
+}
+
 /// A plan that is complete, and what was chosen for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discovery {
@@ -112,11 +141,20 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
                 return Err(DiscoveryError::Program(why));
             }
             // What is missing is only the output schemas.
-            Err(error) if plan.era.is_some() && tools == Necessity::Useful => {
+            Err(error)
+                if plan.era.is_some()
+                    && tools == Necessity::Useful
+                    && !matches!(error, DiscoveryError::Unreachable(_)) =>
+            {
                 notes.push(format!("results are not checked against output schemas: {error}"));
             }
             found => found?,
         }
+    } else if config.endpoint.program().is_none()
+        && let Err(error) = peer.connect()
+        && error.is_unopened()
+    {
+        return Err(DiscoveryError::Unreachable(error));
     }
     peer.close();
     let fields = &config.request_settings.fields;
@@ -168,7 +206,10 @@ fn discover_with(
     }
     plan.era = Some(negotiated.era);
     if tools != Necessity::Useless {
-        let listed = list_tools(peer).map_err(DiscoveryError::Tools)?;
+        let listed = list_tools(peer).map_err(|error| match error {
+            error if error.is_unopened() => DiscoveryError::Unreachable(error),
+            error => DiscoveryError::Tools(error),
+        })?;
         notes.extend(complete_calls(&mut plan.calls, &listed)?);
     }
     Ok(())

@@ -47,7 +47,7 @@ pub(super) fn negotiate(
         }
         Some(era) => {
             let era = initialize(peer, era, None).map_err(|error| match error {
-                RequestError::Connect(_) => DiscoveryError::Unreachable(error),
+                error if error.is_unopened() => DiscoveryError::Unreachable(error),
                 error if error.is_unauthorized() => DiscoveryError::Unauthorized(error),
                 error => DiscoveryError::Initialize(error),
             })?;
@@ -69,7 +69,7 @@ fn discover(peer: &mut Peer<'_>) -> Result<Discovered, DiscoveryError> {
     peer.set_era(Era::Modern);
     let id = match peer.send("server/discover", None) {
         Ok(id) => id,
-        Err(error @ RequestError::Connect(_)) => return Err(DiscoveryError::Unreachable(error)),
+        Err(error) if error.is_unopened() => return Err(DiscoveryError::Unreachable(error)),
         Err(error) => {
             let (era, reason) = (Era::Legacy, error.to_string());
             return Ok(Discovered::Legacy { era, reason, pending: None });

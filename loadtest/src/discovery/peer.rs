@@ -76,6 +76,12 @@ impl<'a> Peer<'a> {
         self.config.limits.response_timeout.min(self.config.limits.connect_timeout)
     }
 
+    /// Opens the connection.
+    pub(super) fn connect(&mut self) -> Result<(), RequestError> {
+        self.link = Some(self.open()?);
+        Ok(())
+    }
+
     /// Sends a request and returns its result.
     pub(super) fn request(
         &mut self,
@@ -180,8 +186,7 @@ impl<'a> Peer<'a> {
 
     /// Connects and, over WebSocket, performs the upgrade.
     fn open(&self) -> Result<Link, RequestError> {
-        let mut stream = ByteStream::open(self.config, self.config.limits.connect_timeout)
-            .map_err(RequestError::Connect)?;
+        let mut stream = ByteStream::open(self.config, self.config.limits.connect_timeout)?;
         if self.settings.transport != Transport::WebSocket {
             let reader = match self.settings.transport {
                 Transport::Http => Reader::Responses(Box::default()),

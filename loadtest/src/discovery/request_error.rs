@@ -15,7 +15,10 @@ const UNSUPPORTED_VERSION: i64 = -32_022;
 /// Why a request got no result.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RequestError {
-    /// No connection.
+    /// The address refuses connections.
+    #[error("{0}")]
+    Refused(String),
+    /// No connection, for another reason.
     #[error("{0}")]
     Connect(String),
     /// The connection ended first.
@@ -91,6 +94,11 @@ impl RequestError {
     /// Returns whether only a server of the modern era sends this error.
     pub(super) fn is_modern(&self) -> bool {
         matches!(self, Self::Rpc { code, .. } if MODERN_CODES.contains(code))
+    }
+
+    /// Returns whether there was no connection.
+    pub(super) const fn is_unopened(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Connect(_))
     }
 
     /// Returns whether the server requires credentials, so that nothing else can be learned.

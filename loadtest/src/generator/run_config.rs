@@ -9,7 +9,7 @@ use crate::schedule::{ArrivalPattern, RateProfile, ReconnectStorm};
 use crate::wire::tls_client::TlsClient;
 
 /// Hint appended to connect errors.
-pub(super) const CONNECT_HINT: &str = "start the server or correct the address";
+pub const CONNECT_HINT: &str = "start the server or correct the address";
 
 /// When requests are sent.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,6 +18,7 @@ mod installed;
 
 mod endings;
 mod launchers;
+mod starting;
 
 /// Flags of a short run.
 const SHORT: [&str; 5] = ["--closed", "-c=1", "-d=1", "--warm-up=0", "--quiet"];
@@ -132,7 +133,9 @@ fn server_that_answers_500_is_refused() {
 fn server_that_never_answers_is_refused() {
     let address = start(|_| Some(String::new()));
     let target = format!("http://{address}/mcp");
-    let ExitResult { status, stderr, .. } = run(&target, &["--timeout=0.2"]);
+    // Time for two answers: the server is not awaited for longer.
+    let flags = ["--timeout=0.2", "--connect-timeout=0.4"];
+    let ExitResult { status, stderr, .. } = run(&target, &flags);
     assert_eq!((status, stderr.lines().count()), (2, 1), "{stderr}");
     assert!(stderr.contains("server/discover: no response within 200ms"), "{stderr}");
 }

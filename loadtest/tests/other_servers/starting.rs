@@ -1,0 +1,54 @@
+//! Tests of servers that are still starting when the command is.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use corelane_test_support::ExitResult;
+use serde_json::{Value, json};
+
+use super::{SHORT, response, run, start};
+
+/// A connect timeout that no test lasts for.
+const FOREVER: &str = "--connect-timeout=1h";
+
+#[test]
+fn silent_server_is_awaited_until_it_answers() {
+    let received = Arc::new(AtomicUsize::new(0));
+    let address = start(move |body| {
+        // The first attempt, of `server/discover` and `initialize`, gets no answer.
+        if received.fetch_add(1, Ordering::Relaxed) < 2 {
+            return Some(String::new());
+        }
+        let call: Value = serde_json::from_str(body).unwrap();
+        let result = match call["method"].as_str().unwrap() {
+            "server/discover" => json!({ "supportedVersions": ["2026-07-28"] }),
+            "tools/list" => json!({ "tools": [{ "name": "now", "inputSchema": { "type": "object" },
+                "annotations": { "readOnlyHint": true } }] }),
+            _ => json!({ "content": [] }),
+        };
+        let answer = json!({ "jsonrpc": "2.0", "id": call["id"], "result": result });
+        Some(response("200 OK", &answer.to_string()))
+    });
+    let target = format!("http://{address}/mcp");
+    let flags: Vec<&str> = SHORT.into_iter().chain(["--timeout=1", FOREVER]).collect();
+    let ExitResult { status, stdout, stderr } = run(&target, &flags);
+    assert_eq!((status, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("\ncalls    tools/call now {}\n"), "{stdout}");
+}
+
+#[test]
+fn refusing_address_is_not_awaited() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    for flags in [&[][..], &["--era=modern", "--tool=now", "--arguments={}"]] {
+        let flags = [flags, &[FOREVER, "--quiet"]].concat();
+        let ExitResult { status, stdout, stderr } = run(&target, &flags);
+        assert_eq!((status, stderr.lines().count()), (1, 1), "{stderr}");
+        let why = "FAILED   no connection could be opened: Connection refused";
+        assert!(stdout.starts_with(why), "{stdout}");
+        let words: Vec<&str> = stdout.split_whitespace().collect();
+        assert!(words.join(" ").contains("start the server or correct the address"), "{stdout}");
+    }
+}
