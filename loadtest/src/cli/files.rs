@@ -1,7 +1,7 @@
 //! Files that commands write, and their errors.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::CliError;
@@ -11,10 +11,17 @@ pub(super) fn create(path: &Path) -> Result<File, CliError> {
     File::create(path).map_err(|error| write_error(path, &error))
 }
 
-/// Checks that a file can be written, without changing it.
+/// Checks that a file can be written, without changing it; one that does not exist is not left
+/// behind.
 pub(super) fn check_writable(path: &Path) -> Result<(), CliError> {
-    let opened = File::options().create(true).append(true).open(path);
-    opened.map(drop).map_err(|error| write_error(path, &error))
+    let checked = match File::create_new(path) {
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            File::options().append(true).open(path).map(drop)
+        }
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| write_error(path, &error))
 }
 
 /// Writes a file.

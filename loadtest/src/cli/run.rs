@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     plan.run_config()?;
     let load = &arguments.load;
-    let kept = [&arguments.json, &arguments.html];
+    let kept = [&arguments.json, &arguments.html, &arguments.csv, &arguments.hlog];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut server = load.server(&plan)?;
     let complete = complete_plan(&plan, &mut server, load.quiet)?;

@@ -130,6 +130,30 @@ fn server_that_answers_500_is_refused() {
 }
 
 #[test]
+fn refused_run_leaves_files_as_they_are() {
+    let address = start(|_| Some(response("500 Internal Server Error", "out of order")));
+    let file = |name: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("refused.{name}"));
+    std::fs::write(file("json"), "before").unwrap();
+    let absent = ["html", "csv", "hlog"];
+    let mut flags = vec![format!("--json={}", file("json").display())];
+    for kind in absent {
+        // It may be there from an earlier, failed test.
+        std::fs::remove_file(file(kind)).unwrap_or(());
+        flags.push(format!("--{kind}={}", file(kind).display()));
+    }
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let target = format!("http://{address}/mcp");
+    for wrong in ["--depth=1", "--depth=0"] {
+        let ended = run(&target, &[&flags[..], &[wrong]].concat());
+        assert_eq!(ended.status, 2, "{}", ended.stderr);
+        assert_eq!(std::fs::read_to_string(file("json")).unwrap(), "before");
+        assert!(absent.iter().all(|kind| !file(kind).exists()), "{wrong}");
+    }
+    let nowhere = run(&target, &["--html=/nowhere/refused.html"]);
+    assert!(nowhere.stderr.contains("cannot write /nowhere/refused.html"), "{}", nowhere.stderr);
+}
+
+#[test]
 fn server_that_never_answers_is_refused() {
     let address = start(|_| Some(String::new()));
     let target = format!("http://{address}/mcp");
