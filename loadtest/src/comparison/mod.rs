@@ -101,7 +101,7 @@ struct ComparedFigure {
     of_second: fn(&SecondResult) -> Option<f64>,
 }
 
-const COMPARED_FIGURES: [ComparedFigure; 6] = [
+const COMPARED_FIGURES: [ComparedFigure; 9] = [
     ComparedFigure {
         figure: "rate",
         unit: "responses/s",
@@ -117,6 +117,20 @@ const COMPARED_FIGURES: [ComparedFigure; 6] = [
         of_second: |second| positive(second.p50_us),
     },
     ComparedFigure {
+        figure: "p90",
+        unit: "us",
+        is_more_better: false,
+        of_run: |run| positive(run.response.p90_us),
+        of_second: |second| positive(second.p90_us),
+    },
+    ComparedFigure {
+        figure: "p95",
+        unit: "us",
+        is_more_better: false,
+        of_run: |run| positive(run.response.p95_us),
+        of_second: |second| positive(second.p95_us),
+    },
+    ComparedFigure {
         figure: "p99",
         unit: "us",
         is_more_better: false,
@@ -129,6 +143,13 @@ const COMPARED_FIGURES: [ComparedFigure; 6] = [
         is_more_better: false,
         of_run: |run| positive(run.response.p999_us),
         of_second: |second| positive(second.p999_us),
+    },
+    ComparedFigure {
+        figure: "p99.99",
+        unit: "us",
+        is_more_better: false,
+        of_run: |run| positive(run.response.p9999_us),
+        of_second: |second| positive(second.p9999_us),
     },
     ComparedFigure {
         figure: "server CPU",
@@ -301,13 +322,15 @@ mod tests {
             json!({
                 "answered": if number == 0 { 0 } else { rate + number % 5 },
                 "failed": 0, "p50_us": 10.0 + float(number % 3),
+                "p90_us": p99_us * 0.5, "p95_us": p99_us * 0.75,
                 "p99_us": p99_us + float(number % 7), "p999_us": p99_us * 2.0,
-                "max_us": 1e3, "open": 64, "server_cores": 0.5,
+                "p9999_us": p99_us * 3.0, "max_us": 1e3, "open": 64, "server_cores": 0.5,
                 "server_resident_bytes": 64 << 20,
             })
         };
         let percentiles = json!({
-            "count": 10, "mean_us": 10.0, "p50_us": 10.0, "p90_us": 20.0, "p99_us": p99_us,
+            "count": 10, "mean_us": 10.0, "p50_us": 10.0, "p90_us": p99_us * 0.5,
+            "p95_us": p99_us * 0.75, "p99_us": p99_us,
             "p999_us": p99_us * 2.0, "p9999_us": p99_us * 3.0, "max_us": 1e3,
         });
         let cost =
@@ -352,7 +375,9 @@ mod tests {
     fn doubled_tail_is_worse_and_halved_better() {
         let (short, long) = (result(1_000, 100.0, 20), result(1_000, 200.0, 20));
         let worse = evaluated(std::slice::from_ref(&short), std::slice::from_ref(&long));
-        assert_eq!(outcome_of(&worse, "p99"), ComparisonOutcome::Worse);
+        for figure in ["p90", "p95", "p99", "p99.9", "p99.99"] {
+            assert_eq!(outcome_of(&worse, figure), ComparisonOutcome::Worse, "{figure}");
+        }
         assert_eq!(outcome_of(&worse, "p50"), ComparisonOutcome::NotSignificant);
         assert!(worse.is_worse());
         let better = evaluated(&[long], &[short]);
