@@ -18,6 +18,8 @@ use super::server::{ServerArguments, ServerProcess};
 
 /// Default rate of a run, in requests a second.
 const DEFAULT_RATE: f64 = 1_000.0;
+/// Default measured time of a run.
+const DEFAULT_DURATION: HumanDuration = HumanDuration::from_secs(10);
 /// Help text of the target.
 const TARGET: &str = "The server: HOST:PORT/PATH or http://HOST[:PORT]/PATH, \
     ws://HOST[:PORT]/PATH, tcp://HOST:PORT, with TLS tls://, https:// or wss://, or \
@@ -138,6 +140,21 @@ struct ThresholdArguments {
     errors_max: Option<f64>,
 }
 
+/// Flag of the measured time.
+#[derive(Args, Debug)]
+pub(super) struct DurationArgument {
+    /// Measured time of each run, in addition to the warm-up [default: 10s; in a search 20 response
+    /// times, from 1s to 10s].
+    #[arg(
+        short,
+        long,
+        visible_alias = "span",
+        value_name = "DURATION",
+        value_parser = parse_duration
+    )]
+    pub(super) duration: Option<HumanDuration>,
+}
+
 /// Progress display.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum Progress {
@@ -155,15 +172,8 @@ pub(super) struct RunArguments {
     /// Requests a second; 0 keeps the connections idle [default: 1000].
     #[arg(short, long, visible_short_alias = 'R', value_name = "N")]
     rate: Option<f64>,
-    /// Measured time, in addition to the warm-up [default: 10s].
-    #[arg(
-        short,
-        long,
-        visible_alias = "span",
-        value_name = "DURATION",
-        value_parser = parse_duration
-    )]
-    duration: Option<HumanDuration>,
+    #[command(flatten)]
+    measured: DurationArgument,
     /// Measured requests, instead of a time.
     #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["duration", "closed"])]
     requests: Option<u32>,
@@ -283,16 +293,17 @@ impl RunArguments {
     /// Returns the plan of the run.
     pub(super) fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = self.load.plan()?;
-        let is_named = self.rate.is_some() || self.duration.is_some() || self.requests.is_some();
+        let duration = self.measured.duration;
+        plan.closed |= self.closed;
+        let is_named = self.rate.is_some() || duration.is_some() || self.requests.is_some();
         if plan.phases.is_empty() || is_named {
             let rate = self.rate.unwrap_or(DEFAULT_RATE);
             let span = match self.requests {
                 Some(requests) => span_of(requests, rate)?,
-                None => self.duration.unwrap_or(HumanDuration::from_secs(10)),
+                None => duration.unwrap_or(DEFAULT_DURATION),
             };
             plan.phases = vec![PhasePlan::constant(rate, span)];
         }
-        plan.closed |= self.closed;
         Ok(plan)
     }
 }

@@ -5,23 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use corelane_load::plan::{HumanDuration, Plan, PlanError, SweepPlan};
 
-use super::load_arguments::{LoadArguments, parse_duration};
+use super::load_arguments::{DurationArgument, LoadArguments, parse_duration};
 
 /// Arguments of `search`.
 #[derive(Args, Debug)]
 pub(super) struct SearchArguments {
     #[command(flatten)]
     pub(super) load: LoadArguments,
-    /// Measured time of each run, in addition to the warm-up; phases of a plan are ignored
-    /// [default: 20 response times, from 1s to 10s].
-    #[arg(
-        short,
-        long,
-        visible_alias = "span",
-        value_name = "DURATION",
-        value_parser = parse_duration
-    )]
-    duration: Option<HumanDuration>,
+    #[command(flatten)]
+    measured: DurationArgument,
     #[command(flatten)]
     search: RateSearchArguments,
     /// Write the result as JSON.
@@ -43,15 +35,8 @@ pub(super) struct SweepArguments {
     /// Runs at each fraction [default: 3].
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Measured time of each of these runs, in addition to the warm-up [default: 10s].
-    #[arg(
-        short,
-        long,
-        visible_alias = "span",
-        value_name = "DURATION",
-        value_parser = parse_duration
-    )]
-    duration: Option<HumanDuration>,
+    #[command(flatten)]
+    measured: DurationArgument,
     /// Measured time of each run of the search, in addition to the warm-up [default: 20
     /// response times, from 1s to 10s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -110,7 +95,7 @@ impl SearchArguments {
     pub(super) fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = self.load.search_plan()?;
         let sweep = plan.sweep.get_or_insert_default();
-        sweep.search_duration = self.duration.or(sweep.search_duration);
+        sweep.search_duration = self.measured.duration.or(sweep.search_duration);
         self.search.apply(sweep);
         Ok(plan)
     }
@@ -125,7 +110,7 @@ impl SweepArguments {
             sweep.fractions.clone_from(&self.fractions);
         }
         sweep.rounds = self.rounds.unwrap_or(sweep.rounds);
-        sweep.duration = self.duration.unwrap_or(sweep.duration);
+        sweep.duration = self.measured.duration.unwrap_or(sweep.duration);
         sweep.search_duration = self.search_duration.or(sweep.search_duration);
         self.search.apply(sweep);
         Ok(plan)
