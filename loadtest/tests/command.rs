@@ -355,8 +355,12 @@ fn short_flags_and_plain_numbers_are_accepted() {
     assert!(out.contains("requests 20 due"), "{out}");
     assert!(out.contains("calls    tools/call echo {\"message\":\"abc"), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
-    let ended = load(["run", &address, "-n", "5", "--closed"]);
-    assert_usage_error(&ended, &["--requests", "--closed"]);
+    let closed = ["-n", "50", "-c", "3", "--closed", "--warm-up", "0", "--quiet"];
+    let ExitResult { status, stdout, .. } = load(["run", &address].into_iter().chain(closed));
+    assert_eq!(status, 0, "{stdout}");
+    assert!(stdout.contains("requests 50 due · 50 sent · 50 answered"), "{stdout}");
+    let ended = load(["run", &address, "-n", "5", "-d", "1"]);
+    assert_usage_error(&ended, &["--requests", "--duration"]);
     for flag in ["-d=1", "--span=1"] {
         let ExitResult { status, stdout, .. } =
             load(["run", "127.0.0.1:1", "--connect-timeout=100ms", flag]);

@@ -98,8 +98,12 @@ fn open_loop_completes_requests_over_all_transports() {
 #[test]
 fn closed_loop_sends_when_answered() {
     let test_server = TestServer::for_load();
-    let finding =
-        run(&on(&test_server, Transport::Tcp, Era::Legacy, LoadMode::Closed { span: SPAN }));
+    let finding = run(&on(
+        &test_server,
+        Transport::Tcp,
+        Era::Legacy,
+        LoadMode::Closed { span: SPAN, requests: None },
+    ));
     let outcomes = finding.total.outcomes;
     assert!(outcomes.answered > 100 && outcomes.failures() == 0, "{outcomes:?}");
     assert_eq!(finding.total.sent, outcomes.answered);

@@ -127,7 +127,7 @@ fn open_loop_over_stdio_completes_every_request() {
 #[test]
 fn stdio_server_cost_is_measured_without_pid() {
     let mut job = job(&server_command(), Era::Legacy);
-    job.mode = LoadMode::Closed { span: SPAN };
+    job.mode = LoadMode::Closed { span: SPAN, requests: None };
     job.connections = 2;
     let finding = run(&job);
     assert!(finding.total.outcomes.answered > 0, "{:?}", finding.total.outcomes);

@@ -20,6 +20,8 @@ use super::server::{ServerArguments, ServerProcess};
 const DEFAULT_RATE: f64 = 1_000.0;
 /// Default measured time of a run.
 const DEFAULT_DURATION: HumanDuration = HumanDuration::from_secs(10);
+/// Longest time that the requests of a closed loop may take.
+const REQUESTS_TIME_MAX: HumanDuration = HumanDuration::from_secs(24 * 60 * 60);
 /// Help text of the target.
 const TARGET: &str = "The server: HOST:PORT/PATH or http://HOST[:PORT]/PATH, \
     ws://HOST[:PORT]/PATH, tcp://HOST:PORT, with TLS tls://, https:// or wss://, or \
@@ -175,7 +177,7 @@ pub(super) struct RunArguments {
     #[command(flatten)]
     measured: DurationArgument,
     /// Measured requests, instead of a time.
-    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["duration", "closed"])]
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<u32>,
     /// Closed loop: send the next request when the previous one is answered.
     #[arg(long)]
@@ -299,10 +301,14 @@ impl RunArguments {
         if plan.phases.is_empty() || is_named {
             let rate = self.rate.unwrap_or(DEFAULT_RATE);
             let span = match self.requests {
+                Some(_) if plan.closed => REQUESTS_TIME_MAX,
                 Some(requests) => span_of(requests, rate)?,
                 None => duration.unwrap_or(DEFAULT_DURATION),
             };
             plan.phases = vec![PhasePlan::constant(rate, span)];
+        }
+        if plan.closed && (self.requests.is_some() || duration.is_some()) {
+            plan.requests = self.requests.map(u64::from);
         }
         Ok(plan)
     }

@@ -121,8 +121,7 @@ fn progress_display(arguments: &RunArguments, plan: &Plan) -> ProgressDisplay {
         Progress::Lines => ProgressDisplay::Lines,
         Progress::Block => {
             let is_coloured = is_able && !has_variable("NO_COLOR", |value| !value.is_empty());
-            let span = plan.profile().span().as_secs_f64();
-            ProgressDisplay::Block(Box::new(ProgressBlock::new(&plan.target, span, is_coloured)))
+            ProgressDisplay::Block(Box::new(ProgressBlock::new(plan, is_coloured)))
         }
     }
 }

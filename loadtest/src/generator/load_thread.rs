@@ -89,12 +89,15 @@ impl<R: Ring> LoadThread<R> {
         mut on_period: impl FnMut(Box<Period>) -> Box<Period>,
     ) {
         const SECOND: Duration = Duration::from_secs(1);
-        let end = begin.after(self.ctx.config.mode.span());
+        let mut end = begin.after(self.ctx.config.mode.span());
         self.start(begin, end);
         let mut next = begin.after(SECOND);
-        let last = end.after(self.ctx.config.limits.drain_duration());
+        let mut last = end.after(self.ctx.config.limits.drain_duration());
         loop {
-            if self.ctx.now >= end && self.ctx.phase == RunPhase::Sending {
+            let is_end = self.ctx.now >= end || self.requests.has_ended(&self.ctx);
+            if is_end && self.ctx.phase == RunPhase::Sending {
+                end = end.min(self.ctx.now);
+                last = end.after(self.ctx.config.limits.drain_duration());
                 self.ctx.phase = RunPhase::Draining;
                 self.requests.record_backlog(&mut self.ctx);
             }
@@ -187,7 +190,7 @@ impl<R: Ring> LoadThread<R> {
             let Some(index) = connections.take_available(ctx.config.depth) else {
                 return is_more_due;
             };
-            requests.remove_sent();
+            requests.remove_sent(intended, ctx);
             connections.send_request(index, (requests.draw_call(), intended), ctx);
         }
         true

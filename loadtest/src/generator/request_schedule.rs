@@ -19,12 +19,22 @@ use crate::schedule::Arrivals;
 /// the server receives the first requests before the last are written.
 pub(super) const SEND_BATCH_MAX: usize = 64;
 
+/// The requests after which a closed loop ends.
+#[derive(Debug)]
+struct RequestLimit {
+    /// Measured requests that were not sent yet.
+    left: u64,
+    /// When the last request was sent, or the run began.
+    sent_at: Instant,
+}
+
 /// Due and planned requests.
 #[derive(Debug)]
 pub(super) struct RequestSchedule {
     arrivals: Option<Peekable<Arrivals>>,
     /// Intended send times of due requests that wait for a connection.
     queued: VecDeque<Instant>,
+    limit: Option<RequestLimit>,
     /// Whether the warm-up is over.
     is_warm: bool,
     /// Cumulative weights of the request templates.
@@ -43,6 +53,7 @@ impl RequestSchedule {
         Self {
             arrivals: None,
             queued: VecDeque::new(),
+            limit: None,
             is_warm: false,
             cumulative_weights: weights.collect(),
             random: Random::seeded(seed),
@@ -51,10 +62,18 @@ impl RequestSchedule {
 
     /// Starts the schedule at the beginning of the run.
     pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant) {
-        if let LoadMode::Open { profile, pattern } = &ctx.config.mode {
-            let arrivals =
-                Arrivals::new(profile.clone(), *pattern, ctx.share, ctx.config.seed, begin);
-            self.arrivals = Some(arrivals.peekable());
+        match &ctx.config.mode {
+            LoadMode::Open { profile, pattern } => {
+                let arrivals =
+                    Arrivals::new(profile.clone(), *pattern, ctx.share, ctx.config.seed, begin);
+                self.arrivals = Some(arrivals.peekable());
+            }
+            LoadMode::Closed { requests: Some(requests), .. } => {
+                let all = usize::try_from(*requests).unwrap_or(usize::MAX);
+                let left = ctx.share.part(all) as u64;
+                self.limit = Some(RequestLimit { left, sent_at: begin });
+            }
+            LoadMode::Closed { .. } | LoadMode::Hold { .. } => {}
         }
     }
 
@@ -92,15 +111,32 @@ impl RequestSchedule {
     pub(super) fn next_intended(&self, ctx: &RunContext) -> Option<Instant> {
         match ctx.config.mode {
             LoadMode::Open { .. } => self.queued.front().copied(),
-            LoadMode::Closed { .. } => (ctx.phase == RunPhase::Sending).then_some(ctx.now),
+            LoadMode::Closed { .. } => {
+                let is_open = self.limit.as_ref().is_none_or(|limit| limit.left > 0);
+                (is_open && ctx.phase == RunPhase::Sending).then_some(ctx.now)
+            }
             LoadMode::Hold { .. } => None,
         }
     }
 
-    /// Removes the request that was sent from the queue.
+    /// Removes the request that was due at `intended` and is sent.
     #[inline]
-    pub(super) fn remove_sent(&mut self) {
+    pub(super) fn remove_sent(&mut self, intended: Instant, ctx: &RunContext) {
         self.queued.pop_front();
+        if let Some(limit) = &mut self.limit {
+            limit.left -= u64::from(intended >= ctx.recorder.measured_from);
+            limit.sent_at = ctx.now;
+        }
+    }
+
+    /// Returns whether a closed loop ends before its time: all of its requests were sent, or no
+    /// connection could take one for longer than an answer or a connect may take.
+    pub(super) fn has_ended(&self, ctx: &RunContext) -> bool {
+        let limits = &ctx.config.limits;
+        let longest = limits.response_timeout.max(limits.connect_timeout);
+        self.limit
+            .as_ref()
+            .is_some_and(|limit| limit.left == 0 || ctx.now.since(limit.sent_at) > longest)
     }
 
     /// Draws a request template by weight.
@@ -138,6 +174,10 @@ impl RequestSchedule {
         let from = ctx.recorder.measured_from;
         for _ in self.queued.drain(..).filter(|intended| *intended >= from) {
             ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
+        }
+        if let Some(RequestLimit { left, .. }) = self.limit.take() {
+            ctx.recorder.period.due += left;
+            ctx.recorder.period.outcomes.record_failures(Failure::Unsent, left);
         }
         let unseen = self.arrivals.iter_mut().flatten();
         for intended in unseen.filter(|intended| *intended >= from) {

@@ -26,6 +26,8 @@ pub enum LoadMode {
     Closed {
         /// Duration, warm-up included.
         span: Duration,
+        /// Measured requests after which it ends earlier, over all load threads.
+        requests: Option<u64>,
     },
     /// No requests: connections are only held open.
     Hold {
@@ -39,7 +41,7 @@ impl LoadMode {
     pub fn span(&self) -> Duration {
         match self {
             Self::Open { profile, .. } => profile.span(),
-            Self::Closed { span } | Self::Hold { span } => *span,
+            Self::Closed { span, .. } | Self::Hold { span } => *span,
         }
     }
 }

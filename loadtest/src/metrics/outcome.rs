@@ -111,7 +111,12 @@ pub struct Outcomes {
 impl Outcomes {
     /// Counts a failed request.
     pub const fn record_failure(&mut self, failure: Failure) {
-        self.failures[failure as usize] += 1;
+        self.record_failures(failure, 1);
+    }
+
+    /// Counts failed requests.
+    pub const fn record_failures(&mut self, failure: Failure, count: u64) {
+        self.failures[failure as usize] += count;
     }
 
     /// Returns the number of failures of this kind.

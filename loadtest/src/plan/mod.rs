@@ -108,6 +108,10 @@ pub struct Plan {
     /// Default false.
     #[serde(default)]
     pub closed: bool,
+    /// Measured requests after which a closed loop ends; its phases are the longest time that they
+    /// may take. Default: the phases end it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
     /// Poisson arrivals instead of evenly spaced ones. Default false.
     #[serde(default)]
     pub poisson: bool,
@@ -241,6 +245,7 @@ impl Plan {
             depth: depth(),
             warm_up: warm_up(),
             closed: false,
+            requests: None,
             poisson: false,
             seed: seed(),
             connect_timeout: connect_timeout(),
@@ -403,7 +408,7 @@ impl Plan {
     /// Returns the load model: open loop, closed loop or idle connections.
     fn drive(&self, profile: RateProfile) -> LoadMode {
         match (self.closed, profile.rate_max() > 0.0) {
-            (true, _) => LoadMode::Closed { span: profile.span() },
+            (true, _) => LoadMode::Closed { span: profile.span(), requests: self.requests },
             (false, true) => {
                 let pace =
                     if self.poisson { ArrivalPattern::Poisson } else { ArrivalPattern::Constant };
@@ -411,6 +416,24 @@ impl Plan {
             }
             (false, false) => LoadMode::Hold { span: profile.span() },
         }
+    }
+
+    /// Checks the number of requests.
+    fn check_requests(&self) -> Result<(), PlanError> {
+        let Some(requests) = self.requests else { return Ok(()) };
+        let has_scenes =
+            self.churn.is_some() || self.listen.is_some() || self.slow_readers.is_some();
+        let why = match requests {
+            0 => "no request would be sent; write 1 or more",
+            _ if !self.closed => {
+                "it ends a closed loop: add closed = true, or write a rate and a duration"
+            }
+            _ if has_scenes => {
+                "connections that are replaced, listen or read slowly need a duration instead"
+            }
+            _ => return Ok(()),
+        };
+        Err(PlanError(format!("requests = {requests}: {why}")))
     }
 
     fn check(&self) -> Result<(), PlanError> {
@@ -441,6 +464,7 @@ impl Plan {
                 ));
             }
         }
+        self.check_requests()?;
         if !self.calls.is_empty() && self.calls.iter().all(|call| call.weight == 0) {
             return Err(PlanError::new("every call has weight 0: no request would be sent"));
         }
@@ -514,6 +538,11 @@ mod tests {
         assert!(wrong(&format!("connections = 0\n{BRIEF}")).contains("1 or more"));
         assert!(wrong(&format!("depth = 0\n{BRIEF}")).contains("depth"));
         assert!(wrong("target = \"tcp://127.0.0.1:1\"").contains("no [[phase]]"));
+        assert!(wrong(&format!("requests = 1\n{BRIEF}")).contains("closed = true"));
+        let closed = format!("closed = true\n{BRIEF}");
+        assert!(wrong(&format!("requests = 0\n{closed}")).contains("1 or more"));
+        let churned = format!("requests = 1\n{closed}[churn]\nrate = 1\n");
+        assert!(wrong(&churned).contains("need a duration"));
         assert!(wrong(&BRIEF.replace("10", "-1")).contains("rate = -1"));
         assert!(wrong(&BRIEF.replace("\"1s", "\"0s")).contains("positive duration"));
         assert!(wrong(&BRIEF.replace("tcp:", "tpc:")).contains("unknown scheme"));

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::sparkline::draw_sparkline;
 use crate::figure;
+use crate::plan::Plan;
 use crate::result::SecondResult;
 
 /// Seconds shown by a sparkline.
@@ -38,7 +39,8 @@ pub fn format_line(second: &SecondResult) -> String {
 #[derive(Clone, Debug)]
 pub struct ProgressBlock {
     target: String,
-    duration_s: f64,
+    /// How long the run takes.
+    extent: String,
     is_coloured: bool,
     rates: VecDeque<Option<f64>>,
     p99s: VecDeque<Option<f64>>,
@@ -49,13 +51,17 @@ pub struct ProgressBlock {
 }
 
 impl ProgressBlock {
-    /// Returns a block for a run of `span_s` seconds, including the warm-up.
-    pub fn new(target: impl Into<String>, duration_s: f64, is_coloured: bool) -> Self {
+    /// Returns a block for a run of this plan.
+    pub fn new(plan: &Plan, is_coloured: bool) -> Self {
         // Control characters could be terminal escape sequences.
-        let target = target.into().replace(char::is_control, "�");
+        let target = plan.target.replace(char::is_control, "�");
+        let extent = match plan.requests {
+            Some(requests) => format!("until {} requests", figure::count(requests)),
+            None => format!("of {}", figure::elapsed(plan.profile().span().as_secs_f64())),
+        };
         Self {
             target,
-            duration_s,
+            extent,
             is_coloured,
             rates: VecDeque::new(),
             p99s: VecDeque::new(),
@@ -112,11 +118,10 @@ impl ProgressBlock {
             format!(" · server {}{cores}", figure::bytes(bytes))
         });
         let failed = if self.failed > 0 { TextStyle::Error } else { TextStyle::Plain };
-        let of = figure::elapsed(self.duration_s);
         [
             vec![
                 (TextStyle::Bold, self.target.clone()),
-                (TextStyle::Dim, format!(" · {} of {of}", figure::elapsed(at_s))),
+                (TextStyle::Dim, format!(" · {} {}", figure::elapsed(at_s), self.extent)),
             ],
             vec![
                 (TextStyle::Dim, format!("{:<7}", "rate")),
@@ -189,6 +194,7 @@ impl TextStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{HumanDuration, PhasePlan};
 
     fn second(at: u32) -> SecondResult {
         SecondResult {
@@ -202,6 +208,12 @@ mod tests {
         }
     }
 
+    /// Returns a block for a run of 20 seconds, 2 of them of warm-up.
+    fn block(target: &str, is_coloured: bool) -> ProgressBlock {
+        let phases = vec![PhasePlan::constant(1.0, HumanDuration::from_secs(18))];
+        ProgressBlock::new(&Plan { phases, ..Plan::new(target) }, is_coloured)
+    }
+
     #[test]
     fn progress_line_shows_rate_latencies_and_memory() {
         let line = format_line(&second(12));
@@ -212,18 +224,22 @@ mod tests {
 
     #[test]
     fn redrawn_block_moves_over_previous_lines() {
-        let mut block = ProgressBlock::new("tcp://localhost:1", 20.0, false);
+        let mut block = block("tcp://localhost:1", false);
         let first = block.draw(&second(1), 80);
         assert!(!first.contains("\x1b[4A") && first.lines().count() == 4, "{first:?}");
         let next = block.draw(&second(2), 80);
         assert!(next.starts_with("\x1b[4A\r") && next.contains("██"), "{next:?}");
         assert!(next.contains("2 s of 20 s"), "{next:?}");
+        let mut plan = Plan::new("tcp://localhost:1");
+        plan.requests = Some(5_000);
+        let counted = ProgressBlock::new(&plan, false).draw(&second(1), 80);
+        assert!(counted.contains("1 s until 5,000 requests"), "{counted:?}");
     }
 
     #[test]
     fn block_is_never_wider_than_terminal() {
         for columns in [0, 1, 20, 40, 80, 200] {
-            let mut block = ProgressBlock::new("tcp://a-very-long-name.example:1", 1e4, false);
+            let mut block = block("tcp://a-very-long-name.example:1", false);
             let drawn = (1..100).map(|at| block.draw(&second(at), columns)).last();
             let text = drawn.unwrap_or_default().replace("\x1b[K", "").replace("\x1b[4A", "");
             let widths = text.lines().map(|line| line.trim_matches('\r').chars().count());
@@ -233,8 +249,7 @@ mod tests {
 
     #[test]
     fn plain_block_has_no_escape_sequences() {
-        let (mut plain, mut painted) =
-            (ProgressBlock::new("a\x1b[2Jb", 1.0, false), ProgressBlock::new("a", 1.0, true));
+        let (mut plain, mut painted) = (block("a\x1b[2Jb", false), block("a", true));
         assert!(
             !plain.draw(&second(1), 80).contains('m')
                 || !plain.draw(&second(1), 80).contains("\x1b[1m")

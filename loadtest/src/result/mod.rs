@@ -193,14 +193,14 @@ impl RunResult {
 
     /// Evaluates the measurements of a run.
     pub fn new(plan: Plan, manifest: Manifest, finding: &Measurements) -> Self {
-        let span = plan.profile().span().saturating_sub(plan.warm_up.get());
         let total = &finding.total;
+        let whole = if plan.requests.is_some() { total.until } else { plan.profile().span() };
+        let span = whole.saturating_sub(plan.warm_up.get());
         let totals = totals(finding, span);
         let response = Percentiles::from_histogram(total.latencies.response());
         let service = Percentiles::from_histogram(total.latencies.service());
         let lag = Percentiles::from_histogram(&total.lag);
         // CPU time counts from the first request, so the share of the warm-up is removed.
-        let whole = plan.profile().span();
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
         let awake = total.spun.min(finding.usage.cpu);
