@@ -233,12 +233,33 @@ fn exited_program_fails_requests_and_restarts() {
 }
 
 #[test]
+fn restarted_program_fails_closed_loop() {
+    // Each answers 300 messages and reads one more: less than 1 % of the requests fail.
+    let script = format!("sed -un -e '301q' -e '{SED}'; echo out of memory >&2; exit 9");
+    let target = Target::Command(["sh", "-c", &script].map(String::from).to_vec()).to_string();
+    let plan = format!("{}/restarted.toml", env!("CARGO_TARGET_TMPDIR"));
+    let calls = "era = \"modern\"\n[[call]]\nmethod = \"ping\"\n";
+    std::fs::write(&plan, format!("target = {target:?}\n{calls}")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
+    let flags = ["--closed", "--requests=1000", "--warm-up=0", "--quiet"];
+    let output = command.args(["run", "--plan", &plan]).args(flags).output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    let ended = "FAILED the program ended 3 times during the run, first: the program ended \
+                 (exit status: 9): out of memory";
+    assert!(words.starts_with(ended), "{out}");
+    assert!(words.contains("requests 1,000 due · 1,000 sent · 997 answered"), "{out}");
+    assert!(words.contains("closed 3") && words.contains("| the program ended (exit"), "{out}");
+}
+
+#[test]
 fn requests_in_flight_at_program_exit_are_closed() {
     // It responds to the handshake, reads the first request and exits.
     let script = format!("sed -un -e '1{{{SED}' -e '}}' -e '2q'");
     let mut job = job(&script, Era::Modern);
     job.depth = 1;
-    job.mode = LoadMode::Closed { span: SPAN };
+    job.mode = LoadMode::Closed { span: SPAN, requests: None };
     let total = run(&job).total;
     assert_eq!(total.outcomes.answered, 0);
     assert!(total.outcomes.failed(Failure::Closed) >= 1, "{:?}", total.outcomes);

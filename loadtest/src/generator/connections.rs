@@ -74,7 +74,8 @@ impl<R: Ring> Connections<R> {
             Completion::Received { socket, buffer } => self.handle_received(socket, buffer, ctx),
             Completion::Sent { socket, buffer, result } => {
                 if let Err(error) = &result {
-                    ctx.record_example(Failure::Closed, &format!("send failed: {error}"));
+                    let why = format!("send failed: {error}");
+                    self.lifecycle.record_example(Failure::Closed, &why, ctx);
                 }
                 if let Some(index) = self.lifecycle.io.handle_sent(socket, buffer, result) {
                     self.lifecycle.end_connection(index, Failure::Closed, ctx);
@@ -83,7 +84,8 @@ impl<R: Ring> Connections<R> {
             Completion::Connected { token, result } => self.handle_connected(token, result, ctx),
             Completion::EndOfStream { socket, result } => {
                 if let Err(error) = result {
-                    ctx.record_example(Failure::Closed, &format!("receive failed: {error}"));
+                    let why = format!("receive failed: {error}");
+                    self.lifecycle.record_example(Failure::Closed, &why, ctx);
                 }
                 if let Some(index) = self.lifecycle.io.connection_of(socket) {
                     self.lifecycle.end_connection(index, Failure::Closed, ctx);
@@ -127,6 +129,7 @@ impl<R: Ring> Connections<R> {
                 }
                 ChildEvent::Exited { connection, message } => {
                     if self.lifecycle.io[connection as usize].ending == Ending::Lost {
+                        ctx.record_example(Failure::Closed, &message);
                         ctx.recorder.period.errors.set_last(message);
                     }
                     self.lifecycle.reconnect(connection as usize, ctx);

@@ -99,9 +99,6 @@ impl RunContext {
 
     /// Fails all requests in flight on a connection.
     pub(super) fn fail_requests(&mut self, log: &mut RequestLog, failure: Failure) {
-        if log.in_flight() > 0 {
-            self.record_example(failure, failure.description());
-        }
         log.fail_all(failure, |event| {
             if let ReceiveEvent::Completed(completed) = event {
                 self.recorder.record_completed(completed, self.now);

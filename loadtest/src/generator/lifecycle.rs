@@ -247,8 +247,10 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::Open(mut log) => {
                 self.connector.count_closed();
                 ctx.recorder.period.connects.lost += u64::from(!conn.is_draining && !is_kept_alive);
-                if failure == Failure::Closed && log.in_flight() > 0 && is_http(ctx) {
-                    ctx.record_example(failure, KEEP_ALIVE_HINT);
+                if log.in_flight() > 0 {
+                    let is_closed_http = failure == Failure::Closed && is_http(ctx);
+                    let why = if is_closed_http { KEEP_ALIVE_HINT } else { failure.description() };
+                    self.record_example(failure, why, ctx);
                 }
                 ctx.fail_requests(&mut log, failure);
             }
@@ -276,6 +278,15 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::Closing => return,
         }
         self.io.close_sockets(index);
+    }
+
+    /// Records the error of a failed request, if it is the first of its kind. That of a program which
+    /// ended is its exit status, which follows.
+    #[cold]
+    pub(super) fn record_example(&self, failure: Failure, text: &str, ctx: &mut RunContext) {
+        if failure != Failure::Closed || !self.connector.has_processes() {
+            ctx.record_example(failure, text);
+        }
     }
 
     /// Ends a subscriber; `error` is recorded if its streams had not opened.
@@ -422,8 +433,15 @@ impl<R: Ring> Lifecycle<R> {
         }
         for conn in self.io.connections_mut() {
             if let ConnectionState::Open(log) = &mut conn.state {
+                if log.in_flight() > 0 {
+                    ctx.record_example(Failure::Timeout, Failure::Timeout.description());
+                }
                 ctx.fail_requests(log, Failure::Timeout);
             }
+        }
+        if ctx.recorder.period.connects.lost > 0 {
+            // A program may end too late to report how.
+            ctx.record_example(Failure::Closed, Failure::Closed.description());
         }
     }
 }

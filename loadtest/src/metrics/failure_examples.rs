@@ -32,6 +32,11 @@ impl ErrorTexts {
         self.last.take()
     }
 
+    /// Returns the first example of a kind.
+    pub fn first(&self, failure: Failure) -> Option<&str> {
+        self.first.get(failure.name()).map(String::as_str)
+    }
+
     /// Returns whether there is no example of this kind; `None` is an unsolicited response.
     pub fn lacks(&self, failure: Option<Failure>) -> bool {
         !self.first.contains_key(name(failure))

@@ -228,6 +228,9 @@ impl RunResult {
             (&generator, finding.setup.threads),
             total.open,
         );
+        if finding.programs.is_some() {
+            verdict.check_programs(totals.lost, total.errors.first(Failure::Closed));
+        }
         verdict.check_reopened(&plan, &totals, &connections);
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
         if let Some(listen) = &listen {

@@ -1,7 +1,7 @@
 //! Verdict on a run: whether it failed, can be judged, and kept its thresholds.
 //!
 //! A run fails, with or without thresholds, if nothing was answered, if too many due requests got
-//! no good answer, or if connections did not open or were lost for good. A late or CPU-bound load
+//! no good answer, if connections did not open or were lost for good, or if a program ended. A late or CPU-bound load
 //! generator invalidates a run that it could have changed. The server is saturated if requests
 //! could not be sent although the generator was neither.
 
@@ -89,6 +89,16 @@ impl Verdict {
     /// Returns the text of all reasons.
     pub fn reason_texts(&self) -> Vec<String> {
         self.reasons().map(|(_, why)| why.to_owned()).collect()
+    }
+
+    /// Checks that no program ended while its connection was open; `first` is how the first did.
+    /// Programs are started again, so that the failed requests alone may be few.
+    pub(super) fn check_programs(&mut self, ended: u64, first: Option<&str>) {
+        if ended > 0 {
+            let times = if ended == 1 { "once".into() } else { format!("{ended} times") };
+            let first = first.map(|first| format!(", first: {first}")).unwrap_or_default();
+            self.failed.insert(0, format!("the program ended {times} during the run{first}"));
+        }
     }
 
     /// Checks the connections that were replaced or idle.
