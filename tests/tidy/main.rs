@@ -58,7 +58,7 @@ fn expect_none(mut findings: Vec<Finding>) {
 
 /// Types above a limit of [`types`]: fields, methods and other files with `impl` blocks, at most.
 const LARGE_TYPES: &[types::Exception] = &[
-    exception("Plan", 26, 25, 1, "mirrors the keys of a plan file"),
+    exception("Plan", 27, 25, 1, "mirrors the keys of a plan file"),
     exception("RunResult", 19, 25, 1, "mirrors the JSON of a result"),
     exception("Totals", 16, 25, 1, "mirrors the JSON of a result"),
     exception("SecondResult", 23, 25, 1, "mirrors the JSON and CSV of one second"),

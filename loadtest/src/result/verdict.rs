@@ -1,9 +1,9 @@
 //! Verdict on a run: whether it failed, can be judged, and kept its thresholds.
 //!
 //! A run fails, with or without thresholds, if nothing was answered, if too many due requests got
-//! no good answer, if connections did not open or were lost for good, or if a program ended. A late or CPU-bound load
-//! generator invalidates a run that it could have changed. The server is saturated if requests
-//! could not be sent although the generator was neither.
+//! no good answer, if connections did not open or were lost for good, or if a program ended. A late
+//! or CPU-bound load generator invalidates a run that it could have changed. The server is
+//! saturated if requests could not be sent although the generator was neither.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,13 +8,13 @@ use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
-use corelane_load::target::Transport;
+use corelane_load::target::{Era, Transport};
 use corelane_test_support::stall::stall;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, echo_response, framed};
-use crate::{RESPONSE_TIMEOUT, TRANSPORTS, assert_all, run};
+use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, plan, run};
 
 /// Asserts that all sent requests timed out, and the others were not sent.
 fn assert_silent(
@@ -43,6 +43,28 @@ fn closed_instead_of_response_counts_as_closed() {
             bytes.truncate(bytes.len() / 2);
             Reaction::SendAndClose(bytes)
         });
+    }
+}
+
+#[test]
+fn counted_requests_end_without_server() {
+    for transport in TRANSPORTS {
+        // Each connection answers five requests.
+        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+            if asked.number == 5 {
+                return Reaction::Send(Vec::new());
+            }
+            Reaction::Send(framed(transport, &echo_response(asked.call)))
+        });
+        let mut plan = plan(&server, Era::Modern);
+        (plan.closed, plan.requests) = (true, Some(DUE));
+        plan.phases[0].duration = HumanDuration::from(Duration::from_hours(1));
+        (plan.response_timeout, plan.connect_timeout) =
+            (HumanDuration::from(RESPONSE_TIMEOUT), HumanDuration::from(RESPONSE_TIMEOUT));
+        let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let totals = RunResult::new(plan, Manifest::default(), &finding.unwrap()).totals;
+        assert_eq!((totals.due, totals.sent, totals.answered), (DUE, 12, 10), "{transport:?}");
+        assert_eq!((totals.failures["timeout"], totals.failures["unsent"]), (2, DUE - 12));
     }
 }
 
