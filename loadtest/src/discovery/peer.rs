@@ -316,6 +316,7 @@ impl Link {
                     self.buffered.extend_from_slice(&bytes);
                     Ok(LinkEvent::Nothing)
                 }
+                ReadOutcome::End(_) if self.reader.end() => Ok(LinkEvent::Nothing),
                 ReadOutcome::End(why) => Err(RequestError::Closed(why)),
                 ReadOutcome::Timeout => Err(RequestError::Timeout(timeout)),
             };

@@ -13,7 +13,7 @@ use super::processes::Processes;
 use super::request_schedule::RequestSchedule;
 use super::run_config::{CONNECT_HINT, LoadMode};
 use super::slow_readers::SlowReaders;
-use super::subscribers::{HandshakeResult, SubscriberActions, Subscribers};
+use super::subscribers::{HandshakeResult, SubscriberActions};
 use crate::children::ChildEvent;
 use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog, message_kind};
 use crate::metrics::outcome::Failure;
@@ -56,44 +56,60 @@ impl<R: Ring> Connections<R> {
         self.slow_readers.start(begin);
     }
 
-    /// Records an error for connections that are stuck in the TLS handshake, if there is no other:
-    /// a plaintext server waits for input that it understands.
-    #[cold]
-    pub(super) fn record_handshake_timeout(&self, ctx: &mut RunContext) {
-        let mut connections = self.lifecycle.io.connections().iter();
-        let stuck = connections.find(|conn| conn.is_tls_handshaking());
-        if let (None, Some(conn)) = (ctx.recorder.period.errors.last(), stuck) {
-            ctx.recorder.period.errors.set_last(conn.timeout_error().message);
-        }
-    }
-
     /// Processes a completion of the ring.
     #[inline]
     pub(super) fn handle_completion(&mut self, completion: Completion, ctx: &mut RunContext) {
         match completion {
             Completion::Received { socket, buffer } => self.handle_received(socket, buffer, ctx),
             Completion::Sent { socket, buffer, result } => {
-                if let Err(error) = &result {
-                    let why = format!("send failed: {error}");
-                    self.lifecycle.record_example(Failure::Closed, &why, ctx);
-                }
+                let describe = |error: &io::Error| (error.kind(), format!("send failed: {error}"));
+                let error = result.as_ref().err().map(describe);
                 if let Some(index) = self.lifecycle.io.handle_sent(socket, buffer, result) {
-                    self.lifecycle.end_connection(index, Failure::Closed, ctx);
+                    self.handle_end(index, error, ctx);
                 }
             }
             Completion::Connected { token, result } => self.handle_connected(token, result, ctx),
             Completion::EndOfStream { socket, result } => {
-                if let Err(error) = result {
-                    let why = format!("receive failed: {error}");
-                    self.lifecycle.record_example(Failure::Closed, &why, ctx);
-                }
+                let describe =
+                    |error: io::Error| (error.kind(), format!("receive failed: {error}"));
                 if let Some(index) = self.lifecycle.io.connection_of(socket) {
-                    self.lifecycle.end_connection(index, Failure::Closed, ctx);
+                    self.handle_end(index, result.err().map(describe), ctx);
                 }
             }
             Completion::Closed { socket } => self.lifecycle.handle_closed(socket, ctx),
             Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
         }
+    }
+
+    /// Handles the end of a connection, by an error or in order.
+    #[cold]
+    fn handle_end(
+        &mut self,
+        index: usize,
+        error: Option<(io::ErrorKind, String)>,
+        ctx: &mut RunContext,
+    ) {
+        let conn = &mut self.lifecycle.io[index];
+        // TLS ends with its own message. Sending after the end of the stream is a broken pipe.
+        let is_orderly = match &error {
+            None => conn.tls.as_ref().is_none_or(|filter| filter.is_closed()),
+            Some((kind, _)) => *kind == io::ErrorKind::BrokenPipe,
+        };
+        if let Some((_, text)) = error {
+            ctx.record_example(Failure::Closed, &text);
+        }
+        if !is_orderly {
+            return self.lifecycle.end_connection(index, Failure::Closed, ctx);
+        }
+        let is_response = match &mut conn.state {
+            ConnectionState::Open(log) => log.end(),
+            ConnectionState::Handshake(handshake) => handshake.end(),
+            _ => false,
+        };
+        if is_response {
+            self.receive_bytes(index, &[], ctx);
+        }
+        self.lifecycle.end_connection(index, Failure::Closed, ctx);
     }
 
     /// Handles the completion of a connect.
@@ -112,7 +128,7 @@ impl<R: Ring> Connections<R> {
     /// Processes the events of child processes.
     #[inline]
     pub(super) fn handle_child_events(&mut self, ctx: &mut RunContext) {
-        while let Some(event) = self.lifecycle.next_child_event() {
+        while let Some(event) = self.lifecycle.connector.next_child_event() {
             match event {
                 ChildEvent::Started { connection, stdin, stdout } => {
                     let index = connection as usize;
@@ -129,8 +145,9 @@ impl<R: Ring> Connections<R> {
                 }
                 ChildEvent::Exited { connection, message } => {
                     if self.lifecycle.io[connection as usize].ending == Ending::Lost {
-                        ctx.record_example(Failure::Closed, &message);
-                        ctx.recorder.period.errors.set_last(message);
+                        let examples = &mut ctx.recorder.period.errors;
+                        examples.add_first(Some(Failure::Closed), message.clone());
+                        examples.set_last(message);
                     }
                     self.lifecycle.reconnect(connection as usize, ctx);
                 }
@@ -268,7 +285,7 @@ impl<R: Ring> Connections<R> {
         }
         match result {
             Err(error) => self.lifecycle.fail_tls(index, error, ctx),
-            Ok(()) if is_closed => self.lifecycle.end_connection(index, Failure::Closed, ctx),
+            Ok(()) if is_closed => self.handle_end(index, None, ctx),
             Ok(()) if has_output => self.lifecycle.io.queue_flush(index),
             Ok(()) => {}
         }
@@ -413,14 +430,6 @@ impl<R: Ring> Connections<R> {
         self.queue_available(index, ctx.config.depth);
     }
 
-    /// Requests the publications that are due.
-    #[inline]
-    pub(super) fn publish_due_notifications(&mut self, ctx: &mut RunContext) {
-        if let Some(subscribers) = &mut self.lifecycle.subscribers {
-            subscribers.publish_due(&mut self.lifecycle.io, ctx);
-        }
-    }
-
     /// Checks some connections for timeouts and idle replacements. A small number at a time: due
     /// requests wait meanwhile, and most connections are in no CPU cache.
     pub(super) fn sweep_timeouts(&mut self, ctx: &mut RunContext) {
@@ -481,10 +490,5 @@ impl<R: Ring> Connections<R> {
         if subscribers.reopen_streams(subscriber, &mut conn.send_buffer) {
             self.lifecycle.io.queue_flush(index);
         }
-    }
-
-    /// Returns the number of open subscription streams.
-    pub(super) fn open_streams(&self) -> u64 {
-        self.lifecycle.subscribers.as_ref().map_or(0, Subscribers::open_streams) as u64
     }
 }

@@ -135,11 +135,13 @@ impl RunContext {
         self.recorder.period.errors.add_first(Some(failure), message);
     }
 
-    /// Records the error of a failed request, if it is the first of its kind.
+    /// Records the error of a failed request, if it is the first of its kind. That of a program
+    /// which ended is its exit status, which follows.
     #[cold]
     pub(super) fn record_example(&mut self, failure: Failure, text: &str) {
+        let is_ended = failure == Failure::Closed && self.config.endpoint.program().is_some();
         let examples = &mut self.recorder.period.errors;
-        if examples.lacks(Some(failure)) {
+        if !is_ended && examples.lacks(Some(failure)) {
             examples.add_first(Some(failure), text.to_owned());
         }
     }

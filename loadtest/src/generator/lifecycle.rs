@@ -19,7 +19,6 @@ use super::context::RunContext;
 use super::processes::Processes;
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
-use crate::children::ChildEvent;
 use crate::mcp::{CloseAction, Closing, ConnectError};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
@@ -34,7 +33,7 @@ const KEEP_ALIVE_HINT: &str = "the server closed the connection before it answer
 #[derive(Debug)]
 pub(super) struct Lifecycle<R> {
     pub(super) io: ConnectionIo<R>,
-    connector: Connector,
+    pub(super) connector: Connector,
     /// Subscribers and the publisher.
     pub(super) subscribers: Option<Subscribers>,
     /// Planned replacement of connections.
@@ -75,20 +74,9 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
-    /// Returns the number of open connections.
-    pub(super) const fn open_count(&self) -> u64 {
-        self.connector.open_count()
-    }
-
     /// Returns whether no further connection can open before the run begins.
     pub(super) fn is_settled(&self) -> bool {
         self.connector.is_settled(self.io.connections().len())
-    }
-
-    /// Returns the next event of a child process.
-    #[inline]
-    pub(super) fn next_child_event(&self) -> Option<ChildEvent> {
-        self.connector.next_child_event()
     }
 
     /// Starts connects whose time has come, within the limits of rate and concurrency.
@@ -250,7 +238,7 @@ impl<R: Ring> Lifecycle<R> {
                 if log.in_flight() > 0 {
                     let is_closed_http = failure == Failure::Closed && is_http(ctx);
                     let why = if is_closed_http { KEEP_ALIVE_HINT } else { failure.description() };
-                    self.record_example(failure, why, ctx);
+                    ctx.record_example(failure, why);
                 }
                 ctx.fail_requests(&mut log, failure);
             }
@@ -278,15 +266,6 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::Closing => return,
         }
         self.io.close_sockets(index);
-    }
-
-    /// Records the error of a failed request, if it is the first of its kind. That of a program which
-    /// ended is its exit status, which follows.
-    #[cold]
-    pub(super) fn record_example(&self, failure: Failure, text: &str, ctx: &mut RunContext) {
-        if failure != Failure::Closed || !self.connector.has_processes() {
-            ctx.record_example(failure, text);
-        }
     }
 
     /// Ends a subscriber; `error` is recorded if its streams had not opened.
@@ -372,13 +351,13 @@ impl<R: Ring> Lifecycle<R> {
     }
 
     /// Queues a connection whose connect failed to be connected again.
-    pub(super) fn retry_failed(&mut self, index: usize, ctx: &RunContext) {
+    pub(super) fn retry_failed(&mut self, index: usize, ctx: &mut RunContext) {
         self.connector.count_failed();
         self.schedule_retry(index, ctx);
     }
 
     /// Handles the completion of a close.
-    pub(super) fn handle_closed(&mut self, socket: Socket, ctx: &RunContext) {
+    pub(super) fn handle_closed(&mut self, socket: Socket, ctx: &mut RunContext) {
         let Some(index) = self.io.detach_socket(socket) else { return };
         // Its process must exit before it is started again.
         if !self.connector.stop_process(index) {
@@ -387,14 +366,14 @@ impl<R: Ring> Lifecycle<R> {
     }
 
     /// Reconnects a closed connection, at once if it is being replaced, else after the retry delay.
-    pub(super) fn reconnect(&mut self, index: usize, ctx: &RunContext) {
+    pub(super) fn reconnect(&mut self, index: usize, ctx: &mut RunContext) {
         let conn = &self.io[index];
         if !self.churn.as_mut().is_some_and(|churn| churn.queue_reconnect(index, conn)) {
             self.schedule_retry(index, ctx);
         }
     }
 
-    fn schedule_retry(&mut self, index: usize, ctx: &RunContext) {
+    fn schedule_retry(&mut self, index: usize, ctx: &mut RunContext) {
         let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
         let delay = match ending {
             Ending::Expired => Duration::ZERO,
@@ -441,7 +420,8 @@ impl<R: Ring> Lifecycle<R> {
         }
         if ctx.recorder.period.connects.lost > 0 {
             // A program may end too late to report how.
-            ctx.record_example(Failure::Closed, Failure::Closed.description());
+            let text = Failure::Closed.description().to_owned();
+            ctx.recorder.period.errors.add_first(Some(Failure::Closed), text);
         }
     }
 }

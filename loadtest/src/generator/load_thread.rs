@@ -15,6 +15,7 @@ use super::period::Period;
 use super::processes::Processes;
 use super::request_schedule::{RequestSchedule, SEND_BATCH_MAX};
 use super::run_config::RunConfig;
+use super::subscribers::Subscribers;
 use crate::schedule::Share;
 
 /// Interval between checks of some connections for timeouts.
@@ -64,21 +65,34 @@ impl<R: Ring> LoadThread<R> {
         }
         let open = self.open_count();
         if open == 0 {
-            self.connections.record_handshake_timeout(&mut self.ctx);
+            self.record_handshake_timeout();
         }
         let error = self.ctx.recorder.period.errors.take_last();
         let total = self.connections.lifecycle.io.connections().len() as u64;
         (open, error.filter(|_| open < total))
     }
 
+    /// Records an error for connections that are stuck in the TLS handshake, if there is no other:
+    /// a plaintext server waits for input that it understands.
+    #[cold]
+    fn record_handshake_timeout(&mut self) {
+        let mut connections = self.connections.lifecycle.io.connections().iter();
+        let stuck = connections.find(|conn| conn.is_tls_handshaking());
+        let errors = &mut self.ctx.recorder.period.errors;
+        if let (None, Some(conn)) = (errors.last(), stuck) {
+            errors.set_last(conn.timeout_error().message);
+        }
+    }
+
     /// Returns the number of open connections.
     const fn open_count(&self) -> u64 {
-        self.connections.lifecycle.open_count()
+        self.connections.lifecycle.connector.open_count()
     }
 
     /// Returns the number of open subscription streams.
     pub(super) fn open_streams(&self) -> u64 {
-        self.connections.open_streams()
+        let subscribers = self.connections.lifecycle.subscribers.as_ref();
+        subscribers.map_or(0, Subscribers::open_streams) as u64
     }
 
     /// Sends load from `begin` on until every response arrived or timed out. `on_period` receives
@@ -164,7 +178,10 @@ impl<R: Ring> LoadThread<R> {
         self.connections.handle_child_events(ctx);
         self.has_more_to_send = self.send_due_requests();
         let ctx = &mut self.ctx;
-        self.connections.publish_due_notifications(ctx);
+        let lifecycle = &mut self.connections.lifecycle;
+        if let Some(subscribers) = &mut lifecycle.subscribers {
+            subscribers.publish_due(&mut lifecycle.io, ctx);
+        }
         if is_quiet && self.connections.lifecycle.io.is_flushed() && timeout == ParkTimeout::Zero {
             let spun = ctx.now.since(started);
             if spun <= SPIN_TURN_MAX {

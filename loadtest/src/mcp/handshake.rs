@@ -153,6 +153,11 @@ impl Handshake {
         Ok(HandshakeProgress::Wait)
     }
 
+    /// Handles the end of the stream. Returns whether [`Handshake::receive`] has to be called.
+    pub fn end(&mut self) -> bool {
+        self.reader.end()
+    }
+
     /// Returns the reader, its unconsumed bytes, and the session id after the handshake.
     pub fn finish(self) -> (Reader, Vec<u8>, Option<Box<[u8]>>) {
         // Frees the buffer that held the response to `initialize`: most connections need none.

@@ -94,6 +94,12 @@ impl RequestLog {
         Ok(())
     }
 
+    /// Handles the end of the stream. Returns whether it completes a response; then
+    /// [`RequestLog::receive`] processes that without further bytes.
+    pub fn end(&mut self) -> bool {
+        self.reader.end()
+    }
+
     /// Processes `bytes`; returns how many were consumed.
     fn read_messages(
         &mut self,

@@ -123,6 +123,15 @@ impl Reader {
         }
     }
 
+    /// Handles the end of the stream. Returns whether it completes an HTTP response; then
+    /// [`Reader::read_next`] returns the rest of its events without further bytes.
+    pub fn end(&mut self) -> bool {
+        match self {
+            Self::Responses(reader) => reader.end(),
+            Self::Lines(_) | Self::Frames(_) => false,
+        }
+    }
+
     /// Reads the next event from `bytes`. Returns how many bytes are consumed, and the event if
     /// there is one, or `None` if more bytes are needed. Unconsumed bytes must be passed again,
     /// followed by later ones.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 responses: with a length, chunked, and as SSE streams.
+//! HTTP/1.1 responses: with a length, chunked, up to the end of the connection, and as SSE streams.
 //!
 //! Source: RFC 9112 sections 4, 6 and 7.
 
@@ -12,6 +12,9 @@ use crate::metrics::failure_examples::{BODY_BYTES_MAX, HEAD_BYTES_MAX as EXCERPT
 const FIELDS_MAX: usize = 64;
 /// Maximum length of a response head or trailer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Error of a body longer than a message may be.
+const BODY_TOO_LONG: FramingError = FramingError("HTTP body longer than 64 MiB");
 
 /// Parser of a stream of responses; SSE streams are parsed into events.
 #[derive(Debug, Default)]
@@ -47,7 +50,9 @@ enum Body {
     Length(usize),
     /// Chunks.
     Chunks,
-    /// None: all chunks were read.
+    /// Everything up to the end of the connection.
+    UntilEnd,
+    /// None: all of it was read.
     Complete,
 }
 
@@ -112,8 +117,29 @@ impl ResponseReader {
                 Ok(Some((taken, self.take_event())))
             }
             Body::Chunks => self.take_chunk(bytes),
+            Body::UntilEnd => {
+                if bytes.is_empty() && !self.has_event() {
+                    return Ok(None);
+                }
+                if self.body.len() + bytes.len() > MESSAGE_BYTES_MAX {
+                    return Err(BODY_TOO_LONG);
+                }
+                self.body.extend_from_slice(bytes);
+                self.quote_body(bytes);
+                Ok(Some((bytes.len(), self.take_event())))
+            }
             Body::Complete => Ok(Some((0, self.take_rest()))),
         }
+    }
+
+    /// See [`super::Reader::end`].
+    pub(super) fn end(&mut self) -> bool {
+        let is_delimiter =
+            self.current.as_ref().is_some_and(|response| response.body == Body::UntilEnd);
+        if is_delimiter {
+            self.set_body(Body::Complete);
+        }
+        is_delimiter
     }
 
     fn set_body(&mut self, body: Body) {
@@ -129,7 +155,7 @@ impl ResponseReader {
             return if self.has_event() { Ok(Some((0, self.take_event()))) } else { Ok(None) };
         };
         if self.body.len() + chunk.len() > MESSAGE_BYTES_MAX {
-            return Err(FramingError("HTTP body longer than 64 MiB"));
+            return Err(BODY_TOO_LONG);
         }
         if chunk.is_empty() {
             self.set_body(Body::Complete);
@@ -254,7 +280,9 @@ fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, FramingError> {
                 response.is_stream = value.starts_with(b"text/event-stream");
             }
             name if name.eq_ignore_ascii_case("connection") => {
-                response.closes_connection = value.eq_ignore_ascii_case(b"close");
+                let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+                response.closes_connection =
+                    options.any(|option| option.eq_ignore_ascii_case(b"close"));
             }
             name if name.eq_ignore_ascii_case("mcp-session-id") => {
                 response.session = Some(value.into());
@@ -262,11 +290,13 @@ fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, FramingError> {
             _ => {}
         }
     }
-    if has_length {
-        Ok(Some(ParsedHead { response, bytes }))
-    } else {
-        Err(FramingError("HTTP response without Content-Length or chunked encoding"))
+    if !has_length {
+        if !response.closes_connection {
+            return Err(FramingError("HTTP response without Content-Length or chunked encoding"));
+        }
+        response.body = Body::UntilEnd;
     }
+    Ok(Some(ParsedHead { response, bytes }))
 }
 
 /// Parses the chunk at the beginning of `bytes`: the range of its data, and its length. Returns
@@ -316,9 +346,18 @@ mod tests {
 
     /// Returns the events of a stream that arrives in pieces of this length.
     fn read_events(stream: &[u8], piece: usize) -> Result<Vec<String>, FramingError> {
-        let mut reader = ResponseReader::default();
+        read_events_with(&mut ResponseReader::default(), stream, piece)
+    }
+
+    /// Returns the events of a stream that continues, or ends.
+    fn read_events_with(
+        reader: &mut ResponseReader,
+        stream: &[u8],
+        piece: usize,
+    ) -> Result<Vec<String>, FramingError> {
         let (mut bytes, mut events) = (Vec::new(), Vec::new());
-        for piece in stream.chunks(piece) {
+        let pieces = stream.chunks(piece).chain(stream.is_empty().then_some(&[][..]));
+        for piece in pieces {
             bytes.extend_from_slice(piece);
             while let Some((taken, event)) = reader.read_next(&bytes)? {
                 match event {
@@ -376,6 +415,30 @@ mod tests {
             Content-Length: 18\r\n\r\ndata: 1\n\ndata: 2\n\nHTTP/1.1 404 Not Found\r\n\
             Content-Length: 0\r\n\r\n";
         assert_events(stream, &["1", "2", "200  false", "404  false"]);
+    }
+
+    #[test]
+    fn body_without_length_ends_with_connection() {
+        let json = "Content-Type: application/json";
+        let sse = "Content-Type: text/event-stream";
+        for (head, body, events) in [
+            ("1.1 200 OK\r\nConnection: Close", " {}\n", &["{}", "200  true"][..]),
+            ("1.1 200 OK\r\nConnection: x, close", "", &["200  true"]),
+            (&format!("1.0 200 OK\r\n{json}"), "{}", &["{}", "200  true"]),
+            (&format!("1.0 200 OK\r\n{sse}"), "data: 1\n\ndata: 2\n\n", &["1", "2", "200  true"]),
+        ] {
+            let stream = format!("HTTP/{head}\r\n\r\n{body}");
+            for piece in 1..=stream.len() {
+                let mut reader = ResponseReader::default();
+                let mut seen = read_events_with(&mut reader, stream.as_bytes(), piece).unwrap();
+                assert!(!seen.iter().any(|event| event.starts_with("200")), "{seen:?}");
+                assert!(reader.end() && !reader.end());
+                seen.extend(read_events_with(&mut reader, b"", 1).unwrap());
+                assert_eq!(seen, events, "{stream} in pieces of {piece}");
+            }
+        }
+        let kept = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n";
+        assert!(read_events(kept, kept.len()).is_err());
     }
 
     #[test]

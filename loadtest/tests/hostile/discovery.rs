@@ -150,6 +150,23 @@ fn http_error_status_falls_back_to_initialize() {
 }
 
 #[test]
+fn answer_without_length_ends_with_connection() {
+    let server =
+        ScriptedServer::without_handshake(Transport::Http, |asked: &ReceivedRequest<'_>| {
+            let answer = match asked.call["method"].as_str().unwrap() {
+                "server/discover" => json!({ "supportedVersions": ["2026-07-28"] }),
+                _ => json!({ "tools": [tool("echo", "text", &json!({ "type": "string" }),
+                    &json!({}))] }),
+            };
+            let answer = json!({ "jsonrpc": "2.0", "id": asked.call["id"], "result": answer });
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+            Reaction::SendAndClose(format!("{head}{answer}").into_bytes())
+        });
+    let found = discover_server(&server).unwrap();
+    assert_eq!(found.plan.calls[0].tool.as_deref(), Some("echo"), "{:?}", found.notes);
+}
+
+#[test]
 fn unsupported_version_error_selects_supported_version() {
     for (supported, era) in [
         (json!(["2025-06-18", "2025-11-25"]), Some(Era::Legacy)),

@@ -1,10 +1,17 @@
 //! Malformed HTTP responses and WebSocket frames, and HTTP error statuses.
 
-use corelane_load::metrics::outcome::Failure;
-use corelane_load::target::Transport;
+use std::time::Duration;
 
-use crate::assert_all;
-use crate::scripted_server::{Reaction, echo_response, frame, response};
+use corelane_load::generator;
+use corelane_load::metrics::outcome::Failure;
+use corelane_load::plan::HumanDuration;
+use corelane_load::result::{Manifest, RunResult};
+use corelane_load::target::{Era, Transport};
+
+use crate::scripted_server::{
+    Reaction, ReceivedRequest, ScriptedServer, echo_response, frame, response,
+};
+use crate::{DUE, assert_all, plan};
 
 #[test]
 fn http_error_status_is_counted_by_class() {
@@ -20,6 +27,27 @@ fn http_error_status_is_counted_by_class() {
         assert_all(Transport::Http, failure, status, move |call| {
             let body = if status.starts_with("204") { String::new() } else { echo_response(call) };
             Reaction::Send(response(status, &body))
+        });
+    }
+}
+
+#[test]
+fn body_without_length_ends_with_connection() {
+    for head in ["1.1 200 OK\r\nConnection: close", "1.0 200 OK"] {
+        let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
+            let body = echo_response(asked.call);
+            Reaction::SendAndClose(format!("HTTP/{head}\r\n\r\n{body}").into_bytes())
+        });
+        let mut plan = plan(&server, Era::Modern);
+        (plan.closed, plan.requests) = (true, Some(DUE));
+        plan.phases[0].duration = HumanDuration::from(Duration::from_hours(1));
+        let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let result = RunResult::new(plan, Manifest::default(), &finding.unwrap());
+        assert_eq!((result.totals.answered, result.totals.lost), (DUE, 0), "{head}");
+        assert!(result.verdict.has_passed(), "{head}: {:?}", result.verdict);
+        let error = "500 Broken\r\nConnection: close\r\n\r\nout of order";
+        assert_all(Transport::Http, Failure::Http5xx, "no length", move |_| {
+            Reaction::SendAndClose(format!("HTTP/1.1 {error}").into_bytes())
         });
     }
 }
