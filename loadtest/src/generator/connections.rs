@@ -109,7 +109,7 @@ impl<R: Ring> Connections<R> {
         if is_response {
             self.receive_bytes(index, &[], ctx);
         }
-        self.lifecycle.end_connection(index, Failure::Closed, ctx);
+        self.lifecycle.end_orderly(index, ctx);
     }
 
     /// Handles the completion of a connect.
@@ -236,6 +236,12 @@ impl<R: Ring> Connections<R> {
         } else {
             ConnectionState::Open(log)
         };
+        if let Some((call, intended)) = self.lifecycle.repeats.remove(&index)
+            && let conn = self.lifecycle.io.prepared(index)
+            && let ConnectionState::Open(log) = &mut conn.state
+        {
+            log.write_request(&ctx.templates, call, (intended, ctx.now), &mut conn.send_buffer);
+        }
         self.queue_available(index, ctx.config.depth);
         self.lifecycle.record_opened(index, ctx);
     }

@@ -6,6 +6,7 @@
 //!    └──────────────────────────────────────────────────────────────────────────────┘
 //! ```
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use corelane::base::time::Instant;
@@ -19,7 +20,7 @@ use super::context::RunContext;
 use super::processes::Processes;
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
-use crate::mcp::{CloseAction, Closing, ConnectError};
+use crate::mcp::{CloseAction, Closing, CompletedRequest, ConnectError};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
 use crate::wire::tls_error::TlsError;
@@ -34,6 +35,8 @@ const KEEP_ALIVE_HINT: &str = "the server closed the connection before it answer
 pub(super) struct Lifecycle<R> {
     pub(super) io: ConnectionIo<R>,
     pub(super) connector: Connector,
+    /// Requests that are sent again once their connection is open again: call and intended time.
+    pub(super) repeats: BTreeMap<usize, (u16, Instant)>,
     /// Subscribers and the publisher.
     pub(super) subscribers: Option<Subscribers>,
     /// Planned replacement of connections.
@@ -53,6 +56,7 @@ impl<R: Ring> Lifecycle<R> {
         }
         Self {
             connector: Connector::new(ctx, requesting + others, processes),
+            repeats: BTreeMap::new(),
             io,
             subscribers,
             churn: ctx.config.scenario.churn.map(|_| Box::default()),
@@ -268,6 +272,35 @@ impl<R: Ring> Lifecycle<R> {
         self.io.close_sockets(index);
     }
 
+    /// Ends a connection that the server closed in order. If it has answered requests over it and
+    /// nothing of the next answer arrived, it closed an idle connection before it read the request,
+    /// which is sent again over a new one (RFC 9112 section 9.3.1).
+    #[cold]
+    pub(super) fn end_orderly(&mut self, index: usize, ctx: &mut RunContext) {
+        let conn = &mut self.io[index];
+        let is_beside = self.subscribers.as_ref().is_some_and(|others| others.includes(index));
+        if let ConnectionState::Open(log) = &mut conn.state
+            && !conn.is_draining
+            && !is_beside
+            && is_http(ctx)
+            && let Some((call, intended)) = log.take_unread()
+        {
+            let is_measured = intended >= ctx.recorder.measured_from;
+            ctx.recorder.period.connects.repeated += u64::from(is_measured);
+            self.repeats.insert(index, (call, intended));
+        }
+        self.end_connection(index, Failure::Closed, ctx);
+    }
+
+    /// Fails the request that was to be sent again over a connection.
+    fn fail_repeat(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some((call, intended)) = self.repeats.remove(&index) else { return };
+        let failure = Some(Failure::Closed);
+        ctx.record_example(Failure::Closed, KEEP_ALIVE_HINT);
+        let completed = CompletedRequest { call, intended, sent: ctx.now, failure };
+        ctx.recorder.record_completed(completed, ctx.now);
+    }
+
     /// Ends a subscriber; `error` is recorded if its streams had not opened.
     #[cold]
     pub(super) fn fail_subscription(
@@ -377,7 +410,10 @@ impl<R: Ring> Lifecycle<R> {
         let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
         let delay = match ending {
             Ending::Expired => Duration::ZERO,
-            Ending::Planned | Ending::Lost => ctx.config.limits.retry_after,
+            Ending::Planned | Ending::Lost => {
+                self.fail_repeat(index, ctx);
+                ctx.config.limits.retry_after
+            }
         };
         let retry_at = ctx.now.after(delay);
         self.io[index].state = ConnectionState::Disconnected { retry_at };
@@ -396,6 +432,7 @@ impl<R: Ring> Lifecycle<R> {
     /// was delivered or timed out.
     pub(super) fn is_complete(&mut self, now: Instant) -> bool {
         self.subscribers.as_ref().is_none_or(|subscribers| subscribers.is_delivery_complete(now))
+            && self.repeats.is_empty()
             && self.churn.as_mut().is_none_or(|churn| churn.is_idle())
             && !self.io.connections().iter().any(Connection::has_in_flight)
     }
@@ -417,6 +454,9 @@ impl<R: Ring> Lifecycle<R> {
                 }
                 ctx.fail_requests(log, Failure::Timeout);
             }
+        }
+        while let Some(&index) = self.repeats.keys().next() {
+            self.fail_repeat(index, ctx);
         }
         if ctx.recorder.period.connects.lost > 0 {
             // A program may end too late to report how.

@@ -54,6 +54,13 @@ impl RequestLog {
         self.matcher.in_flight()
     }
 
+    /// Removes the only request in flight, with its template and intended send time, if others were
+    /// answered before and nothing of its answer arrived.
+    pub fn take_unread(&mut self) -> Option<(u16, Instant)> {
+        let is_unread = self.is_at_start && self.buffered.is_empty();
+        is_unread.then(|| self.matcher.take_only_waiting()).flatten()
+    }
+
     /// Appends a request to `out` and records it as in flight.
     #[inline]
     pub fn write_request(

@@ -257,6 +257,17 @@ impl ResponseMatcher {
         }
     }
 
+    /// Removes the only request in flight, with its template and intended send time, unless it
+    /// timed out or is the first of all.
+    pub(super) fn take_only_waiting(&mut self) -> Option<(u16, Instant)> {
+        let request = self.requests.oldest().filter(|_| self.in_flight() == 1)?;
+        let InFlightRequest { id, call, intended, state, .. } = *request;
+        (id != ID_FIRST && state == InFlightState::Waiting).then(|| {
+            self.requests.remove_oldest();
+            (call, intended)
+        })
+    }
+
     /// Fails all requests in flight, because the connection ended.
     pub(super) fn fail_all(&mut self, failure: Failure, on_event: &mut impl FnMut(ReceiveEvent)) {
         self.body_result = None;

@@ -33,6 +33,9 @@ pub struct ConnectMetrics {
     pub not_reopened: u64,
     /// Sessions that the server did not delete on request.
     pub sessions_not_deleted: u64,
+    /// Requests that were sent again over a new connection, since the server closed theirs before
+    /// it read them.
+    pub repeated: u64,
     failures: [u64; Failure::ALL.len()],
 }
 
@@ -47,6 +50,7 @@ impl ConnectMetrics {
             lost: 0,
             not_reopened: 0,
             sessions_not_deleted: 0,
+            repeated: 0,
             failures: [0; Failure::ALL.len()],
         }
     }
@@ -91,6 +95,7 @@ impl ConnectMetrics {
         self.lost += other.lost;
         self.not_reopened += other.not_reopened;
         self.sessions_not_deleted += other.sessions_not_deleted;
+        self.repeated += other.repeated;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
             *all += some;
         }
@@ -104,7 +109,7 @@ impl ConnectMetrics {
             }
         }
         (self.opened, self.lost) = (0, 0);
-        (self.not_reopened, self.sessions_not_deleted) = (0, 0);
+        (self.not_reopened, self.sessions_not_deleted, self.repeated) = (0, 0, 0);
         self.failures = [0; Failure::ALL.len()];
     }
 }

@@ -23,7 +23,7 @@ const STEAL_MIN: f64 = 0.001;
 /// Formats the result of a run.
 pub fn table(result: &RunResult) -> String {
     let mut out = String::new();
-    let RunResult { plan, totals, manifest, .. } = result;
+    let RunResult { plan, totals, .. } = result;
     let kind = if plan.closed { "closed loop" } else { "open loop" };
     let mut line = |text: String| {
         out.push_str(&text);
@@ -53,16 +53,7 @@ pub fn table(result: &RunResult) -> String {
         line(failed(totals));
     }
     result.failure_examples.iter().flat_map(example_lines).for_each(&mut line);
-    if plan.connect.is_some() || !manifest.sources.is_empty() {
-        line(opened(totals, &manifest.sources));
-    }
-    if totals.lost > 0 {
-        line(format!("lost     {} connections", figure::count(totals.lost)));
-    }
-    // Without a connection it is the verdict.
-    if let Some(why) = totals.last_error.as_ref().filter(|_| totals.opened > 0) {
-        line(format!("error    {why}"));
-    }
+    connection_lines(result).into_iter().for_each(&mut line);
     for scene in scenario::lines(result) {
         line(scene);
     }
@@ -89,6 +80,29 @@ pub fn table(result: &RunResult) -> String {
         line(programs_line(programs));
     }
     out
+}
+
+/// Formats how connections opened and ended.
+fn connection_lines(result: &RunResult) -> Vec<String> {
+    let RunResult { plan, totals, manifest, connections, .. } = result;
+    let mut lines = Vec::new();
+    if plan.connect.is_some() || !manifest.sources.is_empty() {
+        lines.push(opened(totals, &manifest.sources));
+    }
+    if totals.lost > 0 {
+        lines.push(format!("lost     {} connections", figure::count(totals.lost)));
+    }
+    if connections.repeated > 0 {
+        lines.push(format!(
+            "repeated {} requests, whose connections the server closed between two requests",
+            figure::count(connections.repeated)
+        ));
+    }
+    // Without a connection it is the verdict.
+    if let Some(why) = totals.last_error.as_ref().filter(|_| totals.opened > 0) {
+        lines.push(format!("error    {why}"));
+    }
+    lines
 }
 
 /// Formats the counts and response times of one kind of request.

@@ -21,6 +21,9 @@ pub struct ConnectionsResult {
     pub not_reopened: u64,
     /// Sessions that the server did not delete on request.
     pub sessions_not_deleted: u64,
+    /// Requests that were sent again over a new connection, since the server closed theirs between
+    /// two requests.
+    pub repeated: u64,
     /// Time from connect to the end of the handshake, of connections that are not replacements.
     pub connect: Percentiles,
     /// Time from the intended replacement of a connection until the new one was open.
@@ -41,6 +44,7 @@ impl ConnectionsResult {
             failures: refused.map(|(kind, count)| (kind.name().into(), count)).collect(),
             not_reopened: openings.not_reopened,
             sessions_not_deleted: openings.sessions_not_deleted,
+            repeated: openings.repeated,
             connect: Percentiles::from_histogram(&openings.connect),
             churn: some(&openings.churn),
             storm: some(&openings.storm),

@@ -119,6 +119,15 @@ impl Verdict {
         } else if ratio(unopened, total) > errors_max {
             self.failed.push(format!("{unopened} replaced connections were not reopened"));
         }
+        let repeated = connections.repeated;
+        if ratio(repeated, totals.due) > errors_max {
+            // That is more than a keep-alive limit explains.
+            self.failed.push(format!(
+                "{repeated} of {} due requests were sent again, because the server closed their \
+                 connections without an answer",
+                totals.due
+            ));
+        }
         let lost = totals.lost;
         if totals.due == 0 && ratio(lost, total) > errors_max {
             self.failed.push(format!("{lost} of {total} idle connections were closed"));

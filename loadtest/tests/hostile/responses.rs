@@ -1,12 +1,14 @@
 //! Malformed, wrong and duplicate responses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
+use corelane_load::plan::{HumanDuration, Thresholds};
 use corelane_load::report::html::run_page;
 use corelane_load::report::table::table;
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::result::{Manifest, RunResult, RunStatus};
 use corelane_load::target::{Era, Transport};
 use serde_json::Value;
 
@@ -143,6 +145,47 @@ fn first_answer_of_each_failure_is_kept() {
     assert!(run_page(&result).contains("no space left"));
     let result = of(Transport::Tcp, "what?");
     assert_eq!(result.failure_examples["garbage"], "what?");
+}
+
+/// Performs a closed loop of 200 requests, which follow each other, on a server that closes
+/// connections without an answer to requests with this place on them.
+fn run_closing(is_closing: impl Fn(usize, usize) -> bool + Send + Sync + 'static) -> RunResult {
+    let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
+        if is_closing(asked.connection, asked.number) {
+            return Reaction::SendAndClose(Vec::new());
+        }
+        Reaction::Send(framed(Transport::Http, &echo_response(asked.call)))
+    });
+    let mut plan = plan(&server, Era::Modern);
+    (plan.closed, plan.requests, plan.connections) = (true, Some(200), 1);
+    plan.phases[0].duration = HumanDuration::from(Duration::from_hours(1));
+    plan.thresholds = Thresholds::default();
+    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+    RunResult::new(plan, Manifest::default(), &finding.unwrap())
+}
+
+#[test]
+fn request_that_meets_idle_close_is_repeated() {
+    let result = run_closing(|connection, number| connection == 0 && number == 100);
+    let totals = &result.totals;
+    assert_eq!((totals.due, totals.sent, totals.answered), (200, 200, 200), "{totals:?}");
+    assert_eq!((totals.lost, totals.failures.len(), result.connections.repeated), (0, 0, 1));
+    assert_eq!(result.status(), RunStatus::Completed, "{:?}", result.verdict);
+    let text = table(&result);
+    assert!(text.contains("\nrepeated 1 requests, whose connections the server closed"), "{text}");
+}
+
+#[test]
+fn repeated_closes_fail_the_run() {
+    // Each connection answers nine requests.
+    let result = run_closing(|_, number| number == 9);
+    assert_eq!((result.totals.answered, result.connections.repeated), (200, 22));
+    let why = &result.verdict.failed[..];
+    assert!(why[0].starts_with("22 of 200 due requests were sent again"), "{why:?}");
+    // The request is closed again on its new connection.
+    let result = run_closing(|connection, number| connection > 0 || number == 9);
+    let closed = result.totals.failures["closed"];
+    assert_eq!((result.totals.answered, closed, result.connections.repeated), (9, 191, 1));
 }
 
 #[test]
