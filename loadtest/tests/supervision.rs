@@ -98,6 +98,26 @@ fn killed_supervisor_or_worker_ends_all_processes() {
 }
 
 #[test]
+fn any_two_killed_processes_end_all_others() {
+    for spared in 0..3 {
+        let running = RunningCommand::start(&["--connect-timeout=1h"]);
+        let below = running.descendants();
+        let mut killed = vec![Pid::from_child(&running.command), below[0], below[1]];
+        killed.remove(spared);
+        // A stopped process does nothing before it is killed, too.
+        for pid in &killed {
+            kill_process(*pid, Signal::STOP).unwrap();
+        }
+        // From below, since the end of one above lets those below continue. The last may have ended
+        // with the first.
+        for pid in killed.iter().rev() {
+            kill_process(*pid, Signal::KILL).unwrap_or(());
+        }
+        running.assert_all_ended(&spared.to_string());
+    }
+}
+
+#[test]
 fn failed_run_ends_all_processes() {
     RunningCommand::start(&["--connect-timeout=300ms"]).assert_all_ended("connect timeout");
 }

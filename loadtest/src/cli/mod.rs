@@ -64,7 +64,7 @@ type CliError = Box<dyn std::error::Error>;
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let role = match Role::take(arguments.first()) {
-        Ok(Role::Supervisor) => return supervise(Role::Supervisor, &arguments),
+        Ok(role @ (Role::Supervisor | Role::End)) => return supervise(role, &arguments),
         Ok(role) => role,
         Err(error) => return print_error(&error),
     };

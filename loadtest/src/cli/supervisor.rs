@@ -8,7 +8,9 @@
 //! Invariants: all three adopt orphaned descendants (`PR_SET_CHILD_SUBREAPER`), so that no process
 //! leaves them. The supervisor and the command end their descendants when the process below them
 //! has ended, however it did. If the process above one ends, even by SIGKILL, the supervisor
-//! receives SIGTERM and the worker SIGKILL (`PR_SET_PDEATHSIG`). Signals are passed on downwards.
+//! receives SIGTERM, and the worker a signal on which it replaces itself by a program that ends its
+//! descendants (`PR_SET_PDEATHSIG`). So any two of the three may be killed at once; nothing is left
+//! to end the server if all three are. Signals are passed on downwards.
 //!
 //! The role is in the name of the process, its first argument.
 
@@ -17,6 +19,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Duration;
 
 use corelane_load::children::end_descendants;
@@ -24,7 +27,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, set_child_subreaper,
     set_parent_process_death_signal, wait,
 };
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGURG};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -32,6 +35,8 @@ use signal_hook::low_level::emulate_default_handler;
 const SUPERVISOR: &str = "corelane-load: supervisor of ";
 /// Beginning of the name of a worker; the process id of its parent follows.
 const WORKER: &str = "corelane-load: worker of ";
+/// Name of a process that ends its descendants.
+const END: &str = "corelane-load: end";
 /// This program, even if its file was replaced.
 const SELF: &str = "/proc/self/exe";
 /// How long a process may take to exit after SIGTERM.
@@ -48,6 +53,8 @@ pub(super) enum Role {
     Supervisor,
     /// Runs the load test.
     Worker,
+    /// Ends the descendants of a worker, in its place.
+    End,
 }
 
 impl Role {
@@ -61,12 +68,15 @@ impl Role {
         let (role, signal, parent) = if let Some(parent) = name.strip_prefix(SUPERVISOR) {
             (Self::Supervisor, Signal::TERM, parent)
         } else if let Some(parent) = name.strip_prefix(WORKER) {
-            (Self::Worker, Signal::KILL, parent)
+            (Self::Worker, Signal::URG, parent)
         } else {
-            return Ok(Self::Command);
+            return Ok(if name == END { Self::End } else { Self::Command });
         };
+        if role == Self::Worker {
+            end_without_parent(parent.to_owned())?;
+        }
         set_parent_process_death_signal(Some(signal))?;
-        if getppid().is_none_or(|pid| pid.as_raw_nonzero().to_string() != parent) {
+        if !is_parent(parent) {
             return Err(io::Error::other("the command has ended"));
         }
         set_child_subreaper(Some(getpid()))?;
@@ -78,7 +88,7 @@ impl Role {
         let own = getpid().as_raw_nonzero();
         match self {
             Self::Command => format!("{SUPERVISOR}{own}"),
-            Self::Supervisor | Self::Worker => format!("{WORKER}{own}"),
+            _ => format!("{WORKER}{own}"),
         }
     }
 
@@ -90,6 +100,10 @@ impl Role {
     /// If the process cannot be started.
     pub(super) fn supervise(self, arguments: &[OsString]) -> io::Result<ExitCode> {
         set_child_subreaper(Some(getpid()))?;
+        if self == Self::End {
+            end_all(|| ());
+            return Ok(ExitCode::FAILURE);
+        }
         let mut signals = caught_signals()?;
         let mut command = Command::new(SELF);
         command.arg0(self.name_below()).args(arguments);
@@ -99,13 +113,40 @@ impl Role {
         }
         let below = Pid::from_child(&command.spawn()?);
         let status = wait_for(below, &mut signals);
-        let own = u32::try_from(getpid().as_raw_nonzero().get()).unwrap_or_default();
-        end_descendants(own, TERMINATE_TIMEOUT, || {
+        end_all(|| {
             reap(below);
         });
         drop(signals);
         Ok(exit_code(status))
     }
+}
+
+/// Starts a thread that replaces this process by one which ends its descendants, on the signal that
+/// follows the end of the parent. The load threads, which start programs again, end with it. The
+/// signal is ignored by default, so that a second one changes nothing.
+fn end_without_parent(parent: String) -> io::Result<()> {
+    let mut signals = Signals::new([SIGURG])?;
+    let watch = move || {
+        // Another process may send the signal, too.
+        if signals.forever().any(|_| !is_parent(&parent)) {
+            // Returns only if the program cannot be started.
+            drop(Command::new(SELF).arg0(END).exec());
+            end_all(|| ());
+            std::process::abort();
+        }
+    };
+    thread::Builder::new().name("parent".into()).spawn(watch).map(drop)
+}
+
+/// Returns whether the parent of this process has this id.
+fn is_parent(id: &str) -> bool {
+    getppid().is_some_and(|pid| pid.as_raw_nonzero().to_string() == id)
+}
+
+/// Ends all descendants of this process. Calls `on_poll` while waiting.
+fn end_all(on_poll: impl FnMut()) {
+    let own = u32::try_from(getpid().as_raw_nonzero().get()).unwrap_or_default();
+    end_descendants(own, TERMINATE_TIMEOUT, on_poll);
 }
 
 /// Returns whether this system can supervise.

@@ -11,6 +11,8 @@ pub(super) enum Role {
     Command,
     /// Never taken.
     Supervisor,
+    /// Never taken.
+    End,
 }
 
 impl Role {
