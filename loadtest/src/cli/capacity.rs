@@ -14,8 +14,9 @@ use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 use serde::Serialize;
 
+use super::CliError;
+use super::files::write_json;
 use super::results::StoredResult;
-use super::{CliError, write_json};
 
 /// Exit status 0: the requirements were computed; 2: the results do not suffice.
 #[derive(Args, Debug)]

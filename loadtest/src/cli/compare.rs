@@ -12,8 +12,9 @@ use corelane_load::report::compare::{self as report, table};
 use corelane_load::result::RunResult;
 use serde::Serialize;
 
+use super::files::write_json;
 use super::results::read_run;
-use super::{CliError, EXIT_FAILED, print_stderr, write_json};
+use super::{CliError, EXIT_FAILED, print_stderr};
 
 /// Exit status 0: nothing is significantly worse; 1: something is, by more than the tolerance; 2:
 /// nothing could be compared.

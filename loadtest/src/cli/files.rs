@@ -2,9 +2,42 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
 
 use super::CliError;
+
+/// Flags of the files of a result.
+#[derive(Args, Debug)]
+pub(super) struct ResultFiles {
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a self-contained HTML report.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl ResultFiles {
+    /// Checks that the files can be written.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        [&self.json, &self.html].into_iter().flatten().try_for_each(|path| check_writable(path))
+    }
+
+    /// Writes the files of `result`.
+    pub(super) fn write<T: Serialize>(
+        &self,
+        result: &T,
+        page: impl FnOnce(&T) -> String,
+    ) -> Result<(), CliError> {
+        if let Some(path) = &self.json {
+            write_json(path, result)?;
+        }
+        self.html.as_ref().map_or(Ok(()), |path| write(path, &page(result)))
+    }
+}
 
 /// Creates a file.
 pub(super) fn create(path: &Path) -> Result<File, CliError> {
@@ -22,6 +55,11 @@ pub(super) fn check_writable(path: &Path) -> Result<(), CliError> {
         Err(error) => Err(error),
     };
     checked.map_err(|error| write_error(path, &error))
+}
+
+/// Writes a result to a JSON file.
+pub(super) fn write_json(path: &Path, result: &impl Serialize) -> Result<(), CliError> {
+    write(path, &(serde_json::to_string_pretty(result)? + "\n"))
 }
 
 /// Writes a file.

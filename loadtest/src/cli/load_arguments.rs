@@ -14,6 +14,7 @@ use corelane_load::target::Era;
 use super::CliError;
 use super::calls::CallArguments;
 use super::credentials::CredentialArguments;
+use super::files::ResultFiles;
 use super::server::{ServerArguments, ServerProcess};
 
 /// Default rate of a run, in requests a second.
@@ -182,12 +183,8 @@ pub(super) struct RunArguments {
     /// Closed loop: send the next request when the previous one is answered.
     #[arg(long)]
     closed: bool,
-    /// Write the result as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-    /// Write a self-contained HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: ResultFiles,
     /// Write one CSV row a second during the run.
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,

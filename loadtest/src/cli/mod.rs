@@ -8,14 +8,12 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 use corelane_load::generator::RunError;
 use corelane_load::plan::Plan;
-use serde::Serialize;
 
 use self::arguments::{Arguments, Command};
 #[cfg(target_os = "linux")]
@@ -125,14 +123,6 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
 /// Writes a line to standard error. A closed standard error is ignored.
 fn print_stderr(line: &impl Display) {
     writeln!(io::stderr(), "{line}").ok();
-}
-
-/// Writes a result to a JSON file.
-fn write_json(path: &Path, result: &impl Serialize) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(result)?;
-    std::fs::write(path, text + "\n")
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    Ok(())
 }
 
 /// Returns an error that names the target.

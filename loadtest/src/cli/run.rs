@@ -9,18 +9,19 @@ use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
 
 use super::discovery::complete_plan;
-use super::files::{check_writable, write};
+use super::files::check_writable;
 use super::load_arguments::RunArguments;
 use super::run_output::RunOutput;
-use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
 
 /// Runs the command and returns its exit status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     plan.run_config()?;
     let load = &arguments.load;
-    let kept = [&arguments.json, &arguments.html, &arguments.csv, &arguments.hlog];
-    kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    arguments.files.check()?;
+    let mut others = [&arguments.csv, &arguments.hlog].into_iter().flatten();
+    others.try_for_each(|path| check_writable(path))?;
     let mut server = load.server(&plan)?;
     let complete = complete_plan(&plan, &mut server, load.quiet)?;
     let plan = complete.as_ref().unwrap_or(&plan).clone();
@@ -43,12 +44,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let manifest = Manifest::of(&finding, clock::unix_ms());
     let result = RunResult::new(plan, manifest, &finding);
     std::io::stdout().write_all(table::table(&result).as_bytes())?;
-    if let Some(path) = &arguments.json {
-        write_json(path, &result)?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &html::run_page(&result))?;
-    }
+    arguments.files.write(&result, html::run_page)?;
     run_output.finish()?;
     Ok(exit_code(result.status()))
 }

@@ -15,19 +15,17 @@ use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 
 use super::discovery::complete_trials;
-use super::files::{check_writable, write};
 use super::load_arguments::LoadArguments;
 use super::search_arguments::SearchArguments;
 use super::terminal::LiveLine;
-use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr, write_json};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
 
 /// Runs the command and returns its exit status.
 pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     check(&plan)?;
     let load = &arguments.load;
-    let kept = [&arguments.json, &arguments.html];
-    kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    arguments.files.check()?;
     let mut manifest = Manifest::default();
     let mut server = load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
@@ -43,12 +41,7 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     std::io::stdout().write_all(format_outcome(&plan, &found).as_bytes())?;
     let status = status(&found);
     let result = SweepResult { plan, manifest, search: found, steps: Vec::new() };
-    if let Some(path) = &arguments.json {
-        write_json(path, &result)?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &html::sweep_page(&result))?;
-    }
+    arguments.files.write(&result, html::sweep_page)?;
     Ok(status)
 }
 

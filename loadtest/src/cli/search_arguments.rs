@@ -1,10 +1,9 @@
 //! Flags of `search` and `sweep`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use corelane_load::plan::{HumanDuration, Plan, PlanError, SweepPlan};
 
+use super::files::ResultFiles;
 use super::load_arguments::{DurationArgument, LoadArguments, parse_duration};
 
 /// Arguments of `search`.
@@ -16,12 +15,8 @@ pub(super) struct SearchArguments {
     measured: DurationArgument,
     #[command(flatten)]
     search: RateSearchArguments,
-    /// Write the result as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-    /// Write a self-contained HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: ResultFiles,
 }
 
 /// Arguments of `sweep`. Flags take precedence over the section `[sweep]` of a plan.
@@ -43,12 +38,8 @@ pub(super) struct SweepArguments {
     search_duration: Option<HumanDuration>,
     #[command(flatten)]
     search: RateSearchArguments,
-    /// Write the result as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-    /// Write a self-contained HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: ResultFiles,
     /// Print a Markdown table instead.
     #[arg(long)]
     pub(super) markdown: bool,

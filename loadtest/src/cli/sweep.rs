@@ -10,18 +10,16 @@ use corelane_load::result::{Manifest, RunResult};
 use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::discovery::complete_trials;
-use super::files::{check_writable, write};
 use super::search::{CHECKED_SPAN, check, run_once, run_search};
 use super::search_arguments::SweepArguments;
 use super::server::ServerProcess;
-use super::{CliError, EXIT_FAILED, EXIT_INVALID, print_stderr, write_json};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, print_stderr};
 
 /// Runs the command and returns its exit status.
 pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     check(&plan)?;
-    let kept = [&arguments.json, &arguments.html];
-    kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    arguments.files.check()?;
     let mut server = arguments.load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
     let plan = complete_trials(&plan, &first, &mut server, arguments.load.quiet)?;
@@ -33,12 +31,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
         report::table(&result)
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    if let Some(path) = &arguments.json {
-        write_json(path, &result)?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &html::sweep_page(&result))?;
-    }
+    arguments.files.write(&result, html::sweep_page)?;
     Ok(status(&result))
 }
 

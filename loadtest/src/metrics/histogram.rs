@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 /// Highest recorded latency: an hour. Longer ones are recorded as this.
 pub const LATENCY_MAX: Duration = Duration::from_hours(1);
 /// The same in nanoseconds.
-const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+const LATENCY_MAX_NS: u64 = LATENCY_MAX.as_secs() * 1_000_000_000;
 /// Significant digits of recorded values: three, an error of at most 0.1 %.
 const DIGITS: u8 = 3;
 
