@@ -374,7 +374,7 @@ fn mixed_tools_with_random_values_meet_expectations() {
     let test_server = TestServer::for_load();
     for target in [format!("http://{}", test_server.http()), format!("tcp://{}", test_server.tcp())]
     {
-        let path = file("mixed.json", "");
+        let path = file("mixed-tools.json", "");
         let mixed = |expectation: &str| {
             let first = r#"--arguments={"message":"{{uuid}} {{int 10 99}}"}"#;
             let flags = ["--tool=echo", first, "--expect", expectation, "--weight=3"];
