@@ -52,3 +52,35 @@ fn refusing_address_is_not_awaited() {
         assert!(words.join(" ").contains("start the server or correct the address"), "{stdout}");
     }
 }
+
+/// Returns a target, and the command of a server for it that closes 64 connections without an
+/// answer, and then does this.
+fn closing_server(then: &str) -> (String, String) {
+    // Another process may take the port in between; the run then fails with that error.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let script = format!(
+        "import socket, sys\nserver = socket.create_server(('127.0.0.1', {}))\nfor _ in range(64):\n    \
+         server.accept()[0].close()\n{then}\n",
+        address.port()
+    );
+    (format!("http://{address}/mcp"), format!("python3 -c {}", shlex::try_quote(&script).unwrap()))
+}
+
+#[ignore = "needs Python 3: ./test.sh runs it"]
+#[test]
+fn started_server_is_awaited_while_it_runs() {
+    // The attempts take longer than those at a server that was not started.
+    let answer = "HTTP/1.1 500 Broken\\r\\nContent-Length: 5\\r\\n\\r\\nlater";
+    let serve = format!(
+        "while True:\n    peer, _ = server.accept()\n    peer.recv(65536)\n    \
+         peer.sendall(b'{answer}')\n    peer.close()"
+    );
+    let (target, command) = closing_server(&serve);
+    let ended = run(&target, &["--quiet", FOREVER, "--server", &command]);
+    assert_eq!(ended.status, 2, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("HTTP status 500 'later'"), "{}", ended.stderr);
+    let (target, command) = closing_server("sys.exit(5)");
+    let ended = run(&target, &["--quiet", FOREVER, "--server", &command]);
+    assert_eq!(ended.status, 2, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("exited (exit status: 5)"), "{}", ended.stderr);
+}
