@@ -58,10 +58,10 @@ fn refusing_address_is_not_awaited() {
 fn closing_server(then: &str) -> (String, String) {
     // Another process may take the port in between; the run then fails with that error.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listening = format!("socket.create_server(('127.0.0.1', {}))", address.port());
     let script = format!(
-        "import socket, sys\nserver = socket.create_server(('127.0.0.1', {}))\nfor _ in range(64):\n    \
-         server.accept()[0].close()\n{then}\n",
-        address.port()
+        "import socket, sys\nserver = {listening}\n\
+         for _ in range(64):\n    server.accept()[0].close()\n{then}\n"
     );
     (format!("http://{address}/mcp"), format!("python3 -c {}", shlex::try_quote(&script).unwrap()))
 }
