@@ -158,8 +158,7 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     }
     peer.close();
     let fields = &config.request_settings.fields;
-    let redact =
-        |note: String| fields.iter().fold(note, |note, field| HttpField::redact(field, note));
+    let redact = |note| HttpField::redact_all(fields, note);
     Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect() })
 }
 

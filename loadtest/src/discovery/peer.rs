@@ -217,9 +217,9 @@ impl<'a> Peer<'a> {
                 ReadOutcome::End(why) => return Err(RequestError::Closed(why)),
                 ReadOutcome::Timeout => return Err(RequestError::Timeout(self.timeout())),
             };
-            progress = handshake
-                .receive(&settings, &bytes)
-                .map_err(|error| RequestError::Upgrade(redact(&settings.fields, error.message)))?;
+            progress = handshake.receive(&settings, &bytes).map_err(|error| {
+                RequestError::Upgrade(HttpField::redact_all(&settings.fields, error.message))
+            })?;
         }
     }
 
@@ -351,15 +351,10 @@ fn finish_response(
     }
 }
 
-/// Removes the secrets in `fields` from `text`.
-fn redact(fields: &[HttpField], text: String) -> String {
-    fields.iter().fold(text, |text, field| field.redact(text))
-}
-
 /// Quotes the beginning of `text` on one line, without the secrets in `fields`.
 fn quote(fields: &[HttpField], text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(QUOTED_BYTES_MAX)]);
-    let text = redact(fields, text.into_owned());
+    let text = HttpField::redact_all(fields, text.into_owned());
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("'{}'", words.join(" ").escape_debug())
 }

@@ -63,7 +63,7 @@ impl RequestError {
     /// Reads the `error` of a JSON-RPC response, without the secrets in `fields`.
     pub(super) fn from_error(error: &Value, fields: &[HttpField]) -> Self {
         let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
-        let message = fields.iter().fold(message.to_owned(), |text, field| field.redact(text));
+        let message = HttpField::redact_all(fields, message.to_owned());
         let supported = error.pointer("/data/supported").and_then(Value::as_array);
         let names = supported.into_iter().flatten().filter_map(Value::as_str);
         Self::Rpc {

@@ -82,7 +82,8 @@ impl RunContext {
             ReceiveEvent::Failed { failure, answer } => {
                 let examples = &mut recorder.period.errors;
                 if examples.lacks(failure) {
-                    examples.add_first(failure, redact(fields, answer_text(&answer)));
+                    examples
+                        .add_first(failure, HttpField::redact_all(fields, answer_text(&answer)));
                 }
             }
             ReceiveEvent::Notification => recorder.period.outcomes.notifications += 1,
@@ -130,7 +131,7 @@ impl RunContext {
     /// Stores the last error of a connection, without secrets.
     pub(super) fn record_error(&mut self, error: ConnectError) {
         let ConnectError { failure, message } = error;
-        let message = redact(&self.config.request_settings.fields, message);
+        let message = HttpField::redact_all(&self.config.request_settings.fields, message);
         self.recorder.period.errors.set_last(format!("{failure}: {message}"));
         self.recorder.period.errors.add_first(Some(failure), message);
     }
@@ -145,9 +146,4 @@ impl RunContext {
             examples.add_first(Some(failure), text.to_owned());
         }
     }
-}
-
-/// Redacts the secrets of `fields`.
-fn redact(fields: &[HttpField], text: String) -> String {
-    fields.iter().fold(text, |text, field| field.redact(text))
 }

@@ -124,6 +124,11 @@ impl HttpField {
         if self.is_secret() { REDACTED } else { &self.value }
     }
 
+    /// Redacts the secrets of `fields` in `text`.
+    pub fn redact_all(fields: &[Self], text: String) -> String {
+        fields.iter().fold(text, |text, field| field.redact(text))
+    }
+
     /// Redacts the secret of this field in `text`, for example in an error of the server, also if
     /// its end is cut off.
     pub fn redact(&self, text: String) -> String {

@@ -82,7 +82,7 @@ fn row(model: &CapacityModel, place: usize, point: &MeasuredPoint) -> String {
         known(point.cores_used),
         known(core),
         point.connections,
-        known(point.resident_bytes.map(mebibytes)),
+        known(point.resident_bytes.map(super::mebibytes)),
         point.name
     )
 }
@@ -317,10 +317,6 @@ fn size(bytes: f64) -> String {
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 const fn float(count: u64) -> f64 {
     count as f64
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    super::mebibytes(bytes)
 }
 
 #[cfg(test)]

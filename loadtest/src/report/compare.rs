@@ -11,11 +11,11 @@ use crate::significance::Difference;
 /// figures that fits.
 pub fn repetitions(needed: &[Repetitions], bounds: ComparisonOptions) -> Vec<String> {
     const FIGURES_MAX: usize = 3;
-    let change = percent(bounds.tolerance);
+    let change = figure::percent(bounds.tolerance);
     let mut lines = vec![format!("runs a side that show a change of {change}, 8 times of 10:")];
     let cell = |it: &Repetitions| {
         let spread = match it.spread {
-            Some(spread) => format!("spread {}", percent(spread)),
+            Some(spread) => format!("spread {}", figure::percent(spread)),
             None => "assumed".into(),
         };
         format!("{} {} ({spread})", it.figure, figure::count(it.runs as u64))
@@ -27,7 +27,7 @@ pub fn repetitions(needed: &[Repetitions], bounds: ComparisonOptions) -> Vec<Str
     if needed.iter().any(|it| it.spread.is_none()) {
         lines.push(format!(
             "assumed: a spread of {}, since no side has two runs; name the first results (--base)",
-            percent(SPREAD_ASSUMED)
+            figure::percent(SPREAD_ASSUMED)
         ));
     }
     lines
@@ -80,8 +80,11 @@ pub fn table(
     }
     let worse = comparisons.iter().filter(|comparison| comparison.is_worse()).count();
     line(match worse {
-        0 => format!("nothing is significantly worse by more than {}", percent(bounds.tolerance)),
-        _ => format!("WORSE, significantly and by more than {}", percent(bounds.tolerance)),
+        0 => format!(
+            "nothing is significantly worse by more than {}",
+            figure::percent(bounds.tolerance)
+        ),
+        _ => format!("WORSE, significantly and by more than {}", figure::percent(bounds.tolerance)),
     });
     out
 }
@@ -119,10 +122,6 @@ const fn outcome_text(judgement: ComparisonOutcome) -> &'static str {
         ComparisonOutcome::NotCompared => "not compared",
         ComparisonOutcome::Worse => "WORSE",
     }
-}
-
-fn percent(part: f64) -> String {
-    format!("{} %", (part * 1e4).round() / 1e2)
 }
 
 #[cfg(test)]

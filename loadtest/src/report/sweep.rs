@@ -19,7 +19,7 @@ pub fn format_run(round: u32, part: f64, result: &RunResult) -> String {
     let word = result.status().text();
     format!(
         "round {round:>2} {:>6}  {word:<7}  answered {}/s  p50 {}  p99 {}  failed {}",
-        percent(part),
+        figure::percent(part),
         figure::rate(result.totals.rate),
         figure::duration(result.response.p50_us),
         figure::duration(result.response.p99_us),
@@ -43,7 +43,7 @@ pub fn table(result: &SweepResult) -> String {
             let cells: String = steps.iter().map(|step| cell(&of(step))).collect();
             format!("{name:<width$}{cells}", width = WIDTHS.0)
         };
-        line(row("fraction", &|step| percent(step.fraction)));
+        line(row("fraction", &|step| figure::percent(step.fraction)));
         line(row("due", &|step| format!("{}/s", figure::rate(step.rate))));
         for figure in &FIGURES {
             let spread = |step: &SweepStep| step.spread(figure.of);
@@ -62,7 +62,7 @@ pub fn table(result: &SweepResult) -> String {
     }
     for step in &result.steps {
         for (number, why) in step.failure_reasons() {
-            line(format!("{:<8}run {number}: {why}", percent(step.fraction)));
+            line(format!("{:<8}run {number}: {why}", figure::percent(step.fraction)));
         }
     }
     for contradiction in result.contradictions() {
@@ -101,7 +101,7 @@ pub fn markdown(result: &SweepResult, source: &str) -> String {
     for step in &result.steps {
         let mark = if step.has_passed() { "" } else { " (missed)" };
         let connections = plan.connections;
-        let part = percent(step.fraction);
+        let part = figure::percent(step.fraction);
         write!(out, "| {source} | {connections} | {part}{mark} | {:.0} |", step.rate).unwrap_or(());
         for figure in &FIGURES {
             write!(out, " {} |", median_with_range(step, figure)).unwrap_or(());
@@ -125,12 +125,6 @@ pub(super) fn median_with_range(step: &SweepStep, figure: &Figure) -> String {
 
 fn cell(text: &str) -> String {
     format!("{text:>width$}", width = WIDTHS.1)
-}
-
-/// Formats a fraction in percent.
-pub(super) fn percent(part: f64) -> String {
-    let rounded = (part * 1_000.0).round() / 10.0;
-    format!("{rounded} %")
 }
 
 /// Formats a figure with its unit.

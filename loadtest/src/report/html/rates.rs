@@ -11,7 +11,6 @@ use super::plot::{HoverRegion, Plot, PlotLine, Table};
 use crate::figure;
 use crate::plan::Thresholds;
 use crate::probe::{Probe, Trial};
-use crate::report::sweep::percent;
 use crate::result::RunStatus;
 use crate::sweep::{MedianRange, SweepResult, SweepRun, SweepStep};
 
@@ -50,7 +49,7 @@ pub(super) fn latencies(result: &SweepResult) -> Option<Plot> {
         ),
         description: format!(
             "At {} the 99th percentile was {}.",
-            percent(part),
+            figure::percent(part),
             figure::duration(p99)
         ),
         thresholds: bounds,
@@ -190,7 +189,7 @@ fn over_rate(
         let values: Vec<String> = values.collect();
         format!(
             "{} of it, {}/s: {}",
-            percent(step.fraction),
+            figure::percent(step.fraction),
             figure::rate(step.rate),
             values.join(" · ")
         )
@@ -198,7 +197,10 @@ fn over_rate(
     let names = columns.iter().map(|column| column.0.to_owned());
     let rows = steps.iter().map(|step| {
         let values = columns.iter().map(|column| shown(step, column));
-        [percent(step.fraction), figure::rate(step.rate)].into_iter().chain(values).collect()
+        [figure::percent(step.fraction), figure::rate(step.rate)]
+            .into_iter()
+            .chain(values)
+            .collect()
     });
     Plot {
         id,

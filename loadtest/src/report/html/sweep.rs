@@ -8,7 +8,7 @@ use super::plot::{self, Table};
 use super::{environment, rates};
 use crate::figure;
 use crate::report::search;
-use crate::report::sweep::{format_contradiction, median_with_range, percent};
+use crate::report::sweep::{format_contradiction, median_with_range};
 use crate::result::RunStatus;
 use crate::search::SearchOutcome;
 use crate::sweep::{FIGURES, SweepResult, SweepRun, SweepStep};
@@ -64,7 +64,7 @@ fn verdict_banner(result: &SweepResult) -> VerdictBanner {
     let found = &result.search;
     let of_part = |step: &SweepStep| {
         let (passes, runs) = (step.passes(), step.runs.len());
-        format!("At {} of it {passes} of {runs} runs passed.", percent(step.fraction))
+        format!("At {} of it {passes} of {runs} runs passed.", figure::percent(step.fraction))
     };
     let missed = result.steps.iter().filter(|step| !step.has_passed()).map(of_part);
     let contradicting = result.contradictions();
@@ -97,7 +97,7 @@ fn figures(result: &SweepResult) -> Vec<Figure> {
     let distance = |step: &&SweepStep| (step.fraction - 0.5).abs();
     let half = result.steps.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
     let Some(half) = half else { return all };
-    let part = percent(half.fraction);
+    let part = figure::percent(half.fraction);
     let mut add = |name, note: String, of: fn(&SweepRun) -> Option<f64>| {
         let spread = half.spread(of);
         all.extend(spread.map(|spread| (name, figure::duration(spread.median), note)));
@@ -128,7 +128,7 @@ fn fractions_section(result: &SweepResult) -> Markup {
     let figures =
         FIGURES.iter().map(|figure| row(figure.name, &|step| median_with_range(step, figure)));
     let table = Table {
-        head: row("fraction", &|step| percent(step.fraction)),
+        head: row("fraction", &|step| figure::percent(step.fraction)),
         rows: std::iter::once(row("due/s", &|step| figure::rate(step.rate)))
             .chain(figures)
             .chain([row("passed", &|step| format!("{} of {}", step.passes(), step.runs.len()))])
@@ -147,7 +147,7 @@ fn fractions_section(result: &SweepResult) -> Markup {
             @if !against.is_empty() {
                 ul class="against" {
                     @for (step, (number, why)) in &against {
-                        li { (percent(step.fraction)) ", run " (number) ": " (why) }
+                        li { (figure::percent(step.fraction)) ", run " (number) ": " (why) }
                     }
                 }
             }
