@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
-use super::io::{Command, IoThread, NotificationCallback, PeerHandle, PeerId};
+use super::io::{IoThread, NotificationCallback, PeerHandle, PeerRef};
 use super::oneshot::Oneshot;
 use super::request::Request;
 use super::results::{
@@ -29,8 +29,8 @@ use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, 
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
 
-/// A client of one MCP server. Cloning is cheap; clones share the connection, which is closed when
-/// the last one is dropped.
+/// A client of one MCP server. Cloning is cheap; clones and their requests share the connection,
+/// which is closed when the last one is dropped.
 ///
 /// The I/O happens on a thread of its own. The futures need no runtime and work with every
 /// executor; each request also has [`Request::wait`] for threads.
@@ -46,19 +46,7 @@ const PAGES_MAX: usize = 1_000;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    thread: IoThread,
-    peer: PeerId,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Fails if the thread has ended, and the connection with it.
-        drop(self.thread.send(Command::RemovePeer(self.peer, None)));
-    }
+    peer: Arc<PeerRef>,
 }
 
 /// Connecting.
@@ -84,7 +72,7 @@ impl Client {
     /// [`ClientErrorKind::Connect`], [`ClientErrorKind::Handshake`].
     pub async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         let slot = Arc::new(Oneshot::new());
-        self.shared.thread.send(Command::Connect(self.shared.peer, Arc::clone(&slot)))?;
+        self.peer.connect(Arc::clone(&slot))?;
         slot.take().await
     }
 
@@ -93,8 +81,7 @@ impl Client {
     /// ended by SIGTERM and, 5 seconds later, SIGKILL.
     pub async fn close(self) {
         let slot = Arc::new(Oneshot::new());
-        let closed = Some(Arc::clone(&slot));
-        if self.shared.thread.send(Command::RemovePeer(self.shared.peer, closed)).is_ok() {
+        if self.peer.close(Arc::clone(&slot)).is_ok() {
             slot.take().await;
         }
     }
@@ -202,7 +189,7 @@ impl Client {
         &self,
         request: Result<CallRequest, ClientError>,
     ) -> Request<R> {
-        Request::new(self.shared.thread.clone(), self.shared.peer, request)
+        Request::new(Arc::clone(&self.peer), request)
     }
 }
 
@@ -414,16 +401,14 @@ impl ClientBuilder {
                 ClientError::with_source(ClientErrorKind::Connect, text, error)
             })?,
         };
-        let peer = thread.allocate_peer();
-        let handle = Box::new(PeerHandle {
+        let handle = PeerHandle {
             target: Arc::new(target),
             config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             on_notification: self.on_notification,
-        });
-        thread.send(Command::AddPeer(peer, handle))?;
-        Ok(Client { shared: Arc::new(Shared { thread, peer }) })
+        };
+        Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
     }
 }
 

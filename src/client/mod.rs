@@ -28,11 +28,14 @@ mod request;
 
 mod handle;
 
+mod pool;
+
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder, IntoTarget};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::IoThread;
+pub use self::pool::ClientPool;
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,

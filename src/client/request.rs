@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
-use super::io::{CallSlot, Command, IoThread, PeerId, ProgressCallback};
+use super::io::{CallSlot, PeerRef, ProgressCallback};
 use super::session::{CallRequest, Progress, ReceivedMessage};
 use crate::protocol::json::write;
 
@@ -23,8 +23,7 @@ use crate::protocol::json::write;
 /// Dropping a future that was sent cancels the request on the server.
 #[must_use = "a request is sent when it is awaited"]
 pub struct Request<R> {
-    thread: IoThread,
-    peer: PeerId,
+    peer: Option<Arc<PeerRef>>,
     /// An error of the arguments ends the request before it is sent.
     request: Result<CallRequest, ClientError>,
     on_progress: Option<ProgressCallback>,
@@ -32,12 +31,13 @@ pub struct Request<R> {
 }
 
 impl<R: DeserializeOwned> Request<R> {
-    pub(super) fn new(
-        thread: IoThread,
-        peer: PeerId,
-        request: Result<CallRequest, ClientError>,
-    ) -> Self {
-        Self { thread, peer, request, on_progress: None, result: PhantomData }
+    pub(super) fn new(peer: Arc<PeerRef>, request: Result<CallRequest, ClientError>) -> Self {
+        Self { peer: Some(peer), request, on_progress: None, result: PhantomData }
+    }
+
+    /// Creates a request that fails with `error`.
+    pub(super) fn failed(error: ClientError) -> Self {
+        Self { peer: None, request: Err(error), on_progress: None, result: PhantomData }
     }
 
     /// Sets the time to the response. Default: that of the client.
@@ -93,25 +93,19 @@ impl<R: DeserializeOwned> IntoFuture for Request<R> {
 
     fn into_future(self) -> Self::IntoFuture {
         let slot = Arc::new(CallSlot::new(self.on_progress));
-        let sent = self.request.and_then(|request| {
-            let call = Box::new((request, Arc::clone(&slot)));
-            self.thread.send(Command::Call(self.peer, call))
-        });
-        ResponseFuture {
-            thread: self.thread,
-            peer: self.peer,
-            slot,
-            failure: sent.err(),
-            result: PhantomData,
-        }
+        let call = |request| match &self.peer {
+            Some(peer) => peer.call(request, Arc::clone(&slot)),
+            None => Ok(()),
+        };
+        let failure = self.request.and_then(call).err();
+        ResponseFuture { peer: self.peer, slot, failure, result: PhantomData }
     }
 }
 
 /// The result of a [`Request`] that was sent. Every executor can poll it.
 #[must_use = "dropping it cancels the request"]
 pub struct ResponseFuture<R> {
-    thread: IoThread,
-    peer: PeerId,
+    peer: Option<Arc<PeerRef>>,
     slot: Arc<CallSlot>,
     /// Why it was not sent.
     failure: Option<ClientError>,
@@ -132,9 +126,10 @@ impl<R: DeserializeOwned> Future for ResponseFuture<R> {
 
 impl<R> Drop for ResponseFuture<R> {
     fn drop(&mut self) {
-        if self.slot.outcome().is_pending() {
-            // Fails if the thread has ended, and the call with it.
-            drop(self.thread.send(Command::Cancel(self.peer, Arc::clone(&self.slot))));
+        if let Some(peer) = &self.peer
+            && self.slot.outcome().is_pending()
+        {
+            peer.cancel(Arc::clone(&self.slot));
         }
     }
 }

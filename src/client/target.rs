@@ -18,7 +18,7 @@ use super::error::{ClientError, ClientErrorKind};
 /// assert_eq!(target.to_string(), "tcp://127.0.0.1:8888");
 /// # Ok::<(), corelane::client::ClientError>(())
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Target {
     /// Messages on lines over TCP.
@@ -39,7 +39,7 @@ pub enum Target {
 /// It runs in a process group of its own, with the environment variables `HOME`, `LANG`,
 /// `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR` and `USER` of this process and those of
 /// [`Program::env`]. Its standard error is that of this process.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Program {
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,

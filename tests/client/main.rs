@@ -3,6 +3,7 @@
 mod bad_peers;
 mod calls;
 mod inputs;
+mod pool;
 mod programs;
 
 use corelane::Client;

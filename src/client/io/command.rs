@@ -12,14 +12,14 @@ use crate::client::session::{CallRequest, ServerInfo};
 
 /// Names a server of an I/O thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(in crate::client) struct PeerId(pub(in crate::client) u64);
+pub(super) struct PeerId(pub(super) u64);
 
 /// Where the outcome of a handshake goes.
 pub(in crate::client) type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
 
 /// A message to the I/O thread.
 #[derive(Debug)]
-pub(in crate::client) enum Command {
+pub(super) enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
     /// Connects, unless the server is connected, and reports the end of the handshake.

@@ -26,7 +26,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The streams of an open target.
 #[derive(Debug)]
-pub(in crate::client) struct OpenStreams {
+pub(super) struct OpenStreams {
     /// Read from.
     pub(super) receive: Source,
     /// Written to; `None` if it is the same as `receive`.
@@ -93,7 +93,7 @@ fn start(program: &Program) -> io::Result<OpenStreams> {
 /// A running program. Dropping it, after its input is closed, ends it on a thread of its own: it
 /// has 5 seconds to exit, then gets SIGTERM, and 5 seconds later SIGKILL, its process group too.
 #[derive(Debug)]
-pub(in crate::client) struct ServerProcess {
+pub(super) struct ServerProcess {
     child: Option<Child>,
 }
 

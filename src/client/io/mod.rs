@@ -15,6 +15,6 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallSlot, ProgressCallback};
-pub(in crate::client) use self::command::{Command, PeerId};
 pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
 pub use self::thread::IoThread;
+pub(in crate::client) use self::thread::PeerRef;

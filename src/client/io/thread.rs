@@ -7,9 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::channel::bounded;
 
-use super::command::{Command, PeerId};
+use super::call_slot::CallSlot;
+use super::command::{Command, ConnectSlot, PeerId};
 use super::driver::{IoDriver, SHARD, stopped};
+use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
+use crate::client::oneshot::Oneshot;
+use crate::client::session::CallRequest;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
 use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
@@ -82,13 +86,8 @@ impl IoThread {
         Ok(Self { shared: Arc::new(Shared { commands, last_peer: AtomicU64::new(0) }) })
     }
 
-    /// Returns an id for a new server.
-    pub(in crate::client) fn allocate_peer(&self) -> PeerId {
-        PeerId(self.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
     /// Passes a command to the thread; waits while it has too many.
-    pub(in crate::client) fn send(&self, command: Command) -> Result<(), ClientError> {
+    fn send(&self, command: Command) -> Result<(), ClientError> {
         match self.shared.commands.try_send(SHARD, command) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(stopped()),
@@ -96,6 +95,56 @@ impl IoThread {
                 self.shared.commands.send_while(SHARD, command, || true).map_err(|_| stopped())
             }
         }
+    }
+}
+
+/// A server of an I/O thread. Dropping it disconnects the server.
+pub(in crate::client) struct PeerRef {
+    thread: IoThread,
+    id: PeerId,
+}
+
+impl PeerRef {
+    /// Adds a server, which is not connected yet.
+    pub(in crate::client) fn add(
+        thread: IoThread,
+        handle: PeerHandle,
+    ) -> Result<Self, ClientError> {
+        let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
+        thread.send(Command::AddPeer(id, Box::new(handle)))?;
+        Ok(Self { thread, id })
+    }
+
+    /// Connects, unless the server is connected, and reports the end of the handshake to `slot`.
+    pub(in crate::client) fn connect(&self, slot: ConnectSlot) -> Result<(), ClientError> {
+        self.thread.send(Command::Connect(self.id, slot))
+    }
+
+    /// Makes a call.
+    pub(in crate::client) fn call(
+        &self,
+        request: CallRequest,
+        slot: Arc<CallSlot>,
+    ) -> Result<(), ClientError> {
+        self.thread.send(Command::Call(self.id, Box::new((request, slot))))
+    }
+
+    /// Cancels a call.
+    pub(in crate::client) fn cancel(&self, slot: Arc<CallSlot>) {
+        // Fails if the thread has ended, and the call with it.
+        drop(self.thread.send(Command::Cancel(self.id, slot)));
+    }
+
+    /// Disconnects the server; `closed` is set then.
+    pub(in crate::client) fn close(&self, closed: Arc<Oneshot<()>>) -> Result<(), ClientError> {
+        self.thread.send(Command::RemovePeer(self.id, Some(closed)))
+    }
+}
+
+impl Drop for PeerRef {
+    fn drop(&mut self) {
+        // Fails if the thread has ended, and the connection with it.
+        drop(self.thread.send(Command::RemovePeer(self.id, None)));
     }
 }
 
