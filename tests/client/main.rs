@@ -3,6 +3,7 @@
 mod bad_peers;
 mod calls;
 mod inputs;
+mod other_servers;
 mod pool;
 mod programs;
 

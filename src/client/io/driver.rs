@@ -1,6 +1,6 @@
 //! The turns of an I/O thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::command::{Command, PeerId};
 use super::connect::{self, OpenStreams};
 use super::input_tasks::InputTasks;
-use super::peer::{Peer, PeerAction, Workspace};
+use super::peer::{Loss, Peer, PeerAction, Workspace};
 use super::peer_handle::PeerHandle;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
 use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Inbox, Sender, ShardId};
-use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
+use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::json::PaddedText;
@@ -53,6 +53,8 @@ pub(super) struct IoDriver {
     peers: BTreeMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
+    /// Outputs of programs that end, read until then.
+    draining: BTreeSet<Socket>,
     workspace: Workspace,
     timers: TimerWheel<PeerId>,
     /// Servers with output, without duplicates that matter.
@@ -69,6 +71,7 @@ impl IoDriver {
         Self {
             peers: BTreeMap::new(),
             sockets: Vec::new(),
+            draining: BTreeSet::new(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
             flush_queue: Vec::new(),
@@ -104,7 +107,7 @@ impl IoDriver {
             Command::RemovePeer(id, slot) => {
                 if let Some(mut peer) = self.peers.remove(&id) {
                     self.forget_sockets(&mut peer);
-                    peer.close(ring, &mut self.workspace);
+                    self.draining.extend(peer.close(ring, &mut self.workspace));
                 }
                 if let Some(slot) = slot {
                     slot.set(());
@@ -113,7 +116,7 @@ impl IoDriver {
             Command::Stop => {
                 self.is_stopping = true;
                 for (_, mut peer) in std::mem::take(&mut self.peers) {
-                    peer.close(ring, &mut self.workspace);
+                    self.draining.extend(peer.close(ring, &mut self.workspace));
                 }
                 self.sockets.clear();
             }
@@ -131,7 +134,7 @@ impl IoDriver {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let action = act(peer, ring, &mut self.workspace);
         if peer.has_failed() {
-            self.lose(ring, id, &Ok(()), now);
+            self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
         if let Some(deadline) = peer.arm_timer() {
@@ -207,10 +210,11 @@ impl IoDriver {
     }
 
     /// Handles the loss of a connection.
-    fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, cause: &io::Result<()>, now: Instant) {
+    fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        let action = peer.handle_lost(ring, cause, &mut self.workspace);
+        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace);
+        self.draining.extend(left);
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
             self.open_streams(ring, id, now);
@@ -239,12 +243,14 @@ impl<R: Ring> Driver<R> for IoDriver {
                         peer.handle_sent(buffer, workspace, now);
                         PeerAction::None
                     }),
-                    Err(error) => self.lose(ring, id, &Err(error), now),
+                    Err(error) => self.lose(ring, id, &Loss::Send(error), now),
                 }
             }
             Completion::EndOfStream { socket, result } => {
                 if let Some(id) = self.peer_of(socket) {
-                    self.lose(ring, id, &result, now);
+                    self.lose(ring, id, &Loss::EndOfStream(result), now);
+                } else if self.draining.remove(&socket) {
+                    ring.submit(Operation::Close(socket));
                 }
             }
             Completion::Closed { .. }
@@ -302,7 +308,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_stopping
+        self.is_stopping && self.draining.is_empty()
     }
 }
 

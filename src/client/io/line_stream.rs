@@ -100,11 +100,17 @@ impl LineStream {
         }
     }
 
-    /// Closes the sockets.
-    pub(super) fn close<R: Ring>(&self, ring: &mut R) {
-        ring.submit(Operation::Close(self.receive));
-        if self.send != self.receive {
-            ring.submit(Operation::Close(self.send));
+    /// Closes the connection. Returns the socket to read to its end and then to close, so that a
+    /// program which still writes does not fail: that of a pipe, unless it `has_ended`.
+    pub(super) fn close<R: Ring>(&self, ring: &mut R, has_ended: bool) -> Option<Socket> {
+        ring.submit(Operation::Close(self.send));
+        if self.send == self.receive {
+            return None;
         }
+        if has_ended {
+            ring.submit(Operation::Close(self.receive));
+            return None;
+        }
+        Some(self.receive)
     }
 }

@@ -101,6 +101,17 @@ pub(super) enum PeerAction {
     Connect,
 }
 
+/// How a connection was lost.
+#[derive(Debug)]
+pub(super) enum Loss {
+    /// The server ended it, or receiving failed.
+    EndOfStream(io::Result<()>),
+    /// Sending failed.
+    Send(io::Error),
+    /// The handshake failed.
+    Handshake,
+}
+
 #[derive(Debug)]
 pub(super) struct Peer {
     id: PeerId,
@@ -240,38 +251,48 @@ impl Peer {
     pub(super) fn handle_lost<R: Ring>(
         &mut self,
         ring: &mut R,
-        cause: &io::Result<()>,
+        loss: &Loss,
         workspace: &mut Workspace,
-    ) -> PeerAction {
+    ) -> (PeerAction, Option<Socket>) {
         let is_discovering = self.session.is_discovering() && !self.is_legacy;
-        self.close_link(ring);
+        let left = self.close_link(ring, matches!(loss, Loss::EndOfStream(_)));
         if is_discovering {
             self.is_legacy = true;
             self.session.reset_handshake();
             self.link = Link::Connecting;
-            return PeerAction::Connect;
+            return (PeerAction::Connect, left);
         }
-        let cause = match cause {
-            Ok(()) => "the server closed the connection".to_owned(),
-            Err(error) => format!("the connection failed: {error}"),
+        let cause = match loss {
+            Loss::EndOfStream(Ok(())) => "the server closed the connection".to_owned(),
+            Loss::EndOfStream(Err(error)) | Loss::Send(error) => {
+                format!("the connection failed: {error}")
+            }
+            Loss::Handshake => "the handshake failed".to_owned(),
         };
         let text = format!("{}: {cause}", self.handle.target);
         self.end_session(ClientError::new(ClientErrorKind::Closed, text), workspace);
-        PeerAction::None
+        (PeerAction::None, left)
     }
 
-    /// Ends the connection on behalf of the client.
-    pub(super) fn close<R: Ring>(&mut self, ring: &mut R, workspace: &mut Workspace) {
-        self.close_link(ring);
+    /// Ends the connection on behalf of the client. Returns the socket to read to its end.
+    pub(super) fn close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        workspace: &mut Workspace,
+    ) -> Option<Socket> {
+        let left = self.close_link(ring, false);
         let error = ClientError::new(ClientErrorKind::Closed, "the client was closed");
         self.end_session(error, workspace);
+        left
     }
 
-    fn close_link<R: Ring>(&mut self, ring: &mut R) {
-        if let Link::Open { stream, .. } = &self.link {
-            stream.close(ring);
-        }
+    fn close_link<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
+        let left = match &self.link {
+            Link::Open { stream, .. } => stream.close(ring, has_ended),
+            Link::Idle | Link::Connecting => None,
+        };
         self.link = Link::Idle;
+        left
     }
 
     /// Fails all calls and prepares a session for the next connection.
