@@ -185,7 +185,7 @@ fn run_wrk(tool: &str, connections: usize, seconds: u64) -> Result<Measured, Box
     let request = request(server.address, tool);
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agreement.lua");
     let order = WrkSettings { connections, seconds, responses: None };
-    let measured = wrk::run(server.address, &request, &script, order)?;
+    let measured = wrk::run(server.address, &[request], &script, order)?;
     if measured.errors > 0 {
         return Err(format!("wrk had errors: {measured:?}").into());
     }

@@ -49,7 +49,7 @@ fn server_counts_every_wrk_request_and_byte() {
     let server = start_server();
     let request = request(server.address());
     let order = WrkSettings { connections: 1, seconds: SECONDS, responses: Some(ANSWERS) };
-    let counts = wrk::run(server.address(), &request, &script("one.lua"), order).unwrap();
+    let counts = wrk::run(server.address(), &[request.clone()], &script("one.lua"), order).unwrap();
     let counters = server.close();
     let WrkCounts { responses: answers, correct: right, errors, .. } = counts;
     assert_eq!((answers, right, errors), (ANSWERS, ANSWERS, 0));
@@ -100,7 +100,7 @@ fn closed_loop_counts_agree_with_wrk() {
     let server = start_server();
     let request = request(server.address());
     let order = WrkSettings { connections: connections.into(), seconds: 1, responses: None };
-    let counts = wrk::run(server.address(), &request, &script("many.lua"), order).unwrap();
+    let counts = wrk::run(server.address(), &[request], &script("many.lua"), order).unwrap();
     let counted = server.close().requests.tools_call;
     // wrk does not: up to one request on each connection may be unanswered.
     assert!(counts.responses > 0 && counts.errors == 0, "{counts:?}");

@@ -1,13 +1,19 @@
-"""Measures calls of a tool with the standard library alone: response times of one connection.
+"""Measures calls of a tool with the standard library alone.
 
-Arguments: the rate in calls a second (0 for a closed loop), the measured seconds, the calls in
-flight in a closed loop, the `params` of tools/call as JSON, and the URL or the command of the
-server. Prints calls a second and the median response time as JSON. In an open loop, a response time
-counts from when its call was due.
+    independent.py closed SECONDS DEPTH PARAMS COMMAND…       a closed loop over stdio
+    independent.py open RATE SECONDS PARAMS (URL | COMMAND…)  an open loop of one connection
+    independent.py sessions URL COUNT                         prints the ids of new sessions
+    independent.py end URL ID…                                ends sessions
 
-With `session` and a URL, prints the id of a new session instead.
+PARAMS are those of tools/call, as JSON. Prints as JSON: calls a second, median times in
+microseconds, from when a call was due and from when it was sent until the read that completed its
+answer has returned, and the cores that this and a server over stdio have used.
+
+An answer is compared with the first one byte by byte; only others are parsed. In a closed loop a
+write has one new call for each answer of a read.
 """
 
+import gc
 import json
 import os
 import socket
@@ -22,6 +28,9 @@ VERSION = "2025-11-25"
 WARM_UP_S = 1
 # A sleep may end this much late.
 SPIN_S = 0.0002
+READ_BYTES = 65_536
+# Differs from all parts of an answer.
+FIRST_ID = 918_273_645
 
 
 class Pipes:
@@ -35,18 +44,31 @@ class Pipes:
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
+        self.output = self.server.stdin.fileno()
+        self.input = self.server.stdout.fileno()
         self.received = b""
 
-    def send(self, message):
-        os.write(self.server.stdin.fileno(), message + b"\n")
+    def frame(self, message):
+        return message + b"\n"
+
+    def send(self, framed):
+        assert os.write(self.output, framed) == len(framed), "the server does not read"
 
     def receive(self):
-        while b"\n" not in self.received:
-            more = os.read(self.server.stdout.fileno(), 65_536)
+        """Returns the lines that a read completes, and when it returned."""
+        while True:
+            more = os.read(self.input, READ_BYTES)
+            now = time.perf_counter()
             assert more, "the server has ended"
-            self.received += more
-        line, _, self.received = self.received.partition(b"\n")
-        return json.loads(line)
+            lines = (self.received + more).split(b"\n")
+            self.received = lines.pop()
+            if lines:
+                return lines, now
+
+    def cpu_s(self):
+        with open(f"/proc/{self.server.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self):
         self.server.stdin.close()
@@ -62,111 +84,200 @@ class Http:
         self.socket = socket.create_connection((self.url.hostname, self.url.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, message):
-        fields = f"POST {self.url.path} HTTP/1.1\r\nHost: {self.url.netloc}\r\n".encode()
+    def frame(self, message, method="POST"):
+        fields = f"{method} {self.url.path} HTTP/1.1\r\nHost: {self.url.netloc}\r\n".encode()
         fields += b"Content-Type: application/json\r\n"
         fields += b"Accept: application/json, text/event-stream\r\n"
         if self.session:
             fields += f"MCP-Protocol-Version: {VERSION}\r\n".encode()
             fields += b"MCP-Session-Id: " + self.session + b"\r\n"
-        length = f"Content-Length: {len(message)}\r\n\r\n".encode()
-        self.socket.sendall(fields + length + message)
+        return fields + f"Content-Length: {len(message)}\r\n\r\n".encode() + message
+
+    def send(self, framed):
+        self.socket.sendall(framed)
 
     def receive(self):
-        received = self.read(b"", lambda text: b"\r\n\r\n" in text)
+        """Returns the messages of a response, and when the read that completed it returned."""
+        received, now = self.read(b"", lambda text: b"\r\n\r\n" in text)
         head, _, body = received.partition(b"\r\n\r\n")
         fields = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
         fields = {name.lower(): value for name, value in fields.items()}
         self.session = fields.get(b"mcp-session-id", self.session)
         length = fields.get(b"content-length")
         if length is None and fields.get(b"transfer-encoding") == b"chunked":
-            body = self.read(body, lambda text: text.endswith(b"0\r\n\r\n"))
+            body, now = self.read(body, lambda text: text.endswith(b"0\r\n\r\n"), now)
         else:
-            body = self.read(body, lambda text: len(text) >= int(length or 0))
-        start = body.find(b'{')
-        end = body.rfind(b'}')
-        return json.loads(body[start : end + 1]) if start >= 0 else None
+            body, now = self.read(body, lambda text: len(text) >= int(length or 0), now)
+        start, end = body.find(b"{"), body.rfind(b"}")
+        return [body[start : end + 1]] if start >= 0 else [], now
 
-    def read(self, received, is_complete):
+    def read(self, received, is_complete, now=0.0):
         while not is_complete(received):
-            more = self.socket.recv(65_536)
+            more = self.socket.recv(READ_BYTES)
+            now = time.perf_counter()
             assert more, "the server closed the connection"
             received += more
-        return received
+        return received, now
+
+    def cpu_s(self):
+        return 0.0
 
     def close(self):
         self.socket.close()
+
+
+class Caller:
+    """Calls of one tool on a server."""
+
+    def __init__(self, server, params):
+        self.server = server
+        call = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
+        text = json.dumps(call, separators=(",", ":"))
+        self.request = text.replace('"id":0', '"id":%d').encode()
+        server.send(self.frame(FIRST_ID))
+        first = None
+        while first is None:
+            first = next((text for text in server.receive()[0] if is_result(text)), None)
+        self.head, self.tail = first.split(str(FIRST_ID).encode())
+
+    def frame(self, number):
+        return self.server.frame(self.request % number)
+
+    def answered(self, text):
+        """Returns the id of the call that a message answers, or None if it is no answer."""
+        if text.startswith(self.head) and text.endswith(self.tail):
+            return int(text[len(self.head) : len(text) - len(self.tail)])
+        assert not is_result(text), text
+        return None
+
+
+def is_result(text):
+    message = json.loads(text)
+    if "method" in message:
+        return False
+    assert "result" in message and not message["result"].get("isError"), message
+    return True
 
 
 def open_session(server):
     client = {"name": "independent", "version": "1"}
     params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client}
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    server.send(json.dumps(message).encode())
-    assert server.receive()["result"]["protocolVersion"] == VERSION
-    server.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    server.send(server.frame(json.dumps(message).encode()))
+    while not any(is_result(text) for text in server.receive()[0]):
+        pass
+    server.send(server.frame(b'{"jsonrpc":"2.0","method":"notifications/initialized"}'))
     if isinstance(server, Http):
         server.receive()
 
 
-def answer(server):
-    """Returns the id of the next answer."""
-    while True:
-        message = server.receive()
-        if "id" in message and "method" not in message:
-            assert not message["result"].get("isError"), message
-            return message["id"]
+class Meter:
+    """Times of measured calls, and the CPU time of both sides meanwhile."""
+
+    def __init__(self, server, begin, seconds):
+        self.server, self.begin, self.seconds = server, begin, seconds
+        self.responses, self.services = [], []
+        self.cpu = None
+
+    def record(self, due, sent, now):
+        self.responses.append(now - due)
+        self.services.append(now - sent)
+
+    def read_cpu(self, now):
+        """Starts the measurement of CPU time once the warm-up is over."""
+        if self.cpu is None and now >= self.begin:
+            self.cpu = (now, time.process_time(), self.server.cpu_s())
+
+    def result(self):
+        since, own, others = self.cpu
+        seconds = time.perf_counter() - since
+        return {
+            "rate": len(self.responses) / self.seconds,
+            "p50_us": statistics.median(self.responses) * 1e6,
+            "service_p50_us": statistics.median(self.services) * 1e6,
+            "cores": (time.process_time() - own) / seconds,
+            "server_cores": (self.server.cpu_s() - others) / seconds,
+        }
 
 
-def measure_closed(server, request, seconds, depth):
-    begin = time.perf_counter() + WARM_UP_S
-    sent, times, number = {}, [], 0
-    while True:
-        while len(sent) < depth:
-            number += 1
-            sent[number] = time.perf_counter()
-            server.send(request % number)
-        due = sent.pop(answer(server))
-        now = time.perf_counter()
-        if now > begin + seconds:
-            return times
-        if now > begin:
-            times.append(now - due)
+def measure_closed(caller, seconds, depth):
+    server, begin = caller.server, time.perf_counter() + WARM_UP_S
+    meter, end = Meter(server, begin, seconds), begin + seconds
+    last, sent, calls = depth, {}, range(1, depth + 1)
+    now = time.perf_counter()
+    while now < end:
+        sent.update(dict.fromkeys(calls, now))
+        if calls:
+            server.send(b"".join([caller.frame(number) for number in calls]))
+        lines, now = server.receive()
+        meter.read_cpu(now)
+        ids = [id for id in map(caller.answered, lines) if id is not None]
+        for id in ids:
+            begun = sent.pop(id)
+            if begin <= now < end:
+                meter.record(begun, begun, now)
+        calls = range(last + 1, last + 1 + len(ids))
+        last += len(ids)
+    return meter.result()
 
 
-def measure_open(server, request, rate, seconds):
-    begin, times = time.perf_counter(), []
+def measure_open(caller, rate, seconds):
+    server, start = caller.server, time.perf_counter()
+    meter = Meter(server, start + WARM_UP_S, seconds)
     for number in range(int((WARM_UP_S + seconds) * rate)):
-        due = begin + number / rate
-        while (left := due - time.perf_counter()) > 0:
+        framed, due = caller.frame(number + 1), start + number / rate
+        meter.read_cpu(due)
+        while (left := due - (sent := time.perf_counter())) > 0:
             if left > SPIN_S:
                 time.sleep(left - SPIN_S)
-        server.send(request % (number + 1))
-        answer(server)
-        now = time.perf_counter()
-        if due >= begin + WARM_UP_S and now <= begin + WARM_UP_S + seconds:
-            times.append(now - due)
-    return times
+        server.send(framed)
+        id = None
+        while id is None:
+            texts, now = server.receive()
+            id = next(filter(None, map(caller.answered, texts)), None)
+        assert id == number + 1, texts
+        if due >= meter.begin and now <= meter.begin + seconds:
+            meter.record(due, sent, now)
+    return meter.result()
+
+
+def open_sessions(url, count):
+    for _ in range(count):
+        server = Http(url)
+        open_session(server)
+        print(server.session.decode())
+        server.close()
+
+
+def end_sessions(url, sessions):
+    for session in sessions:
+        server = Http(url)
+        server.session = session.encode()
+        server.send(server.frame(b"", "DELETE"))
+        server.receive()
+        server.close()
 
 
 def main():
-    if sys.argv[1] == "session":
-        server = Http(sys.argv[2])
-        open_session(server)
-        print(server.session.decode())
-        return
-    rate, seconds, depth = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
-    message = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": json.loads(sys.argv[4])}
-    request = json.dumps(message, separators=(",", ":")).replace('"id":0', '"id":%d').encode()
-    target = sys.argv[5:]
+    what, *rest = sys.argv[1:]
+    if what == "sessions":
+        return open_sessions(rest[0], int(rest[1]))
+    if what == "end":
+        return end_sessions(rest[0], rest[1:])
+    first, second, params, *target = rest
     server = Http(target[0]) if target[0].startswith("http:") else Pipes(target)
     open_session(server)
-    if rate > 0:
-        times = measure_open(server, request, rate, seconds)
+    caller = Caller(server, json.loads(params))
+    # A collection would be a pause of this, not of the server.
+    gc.disable()
+    if what == "closed":
+        result = measure_closed(caller, float(first), int(second))
     else:
-        times = measure_closed(server, request, seconds, depth)
+        result = measure_open(caller, float(first), float(second))
     server.close()
-    print(json.dumps({"rate": len(times) / seconds, "p50_us": statistics.median(times) * 1e6}))
+    if isinstance(server, Http):
+        end_sessions(target[0], [server.session.decode()])
+    print(json.dumps(result))
 
 
 main()

@@ -11,9 +11,20 @@
 //! calls in flight, so that the server is the bottleneck; in open loops `independent.py`, at a
 //! rate that leaves a server with one connection idle for half of the time or more.
 //!
+//! The clients do the same. Over HTTP each connection has a session of its own: wrk has a thread
+//! for each, because a thread of wrk sends one request only, and the script makes and ends the
+//! sessions. Over stdio a client sends a call for each answer of a read, in one write. A response
+//! time counts from when a call is due, a service time from when it is sent, both until the read
+//! that completes the answer returns. The script prints the cores that it and the server use: it
+//! is a judge of a closed loop only if it uses far less of its core than the server of its own.
+//!
+//! wrk divides its responses by the time from its start until its last thread stops, so its rate
+//! is that of the server from the first request on. This tool counts the calls sent after a
+//! warm-up, and waits for their answers; without a warm-up that would be the calls in flight too
+//! many. The server of all HTTP rounds is the same, and the first round is not counted.
+//!
 //! A ratio is that of a round: neighbours of a shared machine change the rate of a server between
-//! rounds. The order changes with each round, because servers get faster. wrk has no warm-up, so
-//! this tool has none beside it; the first round only warms up.
+//! rounds. The order changes with each round, because servers get faster.
 
 #![expect(clippy::print_stdout, reason = "the output of a benchmark")]
 
@@ -23,8 +34,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use clap::Parser;
+use corelane_bench_support::process;
 use corelane_load::target::Target;
 use corelane_test_support::wrk::{self, WrkSettings};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Version of all calls.
@@ -46,14 +59,23 @@ struct Arguments {
     bench: bool,
 }
 
-/// What a client measures: calls a second and the median response time in microseconds.
-#[derive(Clone, Copy, Debug)]
+/// What a client measures: calls a second, and the medians of response time and service time in
+/// microseconds. The cores used are known of the script only.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Measured {
     rate: f64,
     p50_us: f64,
+    service_p50_us: f64,
+    cores: f64,
+    server_cores: f64,
 }
 
-type Figure = fn(&Measured) -> f64;
+type Figure = (&'static str, fn(&Measured) -> f64);
+
+const RATE: Figure = ("calls a second", |measured| measured.rate);
+const RESPONSE: Figure = ("response p50, µs", |measured| measured.p50_us);
+const SERVICE: Figure = ("service p50, µs", |measured| measured.service_p50_us);
 
 /// A server of others: its command for each transport, and the parameters of the call.
 struct OtherServer {
@@ -137,6 +159,8 @@ impl Drop for HttpServer {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
+    // The clients inherit the affinity; the servers have one of their own.
+    process::pin(&[1])?;
     println!("medians (ranges) of {} rounds of {} s", arguments.rounds, arguments.seconds);
     for server in OtherServer::all() {
         compare_http(&arguments, &server)?;
@@ -151,16 +175,17 @@ fn compare_http(arguments: &Arguments, server: &OtherServer) -> Result<(), Box<d
     let seconds = arguments.seconds;
     let in_flight = format!("--connections={IN_FLIGHT}");
     let mut closed = Vec::new();
-    let flags = ["--closed", "--warm-up=0", &in_flight];
+    let flags = ["--closed", "--warm-up=1", &in_flight];
     for round in 0..=arguments.rounds {
         let ours = || run_load(&url, server, seconds, &flags);
         closed.push(take_turns(round, ours, || run_wrk(&running, server, seconds))?);
     }
     closed.remove(0);
-    show(&format!("{}, HTTP, closed loop, beside wrk", server.name), &closed);
+    show(&format!("{}, HTTP, closed loop, beside wrk", server.name), &[RATE, SERVICE], &closed);
     let rate = open_rate(&closed);
     let open = compare_open(arguments, server, (&url, std::slice::from_ref(&url)), rate)?;
-    show(&format!("{}, HTTP, {rate} a second, beside the script", server.name), &open);
+    let name = format!("{}, HTTP, {rate} a second, beside the script", server.name);
+    show(&name, &[RATE, RESPONSE, SERVICE], &open);
     Ok(())
 }
 
@@ -172,13 +197,15 @@ fn compare_stdio(arguments: &Arguments, server: &OtherServer) -> Result<(), Box<
     let flags = ["--closed", "--warm-up=1", &in_flight];
     for round in 0..arguments.rounds {
         let ours = || run_load(&target, server, arguments.seconds, &flags);
-        let other = || run_script(server, arguments.seconds, 0.0, &command);
+        let other = || run_script(server, arguments.seconds, None, &command);
         closed.push(take_turns(round, ours, other)?);
     }
-    show(&format!("{}, stdio, closed loop, beside the script", server.name), &closed);
+    let name = format!("{}, stdio, closed loop, beside the script", server.name);
+    show(&name, &[RATE, SERVICE], &closed);
     let rate = open_rate(&closed);
     let open = compare_open(arguments, server, (&target, &command), rate)?;
-    show(&format!("{}, stdio, {rate} a second, beside the script", server.name), &open);
+    let name = format!("{}, stdio, {rate} a second, beside the script", server.name);
+    show(&name, &[RATE, RESPONSE, SERVICE], &open);
     Ok(())
 }
 
@@ -194,7 +221,7 @@ fn compare_open(
     let mut both = Vec::new();
     for round in 0..arguments.rounds {
         let ours = || run_load(target, server, arguments.seconds, &flags);
-        let other = || run_script(server, arguments.seconds, rate, words);
+        let other = || run_script(server, arguments.seconds, Some(rate), words);
         both.push(take_turns(round, ours, other)?);
     }
     Ok(both)
@@ -221,26 +248,38 @@ fn open_rate(closed: &[(Measured, Measured)]) -> f64 {
     (lowest / (2 * IN_FLIGHT) as f64).floor().max(1.0)
 }
 
-fn show(name: &str, both: &[(Measured, Measured)]) {
+fn show(name: &str, figures: &[Figure], both: &[(Measured, Measured)]) {
     println!("\n{name}");
-    let figures: [(&str, Figure); 2] =
-        [("calls a second", |measured| measured.rate), ("p50, µs", |measured| measured.p50_us)];
     for (figure_name, figure) in figures {
-        let print = |client: &str, mut figures: Vec<f64>| {
-            figures.sort_by(f64::total_cmp);
-            if let [first, .., last] = figures[..] {
-                let median = figures[figures.len() / 2];
-                let label = format!("  {figure_name}, {client}");
-                println!("{label:<34} {median:>12.3}  ({first:.3} … {last:.3})");
-            }
-        };
-        print("other", both.iter().map(|(_, other)| figure(other)).collect());
-        print("corelane-load", both.iter().map(|(ours, _)| figure(ours)).collect());
-        print("ratio", both.iter().map(|(ours, other)| figure(ours) / figure(other)).collect());
+        let others = both.iter().map(|(_, other)| figure(other)).collect();
+        print_median(&format!("{figure_name}, other"), others);
+        let ours = both.iter().map(|(ours, _)| figure(ours)).collect();
+        print_median(&format!("{figure_name}, corelane-load"), ours);
+        let ratios = both.iter().map(|(ours, other)| figure(ours) / figure(other)).collect();
+        print_median(&format!("{figure_name}, ratio"), ratios);
+    }
+    let cores: [Figure; 2] = [
+        ("cores, other", |measured| measured.cores),
+        ("cores, server of other", |measured| measured.server_cores),
+    ];
+    for (figure_name, figure) in cores {
+        let used: Vec<f64> = both.iter().map(|(_, other)| figure(other)).collect();
+        if used.iter().any(|cores| *cores > 0.0) {
+            print_median(figure_name, used);
+        }
     }
 }
 
-/// Runs `corelane-load` on core 1.
+/// Prints the median and range of figures.
+fn print_median(name: &str, mut figures: Vec<f64>) {
+    figures.sort_by(f64::total_cmp);
+    if let [first, .., last] = figures[..] {
+        let median = figures[figures.len() / 2];
+        println!("  {name:<32} {median:>12.3}  ({first:.3} … {last:.3})");
+    }
+}
+
+/// Runs `corelane-load`.
 fn run_load(
     target: &str,
     server: &OtherServer,
@@ -263,59 +302,71 @@ fn run_load(
     if result["totals"]["failure_ratio"] != 0.0 {
         return Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    let (rate, p50) = (&result["totals"]["rate"], &result["response"]["p50_us"]);
-    let (rate, p50_us) = (rate.as_f64(), p50.as_f64());
-    Ok(Measured { rate: rate.ok_or("no rate")?, p50_us: p50_us.ok_or("no median")? })
+    let rate = result["totals"]["rate"].as_f64().ok_or("no rate")?;
+    let p50_us = result["response"]["p50_us"].as_f64().ok_or("no median")?;
+    let service_p50_us = result["service"]["p50_us"].as_f64().ok_or("no median")?;
+    Ok(Measured { rate, p50_us, service_p50_us, ..Measured::default() })
 }
 
-/// Runs the script on core 1; a rate of 0 is a closed loop.
+/// Runs the script, in a closed loop without a rate.
 fn run_script(
     server: &OtherServer,
     seconds: u64,
-    rate: f64,
+    rate: Option<f64>,
     target: &[String],
 ) -> Result<Measured, Box<dyn Error>> {
-    let numbers = [rate.to_string(), seconds.to_string(), IN_FLIGHT.to_string()];
-    let output = script_output(&[&numbers[..], &[server.call.to_string()], target].concat())?;
-    let result: Value = serde_json::from_str(&output)?;
-    let (rate, p50_us) = (result["rate"].as_f64(), result["p50_us"].as_f64());
-    Ok(Measured { rate: rate.ok_or("no rate")?, p50_us: p50_us.ok_or("no median")? })
+    let seconds = seconds.to_string();
+    let loop_arguments = rate.map_or_else(
+        || ["closed".into(), seconds.clone(), IN_FLIGHT.to_string()],
+        |rate| ["open".into(), rate.to_string(), seconds.clone()],
+    );
+    let call = [server.call.to_string()];
+    let output = script_output(&[&loop_arguments[..], &call, target].concat())?;
+    Ok(serde_json::from_str(&output)?)
 }
 
 /// Returns what the script prints.
 fn script_output(arguments: &[String]) -> Result<String, Box<dyn Error>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/other_servers/independent.py");
-    let mut command = Command::new("taskset");
-    let output = command.args(["-c", "1", "python3"]).arg(script).args(arguments).output()?;
+    let output = Command::new("python3").arg(script).args(arguments).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Runs wrk on core 1, with the session of a handshake that the script makes.
+/// Runs wrk with a session for each connection, which the script makes and ends.
 fn run_wrk(
     running: &HttpServer,
     server: &OtherServer,
     seconds: u64,
 ) -> Result<Measured, Box<dyn Error>> {
-    let session = script_output(&["session".into(), running.url()])?;
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": server.call });
-    let body = body.to_string();
-    let fields = [
-        format!("POST /mcp HTTP/1.1\r\nHost: {}", running.address),
-        "Content-Type: application/json\r\nAccept: application/json, text/event-stream".into(),
-        format!("MCP-Protocol-Version: {VERSION}\r\nMCP-Session-Id: {}", session.trim()),
-        format!("Content-Length: {}\r\n\r\n{body}", body.len()),
-    ];
+    let opened = script_output(&["sessions".into(), running.url(), IN_FLIGHT.to_string()])?;
+    let sessions: Vec<String> = opened.lines().map(ToOwned::to_owned).collect();
+    let requests: Vec<Vec<u8>> =
+        sessions.iter().map(|session| session_request(running, server, session)).collect();
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other-servers.lua");
     let settings = WrkSettings { connections: IN_FLIGHT, seconds, responses: None };
-    let request = fields.join("\r\n").into_bytes();
-    let counts = wrk::run(running.address, &request, &script, settings)?;
+    let counts = wrk::run(running.address, &requests, &script, settings)?;
+    script_output(&[&["end".into(), running.url()], &sessions[..]].concat())?;
     if counts.errors > 0 {
         return Err(format!("wrk had errors: {counts:?}").into());
     }
     #[expect(clippy::cast_precision_loss, reason = "displayed figures")]
     let (responses, p50_us) = (counts.responses as f64, counts.p50_us as f64);
-    Ok(Measured { rate: responses / counts.seconds, p50_us })
+    let rate = responses / counts.seconds;
+    Ok(Measured { rate, p50_us, service_p50_us: p50_us, ..Measured::default() })
+}
+
+/// Returns the bytes of a call in a session.
+fn session_request(running: &HttpServer, server: &OtherServer, session: &str) -> Vec<u8> {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": server.call });
+    let body = body.to_string();
+    let fields = [
+        format!("POST /mcp HTTP/1.1\r\nHost: {}", running.address),
+        "Content-Type: application/json\r\nAccept: application/json, text/event-stream".into(),
+        format!("MCP-Protocol-Version: {VERSION}\r\nMCP-Session-Id: {session}"),
+        format!("Content-Length: {}\r\n\r\n{body}", body.len()),
+    ];
+    fields.join("\r\n").into_bytes()
 }

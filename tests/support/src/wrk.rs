@@ -15,11 +15,11 @@ pub const MESSAGE_BYTES: usize = 32;
 /// Settings of a wrk run.
 #[derive(Clone, Copy, Debug)]
 pub struct WrkSettings {
-    /// Connections, all on one thread, one request in flight on each.
+    /// Connections, spread over the threads, one request in flight on each.
     pub connections: usize,
     /// Run time, also after the last response.
     pub seconds: u64,
-    /// Checked responses after which it stops; `None` for no limit and no checks.
+    /// Checked responses after which a thread stops; `None` for no limit and no checks.
     pub responses: Option<u64>,
 }
 
@@ -38,21 +38,24 @@ pub struct WrkCounts {
     pub p50_us: u64,
 }
 
-/// Runs wrk against `address`; `script` is the path of its Lua script.
+/// Runs wrk against `address`, with a thread for each of `requests`, which sends nothing else;
+/// `script` is the path of its Lua script.
 ///
 /// # Errors
 ///
 /// If wrk is missing or its output cannot be parsed.
 pub fn run(
     address: SocketAddr,
-    request: &[u8],
+    requests: &[Vec<u8>],
     script: &Path,
     order: WrkSettings,
 ) -> io::Result<WrkCounts> {
-    std::fs::write(script, self::script(request, order.responses))?;
+    std::fs::write(script, self::script(requests, order.responses))?;
     let output = Command::new("wrk")
-        .args(["--threads=1", &format!("--connections={}", order.connections)])
-        .args([&format!("--duration={}", order.seconds), "--timeout=30", "--script"])
+        .arg(format!("--threads={}", requests.len()))
+        .arg(format!("--connections={}", order.connections))
+        .arg(format!("--duration={}", order.seconds))
+        .args(["--timeout=30", "--script"])
         .arg(script)
         .arg(format!("http://{address}/mcp"))
         .output()
@@ -79,15 +82,26 @@ pub fn run(
 }
 
 /// Returns the Lua script that sends these bytes, stops after `answers`, and prints the counts.
-fn script(request: &[u8], answers: Option<u64>) -> String {
+///
+/// wrk calls `setup` for a thread before it asks the thread for its request.
+fn script(requests: &[Vec<u8>], answers: Option<u64>) -> String {
     let message: String = ('a'..='z').cycle().take(MESSAGE_BYTES).collect();
-    let mut text = String::from("local raw = \"");
-    for byte in request {
-        // Writing to a string does not fail.
-        write!(text, "\\{byte:03}").unwrap_or(());
+    let mut text = String::from("local threads, requests = {}, {}\n");
+    for request in requests {
+        text.push_str("table.insert(requests, \"");
+        for byte in request {
+            // Writing to a string does not fail.
+            write!(text, "\\{byte:03}").unwrap_or(());
+        }
+        text.push_str("\")\n");
     }
-    text.push_str("\"\nwrk.format = function() return raw end\n");
-    text.push_str("local threads = {}\nfunction setup(thread) table.insert(threads, thread) end\n");
+    text.push_str(
+        "wrk.format = function() return raw end\n\
+         function setup(thread)\n\
+         \x20 table.insert(threads, thread)\n\
+         \x20 thread:set('raw', requests[#threads])\n\
+         end\n",
+    );
     if let Some(answers) = answers {
         write!(
             text,
