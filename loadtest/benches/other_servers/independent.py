@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 VERSION = "2025-11-25"
 # Excluded from the results.
-WARM_UP_S = 1
+WARM_UP_S = 2
 # A sleep may end this much late.
 SPIN_S = 0.0002
 READ_BYTES = 65_536
