@@ -12,8 +12,6 @@ use crate::servers::{HttpServer, OtherServer};
 
 /// Version of all calls.
 const VERSION: &str = "2025-11-25";
-/// Seconds before each measurement, also in `independent.py`.
-const WARM_UP_S: u64 = 2;
 /// Connections of closed loops over HTTP.
 const CONNECTIONS: usize = 8;
 /// Calls in flight of closed loops over stdio: so many that the server always has some to read.
@@ -30,6 +28,8 @@ pub(crate) enum Transport {
 pub(crate) struct Run<'a> {
     pub(crate) server: &'a OtherServer,
     pub(crate) transport: Transport,
+    /// Seconds before the measurement.
+    pub(crate) warm_up: u64,
     pub(crate) seconds: u64,
     /// Calls a second of an open loop.
     pub(crate) rate: Option<f64>,
@@ -75,7 +75,7 @@ impl Run<'_> {
         command.args(["run", target, "--quiet", "--cores=1", "--lag-max=1s"]).args(flags);
         command.arg(format!("--tool={}", call["name"].as_str().unwrap_or_default()));
         command.arg(format!("--arguments={}", call["arguments"]));
-        command.args([format!("--era={VERSION}"), format!("--warm-up={WARM_UP_S}")]);
+        command.args([format!("--era={VERSION}"), format!("--warm-up={}", self.warm_up)]);
         command.arg(format!("--duration={}", self.seconds)).arg("--json").arg(&file);
         match (self.rate, self.transport) {
             (Some(rate), _) => command.args(["--connections=1", &format!("--rate={rate}")]),
@@ -100,18 +100,25 @@ impl Run<'_> {
             p50_us: number("/response/p50_us")?,
             service_p50_us: number("/service/p50_us")?,
             cores: number("/generator/cores")? + number("/generator/spin_cores")?,
-            server_cores: number("/server/cores")?,
+            server_cores: self.server_cores(&result).ok_or("no cores of the server")?,
         })
     }
 
+    /// Returns the mean of the measured seconds: the total has the warm-up in it.
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    fn server_cores(&self, result: &Value) -> Option<f64> {
+        let numbers = self.warm_up..self.warm_up + self.seconds;
+        let each = numbers.map(|second| result.pointer(&format!("/seconds/{second}/server_cores")));
+        let sum = each.map(|cores| cores?.as_f64()).sum::<Option<f64>>()?;
+        Some(sum / self.seconds as f64)
+    }
+
     fn run_script(&self, target: &[String]) -> Result<Measured, Box<dyn Error>> {
-        let seconds = self.seconds.to_string();
-        let loop_arguments = match self.rate {
-            None => ["closed".into(), seconds, DEPTH.to_string()],
-            Some(rate) => ["open".into(), rate.to_string(), seconds],
-        };
-        let call = [self.server.call.to_string()];
-        let output = script_output(&[&loop_arguments[..], &call, target].concat())?;
+        let (kind, load) =
+            self.rate.map_or(("closed", DEPTH.to_string()), |rate| ("open", rate.to_string()));
+        let (warm_up, seconds) = (self.warm_up.to_string(), self.seconds.to_string());
+        let arguments = [kind.into(), load, warm_up, seconds, self.server.call.to_string()];
+        let output = script_output(&[&arguments[..], target].concat())?;
         Ok(serde_json::from_str(&output)?)
     }
 
@@ -127,7 +134,7 @@ impl Run<'_> {
             let settings = WrkSettings { connections: CONNECTIONS, seconds, responses: None };
             wrk::run(running.address, &requests, &script, settings)
         };
-        run(WARM_UP_S)?;
+        run(self.warm_up)?;
         let before = running.cpu_time()?;
         let counts = run(self.seconds)?;
         let server_cpu = running.cpu_time()?.saturating_sub(before);

@@ -1,12 +1,13 @@
 """Measures calls of a tool with the standard library alone.
 
-    independent.py closed SECONDS DEPTH PARAMS COMMAND…       a closed loop over stdio
-    independent.py open RATE SECONDS PARAMS (URL | COMMAND…)  an open loop of one connection
-    independent.py sessions URL COUNT                         prints the ids of new sessions
-    independent.py end URL ID…                                ends sessions
+    independent.py closed DEPTH WARM_UP SECONDS PARAMS COMMAND…
+    independent.py open RATE WARM_UP SECONDS PARAMS (URL | COMMAND…)
+    independent.py sessions URL COUNT
+    independent.py end URL ID…
 
-PARAMS are those of tools/call, as JSON. Prints as JSON: calls a second, median times in
-microseconds, from when a call was due and from when it was sent until the read that completed its
+The first is a closed loop over stdio, the second an open loop of one connection. The others print
+the ids of new sessions, and end them. The results exclude the seconds of the warm-up. PARAMS are
+those of tools/call, as JSON. Prints as JSON: calls a second, median times in microseconds, from when a call was due and from when it was sent until the read that completed its
 answer has returned, and the cores that this and a server over stdio have used.
 
 An answer is compared with the first one byte by byte; only others are parsed. In a closed loop a
@@ -24,8 +25,6 @@ import time
 from urllib.parse import urlsplit
 
 VERSION = "2025-11-25"
-# Excluded from the results.
-WARM_UP_S = 2
 # A sleep may end this much late.
 SPIN_S = 0.0002
 READ_BYTES = 65_536
@@ -200,8 +199,8 @@ class Meter:
         }
 
 
-def measure_closed(caller, seconds, depth):
-    server, begin = caller.server, time.perf_counter() + WARM_UP_S
+def measure_closed(caller, depth, warm_up, seconds):
+    server, begin = caller.server, time.perf_counter() + warm_up
     meter, end = Meter(server, begin, seconds), begin + seconds
     last, sent, calls = depth, {}, range(1, depth + 1)
     now = time.perf_counter()
@@ -221,10 +220,10 @@ def measure_closed(caller, seconds, depth):
     return meter.result()
 
 
-def measure_open(caller, rate, seconds):
+def measure_open(caller, rate, warm_up, seconds):
     server, start = caller.server, time.perf_counter()
-    meter = Meter(server, start + WARM_UP_S, seconds)
-    for number in range(int((WARM_UP_S + seconds) * rate)):
+    meter = Meter(server, start + warm_up, seconds)
+    for number in range(int((warm_up + seconds) * rate)):
         framed, due = caller.frame(number + 1), start + number / rate
         meter.read_cpu(due)
         while (left := due - (sent := time.perf_counter())) > 0:
@@ -264,16 +263,16 @@ def main():
         return open_sessions(rest[0], int(rest[1]))
     if what == "end":
         return end_sessions(rest[0], rest[1:])
-    first, second, params, *target = rest
+    load, warm_up, seconds, params, *target = rest
     server = Http(target[0]) if target[0].startswith("http:") else Pipes(target)
     open_session(server)
     caller = Caller(server, json.loads(params))
     # A collection would be a pause of this, not of the server.
     gc.disable()
     if what == "closed":
-        result = measure_closed(caller, float(first), int(second))
+        result = measure_closed(caller, int(load), float(warm_up), float(seconds))
     else:
-        result = measure_open(caller, float(first), float(second))
+        result = measure_open(caller, float(load), float(warm_up), float(seconds))
     server.close()
     if isinstance(server, Http):
         end_sessions(target[0], [server.session.decode()])

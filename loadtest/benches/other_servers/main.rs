@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! loadtest/tests/install.sh
-//! cargo bench -p corelane-load --bench other_servers -- [--rounds 5] [--seconds 3]
+//! cargo bench -p corelane-load --bench other_servers -- [--rounds 5] [--seconds 3] [--warm-up 5]
 //! ```
 //!
 //! The servers are the reference server of MCP and one with `FastMCP`, on core 0. The clients take
@@ -58,6 +58,9 @@ struct Arguments {
     /// Duration of each run, in whole seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u64,
+    /// Seconds before each run, in which a server compiles what it runs often.
+    #[arg(long, default_value_t = 5)]
+    warm_up: u64,
     /// Passed by cargo to every bench.
     #[arg(long, hide = true)]
     bench: bool,
@@ -90,7 +93,8 @@ fn compare(
     server: &OtherServer,
     transport: Transport,
 ) -> Result<(), Box<dyn Error>> {
-    let closed = Run { server, transport, seconds: arguments.seconds, rate: None };
+    let Arguments { warm_up, seconds, .. } = *arguments;
+    let closed = Run { server, transport, warm_up, seconds, rate: None };
     let measured = take_turns(arguments.rounds, closed)?;
     let other = match transport {
         Transport::Http => "wrk",
