@@ -151,7 +151,7 @@ fn show(figures: &[Figure], both: &[(Measured, Measured)]) {
 /// Prints the median and range of figures.
 fn print_median(name: &str, mut figures: Vec<f64>) {
     figures.sort_by(f64::total_cmp);
-    if let [first, .., last] = figures[..] {
+    if let (Some(first), Some(last)) = (figures.first(), figures.last()) {
         let median = figures[figures.len() / 2];
         println!("  {name:<32} {median:>12.3}  ({first:.3} … {last:.3})");
     }
