@@ -7,8 +7,9 @@
 
 The first is a closed loop over stdio, the second an open loop of one connection. The others print
 the ids of new sessions, and end them. The results exclude the seconds of the warm-up. PARAMS are
-those of tools/call, as JSON. Prints as JSON: calls a second, median times in microseconds, from when a call was due and from when it was sent until the read that completed its
-answer has returned, and the cores that this and a server over stdio have used.
+those of tools/call, as JSON. Prints as JSON: calls a second, median times in microseconds, from
+when a call was due and from when it was sent until the read that completed its answer has
+returned, and the cores that this and a server over stdio have used.
 
 An answer is compared with the first one byte by byte; only others are parsed. In a closed loop a
 write has one new call for each answer of a read.
