@@ -78,7 +78,7 @@ impl Client {
 
     /// Closes the connection, for all clones. Calls in flight fail with
     /// [`ClientErrorKind::Closed`]. A program that was started has 5 seconds to exit, and is then
-    /// ended by SIGTERM and, 5 seconds later, SIGKILL.
+    /// ended by SIGTERM and, 5 seconds later, SIGKILL; this waits for its end.
     pub async fn close(self) {
         let slot = Arc::new(Oneshot::new());
         if self.peer.close(Arc::clone(&slot)).is_ok() {
@@ -113,7 +113,7 @@ impl Client {
         write::string(&mut params, uri);
         params.push(b'}');
         let request = CallRequest::new(Method::ResourcesRead);
-        self.request(Ok(CallRequest { name: Some(uri.into()), params, ..request }))
+        self.new_request(Ok(CallRequest { name: Some(uri.into()), params, ..request }))
     }
 
     /// Completes the argument `argument` of a prompt, of which `value` is typed so far.
@@ -136,6 +136,17 @@ impl Client {
         self.complete(&json!({ "type": "ref/resource", "uri": uri_template }), argument, value)
     }
 
+    /// Makes a request by the name of its method, for results that this library has no type for,
+    /// and for a result as it was sent: an `R` may be a `Box<serde_json::value::RawValue>`.
+    /// `params` must serialize to a JSON object without `_meta`.
+    pub fn request<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+    ) -> Request<R> {
+        self.new_request(CallRequest::with_params(method, params))
+    }
+
     /// Checks that the server answers: `ping` up to 2025-11-25, `server/discover` later.
     ///
     /// # Errors
@@ -144,7 +155,7 @@ impl Client {
     pub async fn ping(&self) -> Result<(), ClientError> {
         let is_modern = self.server().await?.revision.is_modern();
         let method = if is_modern { Method::Discover } else { Method::Ping };
-        let _: Map<String, Value> = self.request(Ok(CallRequest::new(method))).await?;
+        let _: Map<String, Value> = self.new_request(Ok(CallRequest::new(method))).await?;
         Ok(())
     }
 
@@ -152,7 +163,7 @@ impl Client {
         let params = json!({ "ref": reference, "argument": { "name": name, "value": value } });
         let params = params.to_string().into_bytes();
         let request = CallRequest::new(Method::CompletionComplete);
-        self.request(Ok(CallRequest { params, ..request }))
+        self.new_request(Ok(CallRequest { params, ..request }))
     }
 
     fn named_request<R: DeserializeOwned>(
@@ -182,10 +193,10 @@ impl Client {
                 Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
             }
         };
-        self.request(request)
+        self.new_request(request)
     }
 
-    fn request<R: DeserializeOwned>(
+    fn new_request<R: DeserializeOwned>(
         &self,
         request: Result<CallRequest, ClientError>,
     ) -> Request<R> {
@@ -227,7 +238,7 @@ impl Client {
         let mut items = Vec::new();
         let mut request = CallRequest::new(method);
         for _ in 0..PAGES_MAX {
-            let result: Map<String, Value> = self.request(Ok(request.clone())).await?;
+            let result: Map<String, Value> = self.new_request(Ok(request.clone())).await?;
             let page = ListResult::read(result, key).map_err(|error| {
                 let text = format!("the result of {} is invalid: {error}", method.as_str());
                 ClientError::with_source(ClientErrorKind::Protocol, text, error)

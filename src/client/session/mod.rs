@@ -109,7 +109,7 @@ impl<T: Clone> Session<T> {
         let (id, options) = (self.calls.allocate_id(), self.config.options());
         let timeout = match era {
             EraPreference::Modern => options.request_timeout,
-            _ => options.discover_timeout,
+            _ => options.discover_timeout.min(options.request_timeout),
         };
         let deadline = ctx.now.after(timeout);
         self.phase = Phase::Handshake(HandshakeRequest { id, timeout, deadline, legacy: None });

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 use crate::protocol::revision::Revision;
@@ -35,6 +39,40 @@ impl CallRequest {
             timeout: None,
             wants_progress: false,
         }
+    }
+
+    /// Creates a request of the method that is called `method`. The params name what it is about.
+    pub(in crate::client) fn with_params(
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+    ) -> Result<Self, ClientError> {
+        let invalid = |text| ClientError::new(ClientErrorKind::InvalidInput, text);
+        let Some(method) = Method::parse(method) else {
+            return Err(invalid(format!("{method} is not a method that clients call")));
+        };
+        let params = match serde_json::to_value(params) {
+            Ok(Value::Object(params)) => params,
+            Ok(_) => {
+                return Err(invalid("the params do not serialize to a JSON object".to_owned()));
+            }
+            Err(error) => {
+                let text = format!("the params do not serialize to JSON: {error}");
+                return Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error));
+            }
+        };
+        let key = match method {
+            Method::ToolsCall | Method::PromptsGet => Some("name"),
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                Some("uri")
+            }
+            Method::TasksGet | Method::TasksUpdate | Method::TasksResult | Method::TasksCancel => {
+                Some("taskId")
+            }
+            _ => None,
+        };
+        let name = key.and_then(|key| params.get(key)).and_then(Value::as_str).map(Box::from);
+        let params = Value::Object(params).to_string().into_bytes();
+        Ok(Self { name, params, ..Self::new(method) })
     }
 
     /// Appends the message. `modern_meta` are the members of `_meta` that a modern request carries.
@@ -112,12 +150,32 @@ pub(super) fn write_initialize(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn written(request: &CallRequest, modern_meta: Option<&[u8]>) -> String {
         let mut out = Vec::new();
         request.write(&mut out, 7, modern_meta);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn params_name_what_request_is_about() {
+        for (method, params, name) in [
+            ("tools/call", json!({ "name": "a", "arguments": {} }), Some("a")),
+            ("resources/read", json!({ "uri": "test://a" }), Some("test://a")),
+            ("tasks/get", json!({ "taskId": "7" }), Some("7")),
+            ("tools/list", json!({ "cursor": "a" }), None),
+        ] {
+            let request = CallRequest::with_params(method, &params).unwrap();
+            assert_eq!((request.method.as_str(), request.name.as_deref()), (method, name));
+            assert_eq!(request.params, params.to_string().into_bytes());
+        }
+        for (method, params) in [("tools/none", json!({})), ("ping", json!([]))] {
+            let error = CallRequest::with_params(method, &params).unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{method}");
+        }
     }
 
     #[test]
