@@ -30,7 +30,8 @@ pub(super) enum Command {
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.
     Opened(PeerId, Box<io::Result<OpenStreams>>),
-    /// Disconnects and removes a server; the slot is set once its streams are closed.
+    /// Disconnects and removes a server; the slot is set once its streams are closed and the
+    /// programs that were started for it have ended.
     RemovePeer(PeerId, Option<Arc<Oneshot<()>>>),
     /// Ends the thread.
     Stop,

@@ -6,12 +6,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use socket2::{SockRef, TcpKeepalive};
 
+use crate::client::oneshot::Oneshot;
 use crate::client::target::{Program, Target};
 use crate::engine::ring::Source;
 
@@ -86,7 +88,7 @@ fn start(program: &Program) -> io::Result<OpenStreams> {
     Ok(OpenStreams {
         receive: Source::Pipe(output.into()),
         send: Some(Source::Pipe(input.into())),
-        process: Some(ServerProcess { child: Some(child) }),
+        process: Some(ServerProcess { child: Some(child), exit: None }),
     })
 }
 
@@ -95,12 +97,44 @@ fn start(program: &Program) -> io::Result<OpenStreams> {
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Option<Child>,
+    /// Dropped once the program has ended.
+    exit: Option<Arc<ExitNotifier>>,
+}
+
+impl ServerProcess {
+    /// Holds `exit` until the program has ended.
+    pub(super) fn hold(&mut self, exit: &Arc<ExitNotifier>) {
+        self.exit = Some(Arc::clone(exit));
+    }
+}
+
+/// Sets a slot when it is dropped: once the programs that hold it have ended.
+#[derive(Debug, Default)]
+pub(super) struct ExitNotifier(OnceLock<Arc<Oneshot<()>>>);
+
+impl ExitNotifier {
+    /// Names the slot; the first one counts.
+    pub(super) fn notify(&self, slot: Arc<Oneshot<()>>) {
+        self.0.get_or_init(|| slot);
+    }
+}
+
+impl Drop for ExitNotifier {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.get() {
+            slot.set(());
+        }
+    }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        let stop = move || stop(&mut child);
+        let exit = self.exit.take();
+        let stop = move || {
+            stop(&mut child);
+            drop(exit);
+        };
         if let Err(error) = std::thread::Builder::new().name("corelane-stop".into()).spawn(stop) {
             tracing::warn!(%error, "no thread to end the program of a server");
         }

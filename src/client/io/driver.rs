@@ -104,15 +104,20 @@ impl IoDriver {
                 });
             }
             Command::Opened(id, opened) => self.handle_opened(ring, id, *opened, now),
-            Command::RemovePeer(id, slot) => {
-                if let Some(mut peer) = self.peers.remove(&id) {
+            Command::RemovePeer(id, slot) => match self.peers.remove(&id) {
+                Some(mut peer) => {
                     self.forget_sockets(&mut peer);
-                    self.draining.extend(peer.close(ring, &mut self.workspace));
+                    self.draining.extend(peer.close(ring, \&mut self.workspace));
+                    if let Some(slot) = slot {
+                        peer.notify_end(slot);
+                    }
                 }
-                if let Some(slot) = slot {
-                    slot.set(());
+                None => {
+                    if let Some(slot) = slot {
+                        slot.set(());
+                    }
                 }
-            }
+            },
             Command::Stop => {
                 self.is_stopping = true;
                 for (_, mut peer) in std::mem::take(&mut self.peers) {

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use super::call_slot::CallSlot;
 use super::command::{ConnectSlot, PeerId};
-use super::connect::{OpenStreams, ServerProcess};
+use super::connect::{ExitNotifier, OpenStreams, ServerProcess};
 use super::input_tasks::{FinishedInput, InputTasks};
 use super::line_stream::{LineOutput, LineStream};
 use super::peer_handle::PeerHandle;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::oneshot::Oneshot;
 use crate::client::session::{
     CallRequest, InputKey, MessageSink, OutgoingMessage, RequiredInput, Session, SessionBuffers,
     SessionContext, SessionEvent,
@@ -125,6 +126,8 @@ pub(super) struct Peer {
     timer: Option<Instant>,
     /// Handlers of input that run.
     inputs: BTreeMap<InputKey, Task>,
+    /// Held by the programs that were started.
+    exit: Arc<ExitNotifier>,
 }
 
 impl Peer {
@@ -139,6 +142,7 @@ impl Peer {
             is_legacy: false,
             timer: None,
             inputs: BTreeMap::new(),
+            exit: Arc::default(),
         }
     }
 
@@ -206,7 +210,10 @@ impl Peer {
         now: Instant,
     ) -> Option<[Socket; 2]> {
         match opened.and_then(|streams| register(ring, streams)) {
-            Ok((stream, process)) => {
+            Ok((stream, mut process)) => {
+                if let Some(process) = &mut process {
+                    process.hold(&self.exit);
+                }
                 let sockets = stream.sockets();
                 self.link = Link::Open { stream, process };
                 let mut sink = self.link.sink();
@@ -284,6 +291,11 @@ impl Peer {
         let error = ClientError::new(ClientErrorKind::Closed, "the client was closed");
         self.end_session(error, workspace);
         left
+    }
+
+    /// Sets `slot` once this value is dropped and its programs have ended.
+    pub(super) fn notify_end(&self, slot: Arc<Oneshot<()>>) {
+        self.exit.notify(slot);
     }
 
     fn close_link<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
