@@ -1,11 +1,12 @@
-//! The command line, generated from the table of options.
+//! The command line. The flags of the commands that serve are generated from the table of options.
 //!
-//! Every option is a flag of every command. Values are not parsed here: the table parses them
+//! Every option is a flag of each of them. Values are not parsed here: the table parses them
 //! together with the file and the environment, so that all errors are reported at once.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::cli::client;
 use crate::config::CommandLine;
 use crate::config::Options;
 use crate::config::suggest::nearest;
@@ -39,16 +40,21 @@ pub(crate) fn command() -> Command {
                 )
                 .defer(|command| with_options(command).arg(all_flag())),
         )
+        .subcommands(client::commands())
 }
 
 /// Parses `arguments`, including the program name. Suggests the nearest flag for an unknown one.
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<ArgMatches, clap::Error> {
-    command().try_get_matches_from(arguments).map_err(|mut error| {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let command_name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default();
+    let has_options = !client::is_client_command(command_name);
+    command().try_get_matches_from(&arguments).map_err(|mut error| {
         // clap's own suggestion prefers long names that share letters; edit distance is better.
         if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
             (error.kind(), error.get(ContextKind::InvalidArg))
+            && has_options
         {
             let flags: Vec<String> = table::rows().map(|row| format!("--{}", row.flag())).collect();
             if let Some(flag) = nearest(unknown, flags.iter().map(String::as_str)) {

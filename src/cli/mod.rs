@@ -1,8 +1,8 @@
-//! The commands `serve`, `stdio` and `check`.
+//! The commands `serve`, `stdio` and `check`, and those that call a server.
 //!
-//! Standard output carries only what a command produces: nothing in `serve`, MCP in `stdio`.
-//! Everything else goes to standard error. Exit codes: 0 success, 1 failure, 2 usage error, 130 a
-//! second SIGTERM or SIGINT.
+//! Standard output carries only what a command produces: nothing in `serve`, MCP in `stdio`,
+//! results in those that call a server. Everything else goes to standard error. Exit codes: 0
+//! success, 1 failure, 2 usage error, 130 a second SIGTERM or SIGINT.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,8 @@ use self::idle_trim::IdleTrim;
 use self::logging::LogHandle;
 use self::serve::Reloader;
 
+mod client;
+
 mod arguments;
 mod check;
 mod idle_trim;
@@ -34,6 +36,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some((command, matches)) = matches.subcommand() else {
         return ExitCode::from(USAGE_EXIT_CODE);
     };
+    if client::is_client_command(command) {
+        return client::run(command, matches);
+    }
     let command_line = arguments::command_line(matches);
     let effective = match config::load(&command_line) {
         Ok(effective) => effective,

@@ -5,6 +5,7 @@ mod calls;
 mod inputs;
 mod other_servers;
 mod pool;
+mod cli;
 mod programs;
 
 use corelane::Client;

@@ -4,7 +4,7 @@
 //! its value is dropped. Its standard error is copied to that of the test, where the test harness
 //! shows it for failed tests.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -119,6 +119,14 @@ impl Process {
         // Both fail only if the process has already exited.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+
+    /// Writes standard input to its end and waits until the process exits by itself.
+    pub fn wait_with_input(mut self, input: &str) -> ExitResult {
+        let mut stdin = self.child.stdin.take().expect("standard input is not taken");
+        stdin.write_all(input.as_bytes()).expect("the process reads its input");
+        drop(stdin);
+        self.wait()
     }
 
     /// Closes standard input and waits until the process exits by itself.

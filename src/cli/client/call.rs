@@ -1,0 +1,151 @@
+//! `corelane call`: calls a tool.
+
+use clap::ArgMatches;
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Argument, GivenArguments, arguments_of, describe, find_mistakes};
+use super::connection::{Connection, read, read_item};
+use super::failure::Failure;
+use super::flags::{NAME, given_arguments};
+use super::output::{Content, Output};
+use super::text::clip;
+use crate::client::{CallToolResult, ClientError, ClientErrorKind, ToolInfo};
+use crate::config::suggest::nearest;
+use crate::protocol::eras::Method;
+
+/// Longest list of names in a message, in characters.
+const NAMES_WIDTH_MAX: usize = 400;
+
+/// A call as the command line gives it.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    name: String,
+    given: GivenArguments,
+}
+
+impl ToolCall {
+    /// Reads the call.
+    pub(crate) fn from_matches(matches: &ArgMatches) -> Result<Self, Failure> {
+        let name = matches.get_one::<String>(NAME).cloned().unwrap_or_default();
+        Ok(Self { name, given: given_arguments(matches)? })
+    }
+
+    /// Calls the tool and prints its result. The server decides whether the arguments are valid;
+    /// what its schema says is only part of the error.
+    pub(crate) fn run(&self, server: &Connection, output: &mut Output) -> Result<(), Failure> {
+        let mut tools = None;
+        let declared = if self.given.depend_on_types() {
+            let tools = tools.insert(list_tools(server)?);
+            self.find(tools).map(|tool| arguments_of(&tool.input_schema)).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let arguments = self.given.to_object(&declared);
+        let params = json!({ "name": self.name, "arguments": arguments });
+        let document = match server.request(Method::ToolsCall, &params) {
+            Ok(document) => document,
+            Err(error) => {
+                let hint = match error.kind() {
+                    ClientErrorKind::Rpc { .. } => self.hint(server, tools, &arguments, true),
+                    _ => None,
+                };
+                return Err(Failure::from(error).with_hint(hint));
+            }
+        };
+        if output.is_json() {
+            output.write_document(&document)?;
+        }
+        let result: CallToolResult = read(&document)?;
+        if result.is_error {
+            let hint = self.hint(server, tools, &arguments, false);
+            let text = format!("the tool {} failed: {}", self.name, result.text());
+            return Err(Failure::call(text, hint));
+        }
+        if !output.is_json() {
+            write_result(&result, output)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the list of tools suggests about a call that failed.
+    fn hint(
+        &self,
+        server: &Connection,
+        tools: Option<Vec<ToolInfo>>,
+        arguments: &Map<String, Value>,
+        describes_always: bool,
+    ) -> Option<String> {
+        let tools = tools.or_else(|| list_tools(server).ok())?;
+        let Some(tool) = self.find(&tools) else {
+            return Some(suggest_name("tool", &self.name, tools.iter().map(|it| it.name.as_str())));
+        };
+        let declared = arguments_of(&tool.input_schema);
+        explain(&self.name, &declared, arguments, describes_always)
+    }
+
+    fn find<'a>(&self, tools: &'a [ToolInfo]) -> Option<&'a ToolInfo> {
+        tools.iter().find(|tool| tool.name == self.name)
+    }
+}
+
+/// Returns what is wrong with arguments, and what the arguments are. Without a mistake and unless
+/// `describes_always`, returns `None`.
+pub(crate) fn explain(
+    name: &str,
+    declared: &[Argument],
+    given: &Map<String, Value>,
+    describes_always: bool,
+) -> Option<String> {
+    let mut parts = find_mistakes(declared, given);
+    if parts.is_empty() && !describes_always {
+        return None;
+    }
+    parts.push(describe(name, declared));
+    Some(parts.join("; "))
+}
+
+/// Suggests one of `names` for an unknown one, and names them all as far as the line allows.
+pub(crate) fn suggest_name<'a>(
+    what: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    let all = names.clone().collect::<Vec<_>>().join(", ");
+    match nearest(name, names) {
+        Some(near) => format!("there is no {what} {name}, did you mean {near}?"),
+        None if all.is_empty() => format!("the server has no {what}"),
+        None => format!("there is no {what} {name}, only {}", clip(&all, NAMES_WIDTH_MAX)),
+    }
+}
+
+/// Lists the tools. A server that cannot list them may serve them.
+fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
+    match server.list(Method::ToolsList, "tools") {
+        // A tool that cannot be read is left out.
+        Ok(list) => Ok(list.items.iter().filter_map(|item| read_item(item).ok()).collect()),
+        Err(error) => match error.kind() {
+            ClientErrorKind::Rpc { .. }
+            | ClientErrorKind::Unsupported
+            | ClientErrorKind::Protocol => Ok(Vec::new()),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Prints the content, and the structured result unless a text block holds the same.
+fn write_result(result: &CallToolResult, output: &mut Output) -> Result<(), Failure> {
+    let structured = result.structured_content.as_ref();
+    let repeats_structured = |content: &Content<'_>| match (content, structured) {
+        (Content::Text(text), Some(structured)) => {
+            serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+        }
+        _ => false,
+    };
+    let mut contents: Vec<Content<'_>> = result.content.iter().map(Content::from).collect();
+    contents.retain(|content| !repeats_structured(content));
+    let text = structured.map(|value| format!("{value:#}"));
+    if let Some(text) = &text {
+        contents.push(Content::Text(text));
+    }
+    output.write_contents(&contents)
+}

@@ -1,0 +1,189 @@
+//! The server that a command talks to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::failure::{Failure, print_note};
+use super::flags::{ENV, ERA, TARGET, TIMEOUT, VERBOSE};
+use super::progress_line::ProgressLine;
+use crate::base::time::Instant;
+use crate::client::{
+    Client, ClientError, ClientErrorKind, EraPreference, ServerInfo, Target, block_on,
+};
+use crate::engine::clock::Clock;
+use crate::protocol::eras::Method;
+
+/// Pages of one list, so that a server whose list does not end is not read forever.
+const PAGES_MAX: usize = 1_000;
+/// Time to open a connection, unless the timeout is shorter.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connected client.
+pub(crate) struct Connection {
+    client: Client,
+    server: Arc<ServerInfo>,
+    target: String,
+    clock: Clock,
+    is_verbose: bool,
+    progress: Arc<ProgressLine>,
+}
+
+/// A list: the document to print, and its items.
+pub(crate) struct List {
+    pub(crate) document: Box<RawValue>,
+    pub(crate) items: Vec<Value>,
+}
+
+impl Connection {
+    /// Connects to the target of the command line.
+    pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
+        let (target, clock) = (read_target(matches)?, Clock::start());
+        let text = target.to_string();
+        let mut builder = Client::builder(target);
+        if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
+            builder = builder.request_timeout(*timeout);
+            builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
+        }
+        let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
+        let client = builder.era(era).connect_lazy()?;
+        let is_verbose = matches.get_flag(VERBOSE);
+        let server = match block_on(client.server()) {
+            Ok(server) => server,
+            Err(error) => {
+                block_on(client.close());
+                return Err(error.into());
+            }
+        };
+        let progress = Arc::default();
+        let connection = Self { client, server, target: text, clock, is_verbose, progress };
+        connection.note(&format!("connected to {}", connection.describe_server()));
+        Ok(connection)
+    }
+
+    pub(crate) fn server(&self) -> &ServerInfo {
+        &self.server
+    }
+
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Makes a request and returns its result as the server sent it.
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        params: &Value,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let mut request = self.client.request(method.as_str(), params);
+        if ProgressLine::is_supported() {
+            let line = Arc::clone(&self.progress);
+            request = request.on_progress(move |progress| line.show(&progress));
+        }
+        let result = request.wait();
+        self.progress.clear();
+        self.note(method.as_str());
+        result
+    }
+
+    /// Reads all pages of a list whose items are in the member `key`. The document of more than
+    /// one page is the first page with the items of all.
+    pub(crate) fn list(&self, method: Method, key: &str) -> Result<List, ClientError> {
+        let mut params = json!({});
+        let mut first: Option<(Box<RawValue>, Map<String, Value>)> = None;
+        let mut items = Vec::new();
+        for page_count in 1..=PAGES_MAX {
+            let document = self.request(method, &params)?;
+            let mut page: Map<String, Value> = read(&document)?;
+            if let Some(Value::Array(page)) = page.get_mut(key).map(Value::take) {
+                items.extend(page);
+            }
+            let cursor = page.remove("nextCursor").filter(Value::is_string);
+            let (document, mut page) = first.unwrap_or((document, page));
+            let Some(cursor) = cursor else {
+                if page_count == 1 {
+                    return Ok(List { document, items });
+                }
+                page.insert(key.to_owned(), Value::Array(items.clone()));
+                let document = to_document(&Value::Object(page))?;
+                return Ok(List { document, items });
+            };
+            params = json!({ "cursor": cursor });
+            first = Some((document, page));
+        }
+        let text = format!("{} has more than {PAGES_MAX} pages", method.as_str());
+        Err(ClientError::new(ClientErrorKind::Protocol, text))
+    }
+
+    /// Makes a ping and returns the time of its round trip.
+    pub(crate) fn ping(&self) -> Result<Duration, ClientError> {
+        let start = self.clock.now();
+        block_on(self.client.ping())?;
+        Ok(self.clock.now().since(start))
+    }
+
+    /// Closes the connection. A program that was started has 5 seconds to exit.
+    pub(crate) fn close(self) {
+        block_on(self.client.close());
+    }
+
+    /// Returns name, version and revision of the server.
+    pub(crate) fn describe_server(&self) -> String {
+        let revision = self.server.revision.as_str();
+        match &self.server.implementation {
+            Some(info) => format!("{} {}, MCP {revision}", info.name, info.version),
+            None => format!("a server without a name, MCP {revision}"),
+        }
+    }
+
+    /// Notes what is done, with the time since the start, if the command is verbose.
+    fn note(&self, what: &str) {
+        if self.is_verbose {
+            let elapsed = self.clock.now().since(Instant::ORIGIN);
+            print_note(&format!("{} {what}", format_time(elapsed)));
+        }
+    }
+}
+
+/// Formats a time in milliseconds.
+pub(crate) fn format_time(time: Duration) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1e3)
+}
+
+/// Reads the target of the command line and the variables of its program.
+fn read_target(matches: &ArgMatches) -> Result<Target, Failure> {
+    let text = matches.get_one::<String>(TARGET).map(String::as_str).unwrap_or_default();
+    let variables = matches.get_many::<(String, String)>(ENV).unwrap_or_default();
+    match text.parse::<Target>()? {
+        Target::Stdio(program) => {
+            Ok(variables.fold(program, |program, (name, value)| program.env(name, value)).into())
+        }
+        _ if variables.len() > 0 => {
+            Err(Failure::Usage("--env applies to a program; give a stdio: target".to_owned()))
+        }
+        target => Ok(target),
+    }
+}
+
+/// Reads a result as a `T`.
+pub(crate) fn read<T: DeserializeOwned>(result: &RawValue) -> Result<T, ClientError> {
+    serde_json::from_str(result.get()).map_err(|error| invalid_result(&error))
+}
+
+/// Reads an item of a list as a `T`.
+pub(crate) fn read_item<T: DeserializeOwned>(item: &Value) -> Result<T, ClientError> {
+    T::deserialize(item).map_err(|error| invalid_result(&error))
+}
+
+/// Encodes a document that the client has put together.
+pub(crate) fn to_document(value: &Value) -> Result<Box<RawValue>, ClientError> {
+    serde_json::value::to_raw_value(value).map_err(|error| invalid_result(&error))
+}
+
+fn invalid_result(error: &serde_json::Error) -> ClientError {
+    ClientError::new(ClientErrorKind::Protocol, format!("the result is invalid: {error}"))
+}

@@ -1,0 +1,170 @@
+//! What a command prints: results for people, or as the server sent them.
+
+use std::fs;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use clap::ArgMatches;
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+use super::flags::{JSON, OUTPUT};
+use super::text::{self, printable};
+use crate::client::{ContentBlock, ResourceContents};
+
+/// Standard output.
+pub(crate) struct Output {
+    out: BufWriter<Stdout>,
+    is_json: bool,
+    is_terminal: bool,
+    /// Where the content goes instead.
+    file: Option<PathBuf>,
+}
+
+/// Content of a result.
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    Text(&'a str),
+    /// Base64 with its MIME type.
+    Bytes {
+        data: &'a str,
+        mime_type: &'a str,
+    },
+    /// A link to a resource.
+    Link {
+        uri: &'a str,
+        name: &'a str,
+    },
+}
+
+impl<'a> From<&'a ContentBlock> for Content<'a> {
+    fn from(block: &'a ContentBlock) -> Self {
+        match block {
+            ContentBlock::Text { text } => Self::Text(text),
+            ContentBlock::Image { data, mime_type } | ContentBlock::Audio { data, mime_type } => {
+                Self::Bytes { data, mime_type }
+            }
+            ContentBlock::ResourceLink { uri, name, .. } => Self::Link { uri, name },
+            ContentBlock::Resource { resource } => resource.into(),
+        }
+    }
+}
+
+impl<'a> From<&'a ResourceContents> for Content<'a> {
+    fn from(contents: &'a ResourceContents) -> Self {
+        match (&contents.text, &contents.blob) {
+            (Some(text), _) => Self::Text(text),
+            (None, Some(data)) => {
+                let mime_type = contents.mime_type.as_deref();
+                Self::Bytes { data, mime_type: mime_type.unwrap_or("application/octet-stream") }
+            }
+            (None, None) => Self::Link { uri: &contents.uri, name: "no contents" },
+        }
+    }
+}
+
+impl Output {
+    pub(crate) fn new(matches: &ArgMatches) -> Self {
+        let file = matches.try_get_one::<PathBuf>(OUTPUT).ok().flatten();
+        Self {
+            out: BufWriter::new(io::stdout()),
+            is_json: matches.get_flag(JSON),
+            is_terminal: io::stdout().is_terminal(),
+            file: file.cloned(),
+        }
+    }
+
+    /// Returns whether results are printed as the server sent them.
+    pub(crate) const fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// Prints a document as it is.
+    pub(crate) fn write_document(&mut self, document: &RawValue) -> io::Result<()> {
+        self.out.write_all(document.get().as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+
+    /// Prints a text of a server and ends its line.
+    pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
+        let text = if self.is_terminal { printable(text) } else { text.into() };
+        self.out.write_all(text.as_bytes())?;
+        if text.ends_with('\n') { Ok(()) } else { self.out.write_all(b"\n") }
+    }
+
+    /// Prints rows of aligned columns.
+    pub(crate) fn write_rows(&mut self, indent: usize, rows: &[Vec<String>]) -> io::Result<()> {
+        text::write_rows(&mut self.out, indent, rows)
+    }
+
+    /// Prints content, or writes it to the file of the command line.
+    pub(crate) fn write_contents(&mut self, contents: &[Content<'_>]) -> Result<(), Failure> {
+        if let Some(path) = self.file.take() {
+            return self.write_file(&path, contents);
+        }
+        for content in contents {
+            self.write_content(content)?;
+        }
+        Ok(())
+    }
+
+    fn write_content(&mut self, content: &Content<'_>) -> io::Result<()> {
+        match content {
+            Content::Text(text) => self.write_line(text),
+            Content::Link { uri, name } => self.write_line(&format!("[{uri}, {name}]")),
+            Content::Bytes { data, mime_type } => {
+                let size = match BASE64_STANDARD.decode(data) {
+                    Ok(bytes) => format!("{} bytes", bytes.len()),
+                    Err(_) => "invalid base64".to_owned(),
+                };
+                self.write_line(&format!("[{mime_type}, {size}]"))
+            }
+        }
+    }
+
+    /// Writes the only content that is not text, or else the texts, to a file. Prints the rest.
+    fn write_file(&mut self, path: &Path, contents: &[Content<'_>]) -> Result<(), Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            let text = format!("{} was not written: {error}", path.display());
+            Failure::call(text, None)
+        };
+        let is_bytes = |content: &&Content<'_>| matches!(content, Content::Bytes { .. });
+        match contents.iter().filter(is_bytes).count() {
+            0 => {}
+            1 => {
+                for content in contents {
+                    if let Content::Bytes { data, .. } = content {
+                        let bytes = BASE64_STANDARD.decode(data).map_err(|error| failed(&error))?;
+                        fs::write(path, bytes).map_err(|error| failed(&error))?;
+                    }
+                    self.write_content(content)?;
+                }
+                return Ok(());
+            }
+            count => {
+                let hint = "print the result with --json".to_owned();
+                let text = format!(
+                    "{} was not written: the result holds {count} images, audio or blobs",
+                    path.display()
+                );
+                return Err(Failure::call(text, hint));
+            }
+        }
+        let texts = contents.iter().filter_map(|content| match content {
+            Content::Text(text) => Some(*text),
+            Content::Bytes { .. } | Content::Link { .. } => None,
+        });
+        let texts: Vec<&str> = texts.collect();
+        if texts.is_empty() {
+            return Err(failed(&"the result holds neither text nor bytes"));
+        }
+        fs::write(path, texts.join("\n")).map_err(|error| failed(&error))
+    }
+
+    /// Writes what is buffered.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,173 @@
+//! `corelane read`, `prompt`, `complete` and `ping`.
+
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Argument, GivenArguments, Pair, PairValue};
+use super::call::{explain, suggest_name};
+use super::connection::{Connection, format_time, read, read_item, to_document};
+use super::failure::Failure;
+use super::flags::{COUNT, NAME, PROMPT, RESOURCE, given_arguments, given_pairs};
+use super::output::{Content, Output};
+use crate::client::{
+    ClientErrorKind, CompleteResult, GetPromptResult, PromptArgument, PromptInfo,
+    ReadResourceResult,
+};
+use crate::protocol::eras::Method;
+
+/// Reads a resource and prints its contents.
+pub(crate) fn read_resource(
+    matches: &ArgMatches,
+    server: &Connection,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let uri = matches.get_one::<String>(NAME);
+    let document = server.request(Method::ResourcesRead, &json!({ "uri": uri }))?;
+    if output.is_json() {
+        output.write_document(&document)?;
+        return Ok(());
+    }
+    let result: ReadResourceResult = read(&document)?;
+    let contents: Vec<Content<'_>> = result.contents.iter().map(Content::from).collect();
+    output.write_contents(&contents)
+}
+
+/// A prompt as the command line names it.
+#[derive(Debug)]
+pub(crate) struct PromptRequest {
+    name: String,
+    given: GivenArguments,
+}
+
+impl PromptRequest {
+    /// Reads the request.
+    pub(crate) fn from_matches(matches: &ArgMatches) -> Result<Self, Failure> {
+        let name = matches.get_one::<String>(NAME).cloned().unwrap_or_default();
+        Ok(Self { name, given: given_arguments(matches)? })
+    }
+
+    /// Gets the prompt and prints its messages.
+    pub(crate) fn run(&self, server: &Connection, output: &mut Output) -> Result<(), Failure> {
+        let arguments = self.given.to_texts();
+        let params = json!({ "name": self.name, "arguments": arguments });
+        let document = match server.request(Method::PromptsGet, &params) {
+            Ok(document) => document,
+            Err(error) => {
+                let hint = match error.kind() {
+                    ClientErrorKind::Rpc { .. } => self.hint(server, &arguments),
+                    _ => None,
+                };
+                return Err(Failure::from(error).with_hint(hint));
+            }
+        };
+        if output.is_json() {
+            output.write_document(&document)?;
+            return Ok(());
+        }
+        let result: GetPromptResult = read(&document)?;
+        for message in &result.messages {
+            output.write_line(&format!("{}:", message.role))?;
+            output.write_contents(&[Content::from(&message.content)])?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the list of prompts suggests about a request that failed.
+    fn hint(&self, server: &Connection, arguments: &Map<String, Value>) -> Option<String> {
+        let list = server.list(Method::PromptsList, "prompts").ok()?;
+        let prompts = list.items.iter().filter_map(|item| read_item::<PromptInfo>(item).ok());
+        let prompts: Vec<PromptInfo> = prompts.collect();
+        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == self.name) else {
+            let names = prompts.iter().map(|prompt| prompt.name.as_str());
+            return Some(suggest_name("prompt", &self.name, names));
+        };
+        explain(&self.name, &declared_arguments(prompt), arguments, true)
+    }
+}
+
+/// Returns the arguments of a prompt.
+pub(crate) fn declared_arguments(prompt: &PromptInfo) -> Vec<Argument> {
+    let arguments = prompt.arguments.iter();
+    let argument = |argument: &PromptArgument| {
+        let description = argument.description.as_deref().unwrap_or_default();
+        Argument::text(&argument.name, argument.required, description)
+    };
+    arguments.map(argument).collect()
+}
+
+/// Completes an argument and prints its values.
+pub(crate) fn complete(
+    matches: &ArgMatches,
+    server: &Connection,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let reference = match matches.get_one::<String>(PROMPT) {
+        Some(name) => json!({ "type": "ref/prompt", "name": name }),
+        None => json!({ "type": "ref/resource", "uri": matches.get_one::<String>(RESOURCE) }),
+    };
+    let text = |pair: &Pair| match &pair.value {
+        PairValue::Text(text) | PairValue::Json(Value::String(text)) => text.clone(),
+        PairValue::Json(value) => value.to_string(),
+    };
+    let pairs = given_pairs(matches);
+    let mut params = json!({ "ref": reference });
+    if let Some((first, known)) = pairs.split_first() {
+        params["argument"] = json!({ "name": first.key, "value": text(first) });
+        if !known.is_empty() {
+            let known: Map<String, Value> =
+                known.iter().map(|pair| (pair.key.clone(), text(pair).into())).collect();
+            params["context"] = json!({ "arguments": known });
+        }
+    }
+    let document = server.request(Method::CompletionComplete, &params)?;
+    if output.is_json() {
+        output.write_document(&document)?;
+        return Ok(());
+    }
+    let completion = read::<CompleteResult>(&document)?.completion;
+    for value in &completion.values {
+        output.write_line(value)?;
+    }
+    let shown = u64::try_from(completion.values.len()).unwrap_or(u64::MAX);
+    match completion.total {
+        Some(total) if total > shown => output.write_line(&format!("… {total} in all"))?,
+        _ if completion.has_more => output.write_line("… and more")?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Measures round trips.
+pub(crate) fn ping(
+    matches: &ArgMatches,
+    server: &Connection,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let count = matches.get_one::<u32>(COUNT).copied().unwrap_or(1);
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let time = server.ping()?;
+        times.push(time);
+        if !output.is_json() {
+            output.write_line(&format!("{} answered in {}", server.target(), format_time(time)))?;
+            output.flush()?;
+        }
+    }
+    let (Some(min), Some(max)) = (times.iter().min(), times.iter().max()) else { return Ok(()) };
+    if output.is_json() {
+        let times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+        let document = json!({ "target": server.target(), "roundTripMs": times });
+        output.write_document(&to_document(&document)?)?;
+    } else if count > 1 {
+        let mean = times.iter().sum::<Duration>() / count;
+        output.write_line(&format!(
+            "{count} round trips: min {}, mean {}, max {}",
+            format_time(*min),
+            format_time(mean),
+            format_time(*max)
+        ))?;
+    }
+    Ok(())
+}
