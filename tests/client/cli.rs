@@ -121,8 +121,11 @@ fn command_waits_until_its_program_ends() {
     };
     let serve = format!("{CORELANE} stdio --log error");
     for (serve, timeout, status) in [(serve.as_str(), "30", 0), ("cat > /dev/null", "0.05", 1)] {
-        let result = run_program(CORELANE, ["ping", &target(serve), "--timeout", timeout]);
-        assert_eq!(result.status, status, "{}", result.stderr);
+        let mut command = Command::new(CORELANE);
+        command.args(["ping", &target(serve), "--timeout", timeout]);
+        // The program must not hold a pipe, whose end the test would wait for.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        assert_eq!(command.status().unwrap().code(), Some(status), "{serve}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "ended\n", "{serve}");
         fs::remove_file(&file).unwrap();
     }
@@ -175,6 +178,41 @@ fn tool_error_exits_with_one() {
 }
 
 #[test]
+fn failures_without_text_are_described() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("tcp://{}", listener.local_addr().unwrap());
+    let peer = thread::spawn(move || {
+        for failure in [
+            json!({ "result": { "content": [], "isError": true } }),
+            json!({ "result": { "structuredContent": { "code": 7 }, "isError": true } }),
+            json!({ "error": { "code": -32000, "message": "no\u{1b}[2J", "data": { "a": 1 } } }),
+        ] {
+            let mut peer = LineClient::accept(&listener);
+            let discover = peer.receive();
+            peer.send(discover_result(&discover));
+            let mut answer = failure;
+            answer["id"] = peer.receive()["id"].clone();
+            answer["jsonrpc"] = "2.0".into();
+            peer.send(answer);
+            let list = peer.receive();
+            peer.send(response(&list, &json!({ "tools": [{ "name": "a", "inputSchema": {} }] })));
+            peer.receive_rest();
+        }
+    });
+    for expected in [
+        "error: the tool a failed: the result has isError and no text\n",
+        "error: the tool a failed: {\"code\":7}\n",
+        "error: the server answered with error -32000: no\u{fffd}[2J; a takes no arguments\n\
+         data: {\"a\":1}\n",
+    ] {
+        let result = run_program(CORELANE, ["call", &target, "a"]);
+        assert_eq!((result.status, result.stdout.as_str()), (1, ""));
+        assert_eq!(result.stderr, expected);
+    }
+    peer.join().unwrap();
+}
+
+#[test]
 fn usage_errors_exit_with_two() {
     let server = TestServer::start(tcp_options());
     for (arguments, part) in [
@@ -219,10 +257,10 @@ fn refused_connection_exits_with_one() {
 #[test]
 fn timeout_ends_call_with_one() {
     let server = TestServer::with_test_tools(tcp_options());
-    let arguments = ["call", "TARGET", "until-cancelled", "--timeout", "0.05"];
+    let arguments = ["call", "TARGET", "until-cancelled", "--timeout", "1"];
     let (status, line) = failure(&server, &arguments);
     assert_eq!(status, 1);
-    assert_eq!(line, "error: no response within 50ms; allow more time with --timeout");
+    assert_eq!(line, "error: no response within 1s; allow more time with --timeout");
     assert_eq!((server.next_signal(), server.next_signal()), ("begun", "cancelled"));
 }
 

@@ -58,7 +58,7 @@ impl ToolCall {
         let result: CallToolResult = read(&document)?;
         if result.is_error {
             let hint = self.hint(server, tools, &arguments, false);
-            let text = format!("the tool {} failed: {}", self.name, result.text());
+            let text = format!("the tool {} failed: {}", self.name, error_text(&result));
             return Err(Failure::call(text, hint));
         }
         if !output.is_json() {
@@ -85,6 +85,16 @@ impl ToolCall {
 
     fn find<'a>(&self, tools: &'a [ToolInfo]) -> Option<&'a ToolInfo> {
         tools.iter().find(|tool| tool.name == self.name)
+    }
+}
+
+/// Returns what a failed tool says about its failure.
+fn error_text(result: &CallToolResult) -> String {
+    let text = result.text();
+    match &result.structured_content {
+        _ if !text.trim().is_empty() => text,
+        Some(structured) => structured.to_string(),
+        None => "the result has isError and no text".to_owned(),
     }
 }
 

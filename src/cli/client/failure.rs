@@ -81,7 +81,11 @@ impl From<ClientError> for Failure {
             ClientErrorKind::Closed => Some("check that the target serves MCP, and its log"),
             _ => None,
         };
-        Self::call(error.to_string(), hint.map(str::to_owned))
+        let message = match error.data() {
+            Some(data) => format!("{error}\ndata: {data}"),
+            None => error.to_string(),
+        };
+        Self::call(message, hint.map(str::to_owned))
     }
 }
 

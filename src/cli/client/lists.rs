@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::arguments::{Argument, arguments_of};
 use super::connection::{Connection, List, read_item, to_document};
-use super::failure::Failure;
+use super::failure::{Failure, print_note};
 use super::output::Output;
 use super::requests::declared_arguments;
 use crate::client::{ClientError, PromptInfo, ResourceInfo, ResourceTemplateInfo, ToolInfo};
@@ -35,6 +35,9 @@ pub(crate) fn resources(server: &Connection, output: &mut Output) -> Result<(), 
         output.write_document(&to_document(&document)?)?;
         return Ok(());
     }
+    if resources.items.is_empty() && templates.items.is_empty() {
+        print_note("the list is empty");
+    }
     write_resources(&resources.items, output)?;
     write_templates(&templates.items, output)
 }
@@ -47,6 +50,9 @@ fn write_list(
     if output.is_json() {
         output.write_document(&list.document)?;
         return Ok(());
+    }
+    if list.items.is_empty() {
+        print_note("the list is empty");
     }
     write(&list.items, output)
 }
