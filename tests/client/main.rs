@@ -2,10 +2,10 @@
 
 mod bad_peers;
 mod calls;
+mod cli;
 mod inputs;
 mod other_servers;
 mod pool;
-mod cli;
 mod programs;
 
 use corelane::Client;

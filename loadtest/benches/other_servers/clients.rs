@@ -114,8 +114,9 @@ impl Run<'_> {
     }
 
     fn run_script(&self, target: &[String]) -> Result<Measured, Box<dyn Error>> {
-        let (kind, load) =
-            self.rate.map_or(("closed", DEPTH.to_string()), |rate| ("open", rate.to_string()));
+        let (kind, load) = self
+            .rate
+            .map_or_else(|| ("closed", DEPTH.to_string()), |rate| ("open", rate.to_string()));
         let (warm_up, seconds) = (self.warm_up.to_string(), self.seconds.to_string());
         let arguments = [kind.into(), load, warm_up, seconds, self.server.call.to_string()];
         let output = script_output(&[&arguments[..], target].concat())?;

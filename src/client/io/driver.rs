@@ -107,7 +107,7 @@ impl IoDriver {
             Command::RemovePeer(id, slot) => match self.peers.remove(&id) {
                 Some(mut peer) => {
                     self.forget_sockets(&mut peer);
-                    self.draining.extend(peer.close(ring, \&mut self.workspace));
+                    self.draining.extend(peer.close(ring, &mut self.workspace));
                     if let Some(slot) = slot {
                         peer.notify_end(slot);
                     }
