@@ -12,6 +12,8 @@ mod client_parser;
 #[cfg(test)]
 mod header_consistency;
 #[cfg(test)]
+mod http_client;
+#[cfg(test)]
 mod responses;
 #[cfg(test)]
 mod sse;

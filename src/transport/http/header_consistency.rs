@@ -226,7 +226,7 @@ fn matches_text(value: &[u8], text: &str) -> bool {
 }
 
 /// Returns the base64 part of `=?base64?…?=`; `None` for a literal value.
-fn base64_part(value: &[u8]) -> Option<&[u8]> {
+pub(super) fn base64_part(value: &[u8]) -> Option<&[u8]> {
     value.strip_prefix(b"=?base64?")?.strip_suffix(b"?=")
 }
 
@@ -268,7 +268,7 @@ fn matches_number(value: &[u8], number: Value<'_>) -> bool {
 }
 
 /// Returns whether a byte may occur in a literal value (RFC 9110, section 5.5).
-const fn is_literal_byte(byte: u8) -> bool {
+pub(super) const fn is_literal_byte(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\t')
 }
 

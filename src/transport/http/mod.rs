@@ -6,7 +6,8 @@
 //! headers with the body.
 //!
 //! Responses are written into a buffer of the caller: the head, then the body; lengths and chunk
-//! sizes are filled in at the end. Nothing here uses clocks, sockets or sessions.
+//! sizes are filled in at the end. [`client`] is the other side: requests written, responses read.
+//! Nothing here uses clocks, sockets or sessions.
 
 pub mod status;
 
@@ -32,3 +33,5 @@ pub mod fields;
 pub mod response;
 
 pub mod sse;
+
+pub mod client;

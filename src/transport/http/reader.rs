@@ -4,7 +4,7 @@
 //! idle reader holds no bytes; a request over a limit is rejected before the rest is buffered; the
 //! result does not depend on how the stream is split.
 
-mod chunked;
+pub(super) mod chunked;
 
 mod partial;
 

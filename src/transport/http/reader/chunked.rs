@@ -13,7 +13,7 @@ const SIZE_DIGITS_MAX: u8 = 16;
 
 /// Decodes the body of one request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ChunkDecoder {
+pub(in crate::transport::http) struct ChunkDecoder {
     state: ChunkState,
     /// The size of the chunk being parsed, then the rest of its data.
     remaining: usize,
@@ -58,7 +58,7 @@ enum ChunkState {
 impl ChunkDecoder {
     /// Decodes `input[*from..]` up to the end of the body or the input, passes the data to `append`
     /// and advances `from`. Returns whether the body has ended.
-    pub(super) fn decode(
+    pub(in crate::transport::http) fn decode(
         &mut self,
         input: &[u8],
         from: &mut usize,

@@ -1,0 +1,252 @@
+//! Writes the requests of a client: POST with a message, GET for a stream, DELETE for a session.
+//!
+//! Source: MCP 2026-07-28 basic/transports/streamable-http, "Request Headers" and "Value Encoding";
+//! 2025-11-25 basic/transports, "Session Management"; RFC 9112, section 3.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::protocol::json::write;
+use crate::transport::http::fields::push_value;
+use crate::transport::http::grammar::{is_field_value_byte, is_token_byte};
+use crate::transport::http::header_consistency::{base64_part, is_literal_byte};
+
+/// Fields that the client sends itself, in lower case.
+const OWN_FIELDS: [&str; 14] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Fields that each request of a client carries, such as `Authorization`. Their values are secret:
+/// the debug format omits them.
+#[derive(Clone, Default, Eq, PartialEq)]
+pub struct ExtraFields(Vec<(Box<str>, Box<str>)>);
+
+impl ExtraFields {
+    /// Adds a field.
+    ///
+    /// # Errors
+    ///
+    /// Why the field is invalid; the text has no part of the value.
+    pub fn push(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name.is_empty() || !name.bytes().all(is_token_byte) {
+            return Err(format!("'{name}' is not a header name"));
+        }
+        if OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            return Err(format!("the client sends the header {name} itself"));
+        }
+        if !value.bytes().all(is_field_value_byte) || value.trim() != value {
+            let text = "the value of the header has control characters or surrounding white space";
+            return Err(format!("{text}: {name}"));
+        }
+        self.0.push((name.into(), value.into()));
+        Ok(())
+    }
+
+    /// Returns whether there are no fields.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for ExtraFields {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// The fields of one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestFields<'a> {
+    /// `MCP-Protocol-Version`.
+    pub protocol_version: Option<&'a str>,
+    /// `Mcp-Method`.
+    pub method: Option<&'a str>,
+    /// `Mcp-Name`, as plain text.
+    pub name: Option<&'a str>,
+    /// `Mcp-Session-Id`.
+    pub session_id: Option<&'a str>,
+    /// `Last-Event-ID`.
+    pub last_event_id: Option<&'a [u8]>,
+}
+
+/// Writes the requests to one endpoint.
+#[derive(Clone)]
+pub struct RequestWriter {
+    /// The path with its query.
+    path: Box<str>,
+    /// The lines that all requests have.
+    lines: Box<[u8]>,
+}
+
+impl RequestWriter {
+    /// Creates a writer. `authority` is the value of `Host`; `path` begins with a slash. Neither
+    /// has other than visible ASCII characters.
+    pub fn new(authority: &str, path: &str, extra: &ExtraFields) -> Self {
+        let mut lines = Vec::new();
+        push_line(&mut lines, "Host", authority.as_bytes());
+        for (name, value) in &extra.0 {
+            push_line(&mut lines, name, value.as_bytes());
+        }
+        Self { path: path.into(), lines: lines.into() }
+    }
+
+    /// Appends a POST request with a message.
+    pub fn write_post(&self, out: &mut Vec<u8>, fields: &RequestFields<'_>, message: &[u8]) {
+        out.reserve(self.lines.len() + self.path.len() + message.len() + 256);
+        self.begin(out, "POST ");
+        out.extend_from_slice(
+            b"Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
+            Content-Length: ",
+        );
+        write::unsigned(out, message.len() as u64);
+        out.extend_from_slice(b"\r\n");
+        fields.write(out);
+        out.extend_from_slice(message);
+    }
+
+    /// Appends a GET request for a stream of events.
+    pub fn write_get(&self, out: &mut Vec<u8>, fields: &RequestFields<'_>) {
+        self.begin(out, "GET ");
+        out.extend_from_slice(b"Accept: text/event-stream\r\n");
+        fields.write(out);
+    }
+
+    /// Appends a DELETE request, which ends a session.
+    pub fn write_delete(&self, out: &mut Vec<u8>, fields: &RequestFields<'_>) {
+        self.begin(out, "DELETE ");
+        fields.write(out);
+    }
+
+    fn begin(&self, out: &mut Vec<u8>, method: &str) {
+        out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(self.path.as_bytes());
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        out.extend_from_slice(&self.lines);
+    }
+}
+
+impl fmt::Debug for RequestWriter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RequestWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl RequestFields<'_> {
+    /// Appends a line per field, and the empty line that ends the head.
+    fn write(&self, out: &mut Vec<u8>) {
+        if let Some(version) = self.protocol_version {
+            push_line(out, "MCP-Protocol-Version", version.as_bytes());
+        }
+        if let Some(method) = self.method {
+            push_line(out, "Mcp-Method", method.as_bytes());
+        }
+        if let Some(name) = self.name {
+            out.extend_from_slice(b"Mcp-Name: ");
+            push_encoded(out, name);
+            out.extend_from_slice(b"\r\n");
+        }
+        if let Some(session) = self.session_id {
+            push_line(out, "Mcp-Session-Id", session.as_bytes());
+        }
+        if let Some(id) = self.last_event_id {
+            push_line(out, "Last-Event-ID", id);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn push_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    push_value(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `text` as it is, or as base64 if a header cannot carry it.
+fn push_encoded(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    let is_literal = bytes.iter().all(|byte| is_literal_byte(*byte))
+        && bytes.trim_ascii() == bytes
+        && base64_part(bytes).is_none();
+    if is_literal {
+        out.extend_from_slice(bytes);
+    } else {
+        out.extend_from_slice(b"=?base64?");
+        out.extend_from_slice(BASE64_STANDARD.encode(bytes).as_bytes());
+        out.extend_from_slice(b"?=");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn post_carries_fields_and_length() {
+        let mut extra = ExtraFields::default();
+        extra.push("Authorization", "Bearer secret").unwrap();
+        assert!(!format!("{extra:?}").contains("secret"));
+        let writer = RequestWriter::new("a:1", "/mcp?x", &extra);
+        let fields = RequestFields {
+            protocol_version: Some("2026-07-28"),
+            method: Some("tools/call"),
+            name: Some("echo"),
+            session_id: Some("s"),
+            last_event_id: None,
+        };
+        let mut out = Vec::new();
+        writer.write_post(&mut out, &fields, b"{}");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "POST /mcp?x HTTP/1.1\r\nHost: a:1\r\nAuthorization: Bearer secret\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
+             Content-Length: 2\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n\
+             Mcp-Name: echo\r\nMcp-Session-Id: s\r\n\r\n{}"
+        );
+    }
+
+    #[test]
+    fn header_value_is_encoded_if_needed() {
+        let encoded = |text: &str| {
+            let mut out = Vec::new();
+            push_encoded(&mut out, text);
+            String::from_utf8(out).unwrap()
+        };
+        for (text, expected) in [
+            ("us-west1", "us-west1"),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+        ] {
+            assert_eq!(encoded(text), expected);
+        }
+    }
+
+    #[test]
+    fn invalid_extra_field_is_refused() {
+        let mut extra = ExtraFields::default();
+        for (name, value) in
+            [("", "a"), ("a b", "a"), ("Host", "a"), ("mcp-session-id", "a"), ("a", "s\r\nb: c")]
+        {
+            let error = extra.push(name, value).unwrap_err();
+            assert!(!error.contains("\r\n"), "{error}");
+        }
+        assert!(extra.is_empty());
+    }
+}

@@ -1,0 +1,213 @@
+//! The head of a response: its status, and the fields that a client of MCP and the framing of
+//! HTTP/1.1 use (RFC 9112, sections 4 and 6; RFC 9110, section 10.2.3).
+
+use std::fmt;
+
+use httparse::{Header, Response};
+
+use crate::transport::http::head::ContentCoding;
+use crate::transport::http::limits::FIELDS_MAX;
+
+/// Size limits of a response.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ResponseLimits {
+    /// Bytes of a head including its final empty line. Default 64 KiB.
+    pub head_bytes_max: usize,
+    /// Bytes of a body that are held at a time. Default 16 MiB.
+    pub body_bytes_max: usize,
+}
+
+impl Default for ResponseLimits {
+    fn default() -> Self {
+        Self { head_bytes_max: 64 << 10, body_bytes_max: 16 << 20 }
+    }
+}
+
+/// Why a response cannot be read. The connection is of no use after it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ResponseError {
+    /// It violates HTTP or a limit.
+    Invalid(&'static str),
+    /// The connection ended inside the response.
+    Truncated,
+}
+
+impl fmt::Display for ResponseError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Invalid(reason) => reason,
+            Self::Truncated => "the connection ended inside the response",
+        })
+    }
+}
+
+/// The media type of a body.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MediaType {
+    /// `Content-Type` is missing.
+    #[default]
+    Missing,
+    /// `application/json`, with or without parameters.
+    Json,
+    /// `text/event-stream`, with or without parameters.
+    EventStream,
+    /// Any other type.
+    Other,
+}
+
+impl MediaType {
+    fn parse(value: &[u8]) -> Self {
+        let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        if essence.eq_ignore_ascii_case(b"application/json") {
+            Self::Json
+        } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
+            Self::EventStream
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Where the body of a response ends (RFC 9112, section 6.3).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BodyEnd {
+    /// After this many bytes.
+    Length(u64),
+    /// After the last chunk.
+    Chunks,
+    /// With the connection.
+    Close,
+}
+
+/// The head of a response.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ResponseHead {
+    /// The status code, such as 200.
+    pub status: u16,
+    /// `Content-Type`.
+    pub media_type: MediaType,
+    /// `Content-Encoding`.
+    pub content_coding: ContentCoding,
+    /// Where the body ends.
+    pub body_end: BodyEnd,
+    /// Whether the connection persists after the response (RFC 9112, section 9.3).
+    pub keep_alive: bool,
+    /// `Mcp-Session-Id`: visible ASCII characters.
+    pub session_id: Option<Box<str>>,
+    /// `Retry-After` in seconds; `None` for a date.
+    pub retry_after_seconds: Option<u32>,
+}
+
+impl ResponseHead {
+    /// Parses a complete head.
+    ///
+    /// # Errors
+    ///
+    /// [`ResponseError::Invalid`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, ResponseError> {
+        let mut lines = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut response = Response::new(&mut lines);
+        match response.parse(bytes) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(ResponseError::Invalid("the response has too many fields"));
+            }
+            _ => return Err(ResponseError::Invalid("the server does not speak HTTP/1.1")),
+        }
+        let mut fields = Fields::default();
+        for line in &*response.headers {
+            fields.read(line)?;
+        }
+        let status = response.code.unwrap_or_default();
+        let is_persistent = response.version == Some(1) || fields.has_keep_alive;
+        let body_end = fields.body_end(status);
+        let is_ambiguous = fields.length.is_some() && fields.is_encoded;
+        Ok(Self {
+            status,
+            media_type: fields.media_type,
+            content_coding: fields.content_coding,
+            body_end,
+            keep_alive: is_persistent
+                && !fields.has_close
+                && !is_ambiguous
+                && body_end != BodyEnd::Close,
+            session_id: fields.session_id,
+            retry_after_seconds: fields.retry_after_seconds,
+        })
+    }
+
+    /// Returns whether the body is a stream of events of a successful response.
+    pub fn is_event_stream(&self) -> bool {
+        self.media_type == MediaType::EventStream && matches!(self.status, 200..300)
+    }
+}
+
+/// The fields as far as they are read.
+#[derive(Debug, Default)]
+struct Fields {
+    media_type: MediaType,
+    content_coding: ContentCoding,
+    length: Option<u64>,
+    /// `Transfer-Encoding` is present.
+    is_encoded: bool,
+    /// Its last coding is `chunked`.
+    is_chunked: bool,
+    has_close: bool,
+    has_keep_alive: bool,
+    session_id: Option<Box<str>>,
+    retry_after_seconds: Option<u32>,
+}
+
+impl Fields {
+    fn read(&mut self, line: &Header<'_>) -> Result<(), ResponseError> {
+        let value = line.value.trim_ascii();
+        let is_named = |name: &str| line.name.eq_ignore_ascii_case(name);
+        if is_named("content-length") {
+            let length = parse_length(value);
+            if length.is_none() || self.length.is_some_and(|other| Some(other) != length) {
+                return Err(ResponseError::Invalid("Content-Length is invalid"));
+            }
+            self.length = length;
+        } else if is_named("transfer-encoding") {
+            if self.is_encoded || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(ResponseError::Invalid("Transfer-Encoding is not chunked"));
+            }
+            (self.is_encoded, self.is_chunked) = (true, true);
+        } else if is_named("content-type") {
+            self.media_type = MediaType::parse(value);
+        } else if is_named("content-encoding") {
+            if ContentCoding::parse(value) != ContentCoding::Identity {
+                self.content_coding = ContentCoding::Other;
+            }
+        } else if is_named("connection") {
+            for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                self.has_close |= option.eq_ignore_ascii_case(b"close");
+                self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        } else if is_named("mcp-session-id") {
+            let is_valid = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
+            let text = std::str::from_utf8(value).ok().filter(|_| is_valid);
+            let text = text.ok_or(ResponseError::Invalid("Mcp-Session-Id is invalid"))?;
+            self.session_id = Some(text.into());
+        } else if is_named("retry-after") {
+            let text = std::str::from_utf8(value).ok();
+            self.retry_after_seconds = text.and_then(|text| text.parse().ok());
+        }
+        Ok(())
+    }
+
+    const fn body_end(&self, status: u16) -> BodyEnd {
+        match (status, self.length) {
+            (100..200 | 204 | 304, _) => BodyEnd::Length(0),
+            _ if self.is_chunked => BodyEnd::Chunks,
+            (_, Some(length)) => BodyEnd::Length(length),
+            (_, None) => BodyEnd::Close,
+        }
+    }
+}
+
+/// Parses a decimal number without a sign.
+fn parse_length(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
+}
