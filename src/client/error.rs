@@ -46,6 +46,12 @@ pub enum ClientErrorKind {
         /// Its code, such as -32602.
         code: i64,
     },
+    /// The HTTP request was refused, by the server or by a proxy before it: the response has no
+    /// message of MCP. The message of the error has the beginning of its body.
+    Http {
+        /// The status, such as 401.
+        status: u16,
+    },
     /// The tool failed (`isError`); the message is its text.
     Tool,
     /// A handler of this client did not provide the input that the server requires.
@@ -84,6 +90,12 @@ impl ClientError {
         Self { data, ..Self::new(ClientErrorKind::Rpc { code }, message) }
     }
 
+    /// Creates the error for an HTTP response without a message of MCP.
+    pub(crate) fn from_http(status: u16, body: &[u8]) -> Self {
+        let kind = ClientErrorKind::Http { status };
+        Self::new(kind, format!("the server answered with HTTP status {status}{}", quote(body)))
+    }
+
     /// Returns the kind.
     pub const fn kind(&self) -> ClientErrorKind {
         self.kind
@@ -98,6 +110,14 @@ impl ClientError {
     pub fn data(&self) -> Option<&str> {
         self.data.as_deref()
     }
+}
+
+/// Returns the beginning of a body for the message of an error, in one line.
+pub(crate) fn quote(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 * QUOTED_CHARACTERS_MAX)]);
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let text: String = text.join(" ").chars().take(QUOTED_CHARACTERS_MAX).collect();
+    if text.is_empty() { text } else { format!(": {text}") }
 }
 
 impl fmt::Display for ClientError {

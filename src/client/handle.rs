@@ -25,6 +25,7 @@ use super::target::Target;
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
+use crate::transport::http::client::request_writer::ExtraFields;
 
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
@@ -287,6 +288,7 @@ pub struct ClientBuilder {
     options: SessionOptions,
     connect_timeout: Duration,
     inputs: InputHandlers,
+    extra_fields: ExtraFields,
     on_notification: Option<NotificationCallback>,
     thread: Option<IoThread>,
 }
@@ -298,6 +300,7 @@ impl ClientBuilder {
             options: SessionOptions::default(),
             connect_timeout: Duration::from_secs(5),
             inputs: InputHandlers::default(),
+            extra_fields: ExtraFields::default(),
             on_notification: None,
             thread: None,
         }
@@ -360,6 +363,27 @@ impl ClientBuilder {
         self
     }
 
+    /// Adds a header to each HTTP request. Its value is never logged. An invalid name or value, one
+    /// of the headers that the client sends itself, or a target that is not HTTP fails the
+    /// connection with [`ClientErrorKind::InvalidInput`].
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let added = match &self.target {
+            Ok(Target::Http(_)) => self.extra_fields.push(name, value),
+            Ok(_) => Err("headers need a target that begins with http://".to_owned()),
+            Err(_) => return self,
+        };
+        if let Err(text) = added {
+            self.target = Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        }
+        self
+    }
+
+    /// Authorizes each HTTP request with a bearer token (RFC 6750): a header, as
+    /// [`ClientBuilder::header`] adds it.
+    pub fn bearer(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
     /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
     /// called on the I/O thread and must not block.
     pub fn on_notification(
@@ -417,6 +441,7 @@ impl ClientBuilder {
             config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
+            extra_fields: self.extra_fields,
             on_notification: self.on_notification,
         };
         Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })

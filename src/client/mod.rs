@@ -3,8 +3,8 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! TCP, Unix sockets and the standard streams of a program are supported. HTTP, WebSocket and TLS
-//! are not yet.
+//! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS and
+//! WebSocket are not yet.
 
 #![forbid(unsafe_code)]
 
@@ -43,4 +43,4 @@ pub use self::results::{
     ResourceTemplateInfo, ToolAnnotations, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
-pub use self::target::{Program, Target};
+pub use self::target::{HttpEndpoint, Program, Target};

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// Set once a connection is closed.
+pub(super) type CloseSlot = Arc<Oneshot<()>>;
 
 /// The place of one value. It is set at most once; later values are dropped.
 pub(super) struct Oneshot<T>(Mutex<State<T>>);

@@ -5,11 +5,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use http::Uri;
+
 use super::error::{ClientError, ClientErrorKind};
 
 /// The server to connect to.
 ///
-/// As text: `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the quoting of a shell.
+/// As text: `http://HOST:PORT/PATH`, `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the
+/// quoting of a shell.
 ///
 /// ```
 /// use corelane::client::Target;
@@ -21,6 +24,8 @@ use super::error::{ClientError, ClientErrorKind};
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Target {
+    /// Streamable HTTP.
+    Http(HttpEndpoint),
     /// Messages on lines over TCP.
     Tcp {
         /// Host name or address.
@@ -33,6 +38,57 @@ pub enum Target {
     /// Messages on lines over the standard streams of a program that the client starts.
     Stdio(Program),
 }
+
+/// The endpoint of a server of Streamable HTTP.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct HttpEndpoint {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// With the query.
+    pub(super) path: String,
+}
+
+impl HttpEndpoint {
+    /// Reads a URL of the scheme `http`.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("a URL has only visible ASCII characters");
+        }
+        let uri: Uri = text.parse().map_err(|_| "the URL is invalid")?;
+        let authority = uri.authority().ok_or("the host is missing")?;
+        if authority.as_str().contains('@') {
+            return Err("a URL with a user name is not supported; add a header instead");
+        }
+        let has_port = authority.as_str().len() > authority.host().len();
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            None if has_port => return Err("the port is not a number up to 65535"),
+            None => HTTP_PORT,
+        };
+        let host = authority.host();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() {
+            return Err("the host is missing");
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Self { host: host.to_owned(), port, path })
+    }
+
+    /// Returns the value of `Host`.
+    pub(super) fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        match (host.contains(':'), *port == HTTP_PORT) {
+            (true, true) => format!("[{host}]"),
+            (true, false) => format!("[{host}]:{port}"),
+            (false, true) => host.clone(),
+            (false, false) => format!("{host}:{port}"),
+        }
+    }
+}
+
+/// The port of a URL that names none.
+const HTTP_PORT: u16 = 80;
 
 /// A program that serves MCP over its standard streams.
 ///
@@ -90,7 +146,9 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = |reason: &str| {
-            let text = format!("'{text}' is not a target: {reason}");
+            // What precedes an `@` may be a password.
+            let shown = if text.contains('@') { "the text" } else { &format!("'{text}'") };
+            let text = format!("{shown} is not a target: {reason}");
             ClientError::new(ClientErrorKind::InvalidInput, text)
         };
         if let Some(address) = text.strip_prefix("tcp://") {
@@ -104,6 +162,12 @@ impl FromStr for Target {
                 host => Ok(Self::Tcp { host: host.to_owned(), port }),
             };
         }
+        if text.starts_with("http://") {
+            return HttpEndpoint::parse(text).map(Self::Http).map_err(invalid);
+        }
+        if text.starts_with("https://") {
+            return Err(invalid("TLS is not supported yet; use http://"));
+        }
         if let Some(path) = text.strip_prefix("unix:") {
             return match path {
                 "" => Err(invalid("the path is missing")),
@@ -116,13 +180,16 @@ impl FromStr for Target {
             let program = words.next().ok_or_else(|| invalid("the command is missing"))?;
             return Ok(Self::Stdio(words.fold(Program::new(program), Program::arg)));
         }
-        Err(invalid("it must begin with tcp://, unix: or stdio:"))
+        Err(invalid("it must begin with http://, tcp://, unix: or stdio:"))
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Http(endpoint) => {
+                write!(formatter, "http://{}{}", endpoint.authority(), endpoint.path)
+            }
             Self::Tcp { host, port } if host.contains(':') => {
                 write!(formatter, "tcp://[{host}]:{port}")
             }
@@ -148,6 +215,16 @@ mod tests {
         assert_eq!(target("tcp://localhost:8888"), tcp("localhost"));
         assert_eq!(target("tcp://[::1]:8888"), tcp("::1"));
         assert_eq!(tcp("::1").to_string(), "tcp://[::1]:8888");
+        for (text, host, port, path) in [
+            ("http://localhost:8080/mcp?a=b", "localhost", 8080, "/mcp?a=b"),
+            ("http://a", "a", 80, "/"),
+            ("http://a?b", "a", 80, "/?b"),
+            ("http://[::1]:1/", "::1", 1, "/"),
+        ] {
+            let (host, path) = (host.to_owned(), path.to_owned());
+            assert_eq!(target(text), Target::Http(HttpEndpoint { host, port, path }));
+        }
+        assert_eq!(target("http://[::1]:80/mcp").to_string(), "http://[::1]/mcp");
         assert_eq!(target("unix:/run/mcp.sock"), Target::Unix("/run/mcp.sock".into()));
         let program = Program::new("npx").arg("-y").arg("a server");
         assert_eq!(target("stdio:npx -y 'a server'"), program.into());
@@ -163,6 +240,13 @@ mod tests {
             ("stdio:", "command is missing"),
             ("stdio:'a", "quote"),
             ("ftp://a", "must begin with"),
+            ("https://a", "TLS"),
+            ("http://", "invalid"),
+            ("http://:1/", "host is missing"),
+            ("http://a:b/", "invalid"),
+            ("http://a:65536/", "65535"),
+            ("http://user:secret@a/", "user name"),
+            ("http://a/\n", "visible ASCII"),
         ] {
             let error = text.parse::<Target>().unwrap_err();
             assert_eq!(error.kind(), ClientErrorKind::InvalidInput);

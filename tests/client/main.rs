@@ -3,6 +3,9 @@
 mod bad_peers;
 mod calls;
 mod cli;
+mod http;
+mod http_bad_peers;
+mod http_peer;
 mod inputs;
 mod other_servers;
 mod pool;

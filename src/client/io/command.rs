@@ -7,7 +7,7 @@ use super::call_slot::CallSlot;
 use super::connect::OpenStreams;
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
-use crate::client::oneshot::Oneshot;
+use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo};
 
 /// Names a server of an I/O thread.
@@ -32,7 +32,7 @@ pub(super) enum Command {
     Opened(PeerId, Box<io::Result<OpenStreams>>),
     /// Disconnects and removes a server; the slot is set once its streams are closed and the
     /// programs that were started for it have ended.
-    RemovePeer(PeerId, Option<Arc<Oneshot<()>>>),
+    RemovePeer(PeerId, Option<CloseSlot>),
     /// Ends the thread.
     Stop,
 }

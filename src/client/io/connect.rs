@@ -6,15 +6,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam::queue::SegQueue;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::client::oneshot::Oneshot;
-use crate::client::target::{Program, Target};
+use crate::client::oneshot::CloseSlot;
+use crate::client::target::{HttpEndpoint, Program, Target};
 use crate::engine::ring::Source;
 
 /// Environment variables that a program inherits.
@@ -40,7 +41,9 @@ pub(super) struct OpenStreams {
 /// Opens `target`; blocks for `timeout` at most, and while a name is resolved.
 pub(super) fn open(target: &Target, timeout: Duration) -> io::Result<OpenStreams> {
     match target {
-        Target::Tcp { host, port } => Ok(stream(open_tcp(host, *port, timeout)?)),
+        Target::Http(HttpEndpoint { host, port, .. }) | Target::Tcp { host, port } => {
+            Ok(stream(open_tcp(host, *port, timeout)?))
+        }
         Target::Unix(path) => Ok(stream(UnixStream::connect(path)?.into())),
         Target::Stdio(program) => start(program),
     }
@@ -108,20 +111,20 @@ impl ServerProcess {
     }
 }
 
-/// Sets a slot when it is dropped: once the programs that hold it have ended.
+/// Sets slots when it is dropped: once the programs that hold it have ended.
 #[derive(Debug, Default)]
-pub(super) struct ExitNotifier(OnceLock<Arc<Oneshot<()>>>);
+pub(super) struct ExitNotifier(SegQueue<CloseSlot>);
 
 impl ExitNotifier {
-    /// Names the slot; the first one counts.
-    pub(super) fn notify(&self, slot: Arc<Oneshot<()>>) {
-        self.0.get_or_init(|| slot);
+    /// Adds a slot.
+    pub(super) fn notify(&self, slot: CloseSlot) {
+        self.0.push(slot);
     }
 }
 
 impl Drop for ExitNotifier {
     fn drop(&mut self) {
-        if let Some(slot) = self.0.get() {
+        while let Some(slot) = self.0.pop() {
             slot.set(());
         }
     }

@@ -18,7 +18,6 @@ use crate::engine::mesh::{Inbox, Sender, ShardId};
 use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
-use crate::protocol::json::PaddedText;
 
 /// Commands handled per turn.
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -89,10 +88,18 @@ impl IoDriver {
                 self.peers.insert(id, Peer::new(id, *handle));
             }
             Command::Connect(id, slot) => {
-                self.with_peer(ring, id, now, |peer, _, _| peer.connect(slot));
+                if !self.peers.contains_key(&id) {
+                    return slot.set(Err(closed()));
+                }
+                self.with_peer(ring, id, now, |peer, _, workspace| {
+                    peer.connect(slot, workspace, now)
+                });
             }
             Command::Call(id, call) => {
                 let (request, slot) = *call;
+                if !self.peers.contains_key(&id) {
+                    return slot.complete(Err(closed()));
+                }
                 self.with_peer(ring, id, now, |peer, _, workspace| {
                     peer.call(request, &slot, workspace, now)
                 });
@@ -104,26 +111,19 @@ impl IoDriver {
                 });
             }
             Command::Opened(id, opened) => self.handle_opened(ring, id, *opened, now),
-            Command::RemovePeer(id, slot) => match self.peers.remove(&id) {
-                Some(mut peer) => {
-                    self.forget_sockets(&mut peer);
-                    self.draining.extend(peer.close(ring, &mut self.workspace));
-                    if let Some(slot) = slot {
-                        peer.notify_end(slot);
-                    }
-                }
-                None => {
-                    if let Some(slot) = slot {
-                        slot.set(());
-                    }
-                }
+            Command::RemovePeer(id, slot) => match slot {
+                Some(slot) if !self.peers.contains_key(&id) => slot.set(()),
+                slot => self.with_peer(ring, id, now, |peer, ring, workspace| {
+                    peer.begin_close(ring, slot, workspace, now);
+                    PeerAction::None
+                }),
             },
             Command::Stop => {
                 self.is_stopping = true;
-                for (_, mut peer) in std::mem::take(&mut self.peers) {
-                    self.draining.extend(peer.close(ring, &mut self.workspace));
+                let peers: Vec<PeerId> = self.peers.keys().copied().collect();
+                for id in peers {
+                    self.handle_command(ring, Command::RemovePeer(id, None), now);
                 }
-                self.sockets.clear();
             }
         }
     }
@@ -138,19 +138,32 @@ impl IoDriver {
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let action = act(peer, ring, &mut self.workspace);
+        if peer.is_closed() {
+            self.remove(ring, id);
+            return;
+        }
         if peer.has_failed() {
             self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
-        if let Some(deadline) = peer.arm_timer() {
+        let connections = peer.advance(ring, &mut self.workspace, now);
+        if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
         if peer.stream().is_some() && self.flush_queue.last() != Some(&id) {
             self.flush_queue.push(id);
         }
-        if action == PeerAction::Connect {
+        let connections = connections + usize::from(action == PeerAction::Connect);
+        for _ in 0..connections {
             self.open_streams(ring, id, now);
         }
+    }
+
+    /// Removes a server whose connection is closed.
+    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
+        let Some(mut peer) = self.peers.remove(&id) else { return };
+        self.forget_sockets(&mut peer);
+        self.draining.extend(peer.close(ring));
     }
 
     /// Lets a thread open the streams of a server.
@@ -206,12 +219,35 @@ impl IoDriver {
     ) {
         if let Some(id) = self.peer_of(socket) {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                let text = PaddedText::new(ring.bytes(&buffer), buffer.len as usize);
-                peer.receive(text, workspace, now);
+                peer.receive(ring, (socket, &buffer), workspace, now);
                 PeerAction::None
             });
         }
         ring.release(buffer);
+    }
+
+    /// Handles the end or the failure of a socket.
+    fn handle_socket_end<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        loss: &Loss,
+        now: Instant,
+    ) {
+        let Some(id) = self.peer_of(socket) else {
+            if self.draining.remove(&socket) {
+                ring.submit(Operation::Close(socket));
+            }
+            return;
+        };
+        let mut is_handled = false;
+        self.with_peer(ring, id, now, |peer, ring, workspace| {
+            is_handled = peer.handle_socket_end(ring, socket, loss, workspace, now);
+            PeerAction::None
+        });
+        if !is_handled {
+            self.lose(ring, id, loss, now);
+        }
     }
 
     /// Handles the loss of a connection.
@@ -245,18 +281,14 @@ impl<R: Ring> Driver<R> for IoDriver {
                 let Some(id) = self.peer_of(socket) else { return };
                 match result {
                     Ok(_) => self.with_peer(ring, id, now, |peer, _, workspace| {
-                        peer.handle_sent(buffer, workspace, now);
+                        peer.handle_sent(socket, buffer, workspace, now);
                         PeerAction::None
                     }),
-                    Err(error) => self.lose(ring, id, &Loss::Send(error), now),
+                    Err(error) => self.handle_socket_end(ring, socket, &Loss::Send(error), now),
                 }
             }
             Completion::EndOfStream { socket, result } => {
-                if let Some(id) = self.peer_of(socket) {
-                    self.lose(ring, id, &Loss::EndOfStream(result), now);
-                } else if self.draining.remove(&socket) {
-                    ring.submit(Operation::Close(socket));
-                }
+                self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
             Completion::Closed { .. }
             | Completion::Connected { .. }
@@ -268,8 +300,8 @@ impl<R: Ring> Driver<R> for IoDriver {
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(id) = self.timers.pop_expired(now) else { return };
-            self.with_peer(ring, id, now, |peer, _, workspace| {
-                peer.expire(workspace, now);
+            self.with_peer(ring, id, now, |peer, ring, workspace| {
+                peer.expire(ring, workspace, now);
                 PeerAction::None
             });
         }
@@ -313,8 +345,13 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_stopping && self.draining.is_empty()
+        self.is_stopping && self.peers.is_empty() && self.draining.is_empty()
     }
+}
+
+/// The error of calls to a client that was closed.
+fn closed() -> ClientError {
+    ClientError::new(ClientErrorKind::Closed, "the client was closed")
 }
 
 /// The error of calls to a thread that has ended.

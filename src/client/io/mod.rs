@@ -8,6 +8,10 @@ mod peer_handle;
 mod command;
 mod input_tasks;
 
+mod http;
+
+mod link;
+
 mod peer;
 
 mod driver;

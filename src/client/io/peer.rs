@@ -10,19 +10,23 @@ use std::sync::Arc;
 use super::call_slot::CallSlot;
 use super::command::{ConnectSlot, PeerId};
 use super::connect::{ExitNotifier, OpenStreams, ServerProcess};
+use super::http::{HttpLink, SessionInput};
 use super::input_tasks::{FinishedInput, InputTasks};
-use super::line_stream::{LineOutput, LineStream};
+use super::line_stream::LineStream;
+use super::link::{Link, LinkSink};
 use super::peer_handle::PeerHandle;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::oneshot::Oneshot;
+use crate::client::oneshot::CloseSlot;
 use crate::client::session::{
-    CallRequest, InputKey, MessageSink, OutgoingMessage, RequiredInput, Session, SessionBuffers,
-    SessionContext, SessionEvent,
+    CallRequest, InputKey, RequiredInput, Session, SessionBuffers, SessionContext, SessionEvent,
 };
+use crate::client::target::Target;
 use crate::engine::executor::Task;
-use crate::engine::ring::{Registered, Ring, Socket, Source};
+use crate::engine::ring::{Operation, ReceiveBuffer, Registered, Ring, Socket, Source};
 use crate::protocol::json::{PaddedText, ParseLimits, Parser};
+use crate::protocol::revision::Revision;
+use crate::transport::http::client::request_writer::RequestWriter;
 
 /// What all servers of a thread share: memory for messages, and the events of one operation.
 #[derive(Debug)]
@@ -31,12 +35,19 @@ pub(super) struct Workspace {
     buffers: SessionBuffers,
     events: Vec<SessionEvent<Arc<CallSlot>>>,
     inputs: InputTasks,
+    /// The bytes that an HTTP connection has received.
+    input: Vec<u8>,
 }
 
 impl Workspace {
     pub(super) fn new(inputs: InputTasks) -> Self {
-        let parser = Parser::new(ParseLimits::default());
-        Self { parser, buffers: SessionBuffers::default(), events: Vec::new(), inputs }
+        Self {
+            parser: Parser::new(ParseLimits::default()),
+            buffers: SessionBuffers::default(),
+            events: Vec::new(),
+            inputs,
+            input: Vec::new(),
+        }
     }
 
     pub(super) const fn inputs(&self) -> &InputTasks {
@@ -49,48 +60,6 @@ impl Workspace {
         now: Instant,
     ) -> SessionContext<'a, Arc<CallSlot>, S> {
         SessionContext { now, sink, events: &mut self.events, buffers: &mut self.buffers }
-    }
-}
-
-/// The connection of a server.
-#[derive(Debug)]
-enum Link {
-    Idle,
-    Connecting,
-    Open {
-        stream: LineStream,
-        #[expect(dead_code, reason = "dropping it ends the program")]
-        process: Option<ServerProcess>,
-    },
-}
-
-/// Where the messages of a session go. Nothing is sent before the connection is open.
-enum LinkSink<'a> {
-    Closed,
-    Lines(&'a mut LineOutput),
-}
-
-impl MessageSink for LinkSink<'_> {
-    fn send(&mut self, message: OutgoingMessage<'_>) {
-        if let Self::Lines(output) = self {
-            output.send(message);
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        match self {
-            Self::Closed => false,
-            Self::Lines(output) => output.is_full(),
-        }
-    }
-}
-
-impl Link {
-    const fn sink(&mut self) -> LinkSink<'_> {
-        match self {
-            Self::Open { stream, .. } => LinkSink::Lines(stream.output()),
-            Self::Idle | Self::Connecting => LinkSink::Closed,
-        }
     }
 }
 
@@ -113,6 +82,16 @@ pub(super) enum Loss {
     Handshake,
 }
 
+impl Loss {
+    /// Returns the error of the system, if there is one.
+    const fn error(&self) -> Option<&io::Error> {
+        match self {
+            Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
+            Self::EndOfStream(Ok(())) | Self::Handshake => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Peer {
     id: PeerId,
@@ -126,6 +105,7 @@ pub(super) struct Peer {
     timer: Option<Instant>,
     /// Handlers of input that run.
     inputs: BTreeMap<InputKey, Task>,
+    is_closing: bool,
     /// Held by the programs that were started.
     exit: Arc<ExitNotifier>,
 }
@@ -142,6 +122,7 @@ impl Peer {
             is_legacy: false,
             timer: None,
             inputs: BTreeMap::new(),
+            is_closing: false,
             exit: Arc::default(),
         }
     }
@@ -154,18 +135,23 @@ impl Peer {
     pub(super) const fn stream(&mut self) -> Option<&mut LineStream> {
         match &mut self.link {
             Link::Open { stream, .. } => Some(stream),
-            Link::Idle | Link::Connecting => None,
+            Link::Idle | Link::Connecting | Link::Http(_) => None,
         }
     }
 
     /// Reports the end of the handshake to `slot`.
-    pub(super) fn connect(&mut self, slot: ConnectSlot) -> PeerAction {
+    pub(super) fn connect(
+        &mut self,
+        slot: ConnectSlot,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) -> PeerAction {
         if let Some(server) = self.session.server() {
             slot.set(Ok(Arc::clone(server)));
             return PeerAction::None;
         }
         self.connect_waiters.push(slot);
-        self.need_link()
+        self.need_link(workspace, now)
     }
 
     /// Makes a call.
@@ -181,7 +167,7 @@ impl Peer {
         let id = self.session.call(request, Arc::clone(slot), &mut ctx);
         slot.set_id(id);
         self.handle_events(workspace);
-        self.need_link()
+        self.need_link(workspace, now)
     }
 
     /// Cancels a call whose caller is gone.
@@ -193,12 +179,54 @@ impl Peer {
         }
     }
 
-    fn need_link(&mut self) -> PeerAction {
+    fn need_link(&mut self, workspace: &mut Workspace, now: Instant) -> PeerAction {
         if !matches!(self.link, Link::Idle) {
             return PeerAction::None;
         }
-        self.link = Link::Connecting;
-        PeerAction::Connect
+        let Target::Http(endpoint) = &*self.handle.target else {
+            self.link = Link::Connecting;
+            return PeerAction::Connect;
+        };
+        let (authority, options) = (endpoint.authority(), self.handle.config.options());
+        let writer = RequestWriter::new(&authority, &endpoint.path, &self.handle.extra_fields);
+        let link = HttpLink::new(writer, options.message_bytes_max, options.request_timeout);
+        self.link = Link::Http(Box::new(link));
+        self.start_session(workspace, now);
+        PeerAction::None
+    }
+
+    fn start_session(&mut self, workspace: &mut Workspace, now: Instant) {
+        let mut sink = self.link.sink();
+        self.session.start(self.is_legacy, &mut workspace.context(&mut sink, now));
+        self.handle_events(workspace);
+    }
+
+    /// Runs `act` for a server over HTTP, and handles the events of the session.
+    fn with_http<O>(
+        &mut self,
+        workspace: &mut Workspace,
+        now: Instant,
+        act: impl FnOnce(&mut HttpLink, &mut SessionInput<'_, Arc<CallSlot>>) -> O,
+    ) -> Option<O> {
+        let Link::Http(link) = &mut self.link else { return None };
+        let Workspace { parser, buffers, events, .. } = workspace;
+        let ctx = SessionContext { now, sink: &mut (), events, buffers };
+        let outcome = act(link, &mut SessionInput { session: &mut self.session, parser, ctx });
+        self.handle_events(workspace);
+        Some(outcome)
+    }
+
+    /// Starts what can be started. Returns the number of connections to open.
+    pub(super) fn advance<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) -> usize {
+        let Link::Http(link) = &mut self.link else { return 0 };
+        let mut ctx = workspace.context(link.queue(), now);
+        self.session.send_waiting(&mut ctx);
+        self.with_http(workspace, now, |link, input| link.advance(ring, input)).unwrap_or(0)
     }
 
     /// Handles the end of an attempt to connect; returns the sockets of the connection.
@@ -209,34 +237,77 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
-        match opened.and_then(|streams| register(ring, streams)) {
-            Ok((stream, mut process)) => {
+        let opened = opened.and_then(|streams| register(ring, streams)).map_err(|error| {
+            let text = format!("cannot connect to {}: {error}", self.handle.target);
+            ClientError::with_source(ClientErrorKind::Connect, text, error)
+        });
+        if let Target::Http(_) = *self.handle.target {
+            return self.handle_http_opened(opened, ring, workspace, now);
+        }
+        match opened {
+            Ok((sockets, mut process)) => {
                 if let Some(process) = &mut process {
                     process.hold(&self.exit);
                 }
-                let sockets = stream.sockets();
+                let stream = LineStream::open(ring, sockets[0], sockets[1]);
                 self.link = Link::Open { stream, process };
-                let mut sink = self.link.sink();
-                self.session.start(self.is_legacy, &mut workspace.context(&mut sink, now));
-                self.handle_events(workspace);
+                self.start_session(workspace, now);
                 Some(sockets)
             }
             Err(error) => {
-                let text = format!("cannot connect to {}: {error}", self.handle.target);
-                let error = ClientError::with_source(ClientErrorKind::Connect, text, error);
                 self.end_session(error, workspace);
                 None
             }
         }
     }
 
-    /// Handles received bytes.
-    pub(super) fn receive(
+    fn handle_http_opened<R: Ring>(
         &mut self,
-        text: PaddedText<'_>,
+        opened: Result<([Socket; 2], Option<ServerProcess>), ClientError>,
+        ring: &mut R,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) -> Option<[Socket; 2]> {
+        let is_ready = self.session.server().is_some() || self.is_closing;
+        match (opened, &mut self.link) {
+            (Ok((sockets, _)), Link::Http(link)) => {
+                link.handle_connected(ring, sockets[0]);
+                return Some(sockets);
+            }
+            // The session that needed the connection has ended.
+            (Ok((sockets, _)), _) => ring.submit(Operation::Close(sockets[0])),
+            (Err(error), Link::Http(_)) if is_ready => {
+                self.with_http(workspace, now, |link, input| {
+                    link.handle_connect_failure(&error, input);
+                });
+            }
+            (Err(error), Link::Http(_)) => {
+                self.close_link(ring, false);
+                self.end_session(error, workspace);
+            }
+            (Err(_), _) => {}
+        }
+        None
+    }
+
+    /// Handles received bytes.
+    pub(super) fn receive<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (socket, buffer): (Socket, &ReceiveBuffer),
         workspace: &mut Workspace,
         now: Instant,
     ) {
+        let length = buffer.len as usize;
+        if let Link::Http(_) = self.link {
+            let mut bytes = std::mem::take(&mut workspace.input);
+            bytes.clear();
+            bytes.extend_from_slice(&ring.bytes(buffer)[..length]);
+            self.with_http(workspace, now, |link, input| link.receive(ring, socket, &bytes, input));
+            workspace.input = bytes;
+            return;
+        }
+        let text = PaddedText::new(ring.bytes(buffer), length);
         let Link::Open { stream, .. } = &mut self.link else { return };
         let Workspace { parser, buffers, events, .. } = workspace;
         let mut ctx = SessionContext { now, sink: &mut (), events, buffers };
@@ -245,12 +316,38 @@ impl Peer {
     }
 
     /// Handles a completed send.
-    pub(super) fn handle_sent(&mut self, buffer: Vec<u8>, workspace: &mut Workspace, now: Instant) {
-        let Link::Open { stream, .. } = &mut self.link else { return };
+    pub(super) fn handle_sent(
+        &mut self,
+        socket: Socket,
+        buffer: Vec<u8>,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) {
+        let stream = match &mut self.link {
+            Link::Open { stream, .. } => stream,
+            Link::Http(link) => return link.handle_sent(socket),
+            Link::Idle | Link::Connecting => return,
+        };
         stream.handle_sent(buffer);
         let mut sink = LinkSink::Lines(stream.output());
         self.session.send_waiting(&mut workspace.context(&mut sink, now));
         self.handle_events(workspace);
+    }
+
+    /// Handles the end or the failure of a socket. Returns `false` if the connection is lost with it.
+    pub(super) fn handle_socket_end<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        loss: &Loss,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) -> bool {
+        let act = |link: &mut HttpLink, input: &mut SessionInput<'_, _>| {
+            link.handle_end(ring, socket, loss.error(), input);
+        };
+        self.with_http(workspace, now, act);
+        matches!(*self.handle.target, Target::Http(_))
     }
 
     /// Handles the loss of the connection. A server that ends it at `server/discover` may be one
@@ -281,26 +378,52 @@ impl Peer {
         (PeerAction::None, left)
     }
 
-    /// Ends the connection on behalf of the client. Returns the socket to read to its end.
-    pub(super) fn close<R: Ring>(
+    /// Ends the connection on behalf of the client; `slot` is set once this value is dropped and
+    /// its programs have ended.
+    pub(super) fn begin_close<R: Ring>(
         &mut self,
         ring: &mut R,
+        slot: Option<CloseSlot>,
         workspace: &mut Workspace,
-    ) -> Option<Socket> {
-        let left = self.close_link(ring, false);
+        now: Instant,
+    ) {
+        if let Some(slot) = slot {
+            self.exit.notify(slot);
+        }
+        if self.is_closing {
+            return;
+        }
+        self.is_closing = true;
         let error = ClientError::new(ClientErrorKind::Closed, "the client was closed");
-        self.end_session(error, workspace);
-        left
+        let revision = self.session.server().map(|server| server.revision);
+        if let Link::Http(link) = &mut self.link {
+            link.begin_close(ring, revision.unwrap_or(Revision::LATEST_LEGACY), now);
+        }
+        self.session.disconnect(error, &mut workspace.events);
+        self.handle_events(workspace);
     }
 
-    /// Sets `slot` once this value is dropped and its programs have ended.
-    pub(super) fn notify_end(&self, slot: Arc<Oneshot<()>>) {
-        self.exit.notify(slot);
+    /// Returns whether nothing of the connection is left to end since [`Peer::begin_close`].
+    pub(super) fn is_closed(&self) -> bool {
+        match &self.link {
+            _ if !self.is_closing => false,
+            Link::Http(link) => link.is_closed(),
+            Link::Idle | Link::Connecting | Link::Open { .. } => true,
+        }
+    }
+
+    /// Closes what is left of the connection. Returns the socket to read to its end.
+    pub(super) fn close<R: Ring>(&mut self, ring: &mut R) -> Option<Socket> {
+        self.close_link(ring, false)
     }
 
     fn close_link<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
         let left = match &self.link {
             Link::Open { stream, .. } => stream.close(ring, has_ended),
+            Link::Http(link) => {
+                link.close(ring);
+                None
+            }
             Link::Idle | Link::Connecting => None,
         };
         self.link = Link::Idle;
@@ -316,18 +439,28 @@ impl Peer {
     }
 
     /// Handles an expired timer.
-    pub(super) fn expire(&mut self, workspace: &mut Workspace, now: Instant) {
+    pub(super) fn expire<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        workspace: &mut Workspace,
+        now: Instant,
+    ) {
         self.timer = None;
         if self.session.deadline().is_some_and(|deadline| deadline <= now) {
             let mut sink = self.link.sink();
             self.session.expire(&mut workspace.context(&mut sink, now));
             self.handle_events(workspace);
         }
+        self.with_http(workspace, now, |link, input| link.expire(ring, input));
     }
 
     /// Returns the deadline for which a timer must be set.
-    pub(super) fn arm_timer(&mut self) -> Option<Instant> {
-        let deadline = self.session.deadline()?;
+    pub(super) fn arm_timer(&mut self, now: Instant) -> Option<Instant> {
+        let link = match &self.link {
+            Link::Http(link) => link.deadline(now),
+            Link::Idle | Link::Connecting | Link::Open { .. } => None,
+        };
+        let deadline = self.session.deadline().into_iter().chain(link).min()?;
         if self.timer.is_some_and(|timer| timer <= deadline) {
             return None;
         }
@@ -337,7 +470,8 @@ impl Peer {
 
     /// Returns whether the handshake has failed while the connection is open.
     pub(super) fn has_failed(&self) -> bool {
-        self.session.has_ended() && matches!(self.link, Link::Open { .. })
+        let is_linked = matches!(self.link, Link::Open { .. } | Link::Http(_));
+        self.session.has_ended() && is_linked && !self.is_closing
     }
 
     /// Passes on what a handler of input has provided.
@@ -365,6 +499,9 @@ impl Peer {
                 SessionEvent::Ready => {
                     let Some(server) = self.session.server() else { continue };
                     self.is_legacy = !server.revision.is_modern();
+                    if let Link::Http(link) = &mut self.link {
+                        link.handle_ready(server.revision);
+                    }
                     for slot in self.connect_waiters.drain(..) {
                         slot.set(Ok(Arc::clone(server)));
                     }
@@ -389,16 +526,17 @@ impl Peer {
     }
 }
 
-/// Registers the streams of a connection with the ring.
+/// Registers the streams of a connection with the ring: the socket to receive from, and the one to
+/// send to.
 fn register<R: Ring>(
     ring: &mut R,
     streams: OpenStreams,
-) -> io::Result<(LineStream, Option<ServerProcess>)> {
+) -> io::Result<([Socket; 2], Option<ServerProcess>)> {
     let mut socket = |source: Source| match ring.register(source)? {
         Registered::Socket(socket) => Ok(socket),
         Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
     };
     let receive = socket(streams.receive)?;
     let send = streams.send.map_or(Ok(receive), socket)?;
-    Ok((LineStream::open(ring, receive, send), streams.process))
+    Ok(([receive, send], streams.process))
 }

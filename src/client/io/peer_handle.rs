@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::client::inputs::InputHandlers;
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
+use crate::transport::http::client::request_writer::ExtraFields;
 
 /// Called on the I/O thread for each notification that belongs to no call.
 pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;
@@ -17,6 +18,8 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) config: Arc<SessionConfig>,
     pub(in crate::client) connect_timeout: Duration,
     pub(in crate::client) inputs: InputHandlers,
+    /// Fields of each HTTP request.
+    pub(in crate::client) extra_fields: ExtraFields,
     pub(in crate::client) on_notification: Option<NotificationCallback>,
 }
 

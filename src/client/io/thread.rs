@@ -12,7 +12,7 @@ use super::command::{Command, ConnectSlot, PeerId};
 use super::driver::{IoDriver, SHARD, stopped};
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
-use crate::client::oneshot::Oneshot;
+use crate::client::oneshot::CloseSlot;
 use crate::client::session::CallRequest;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
@@ -136,7 +136,7 @@ impl PeerRef {
     }
 
     /// Disconnects the server; `closed` is set then.
-    pub(in crate::client) fn close(&self, closed: Arc<Oneshot<()>>) -> Result<(), ClientError> {
+    pub(in crate::client) fn close(&self, closed: CloseSlot) -> Result<(), ClientError> {
         self.thread.send(Command::RemovePeer(self.id, Some(closed)))
     }
 }

@@ -25,6 +25,7 @@ mod negotiation;
 mod context;
 
 mod receive;
+pub(in crate::client) mod renewal;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,220 @@
+//! One connection, which carries one exchange at a time.
+
+use super::exchange::{Exchange, ExchangeKind, StreamCursor};
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind, quote};
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::protocol::json::{PADDING_BYTES, PaddedText};
+use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
+use crate::transport::http::client::response_head::{
+    MediaType, ResponseError, ResponseHead, ResponseLimits,
+};
+use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use crate::transport::http::head::ContentCoding;
+
+/// Bytes of a body that an error may quote.
+const EXCERPT_BYTES_MAX: usize = 1_024;
+
+#[derive(Debug)]
+pub(super) struct HttpConnection {
+    socket: Socket,
+    reader: ResponseReader,
+    /// The body so far; of an event stream the part that is not read.
+    body: Vec<u8>,
+    events: EventReader,
+    exchange: Option<Exchange>,
+    /// When an exchange without a timeout of the session is given up.
+    deadline: Option<Instant>,
+    is_sending: bool,
+    /// A response was read before that of the exchange.
+    is_reused: bool,
+    /// A part of the response has arrived.
+    has_response: bool,
+}
+
+/// A response whose messages have been passed on, as far as it is an event stream.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) head: ResponseHead,
+    pub(super) body: Vec<u8>,
+    pub(super) events: EventReader,
+}
+
+impl HttpConnection {
+    /// Starts to receive.
+    pub(super) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
+        ring.submit(Operation::Receive(socket));
+        Self {
+            socket,
+            reader: ResponseReader::new(),
+            body: Vec::new(),
+            events: EventReader::new(),
+            exchange: None,
+            deadline: None,
+            is_sending: false,
+            is_reused: false,
+            has_response: false,
+        }
+    }
+
+    pub(super) const fn socket(&self) -> Socket {
+        self.socket
+    }
+
+    pub(super) const fn exchange(&self) -> Option<&Exchange> {
+        self.exchange.as_ref()
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    pub(super) const fn head(&self) -> Option<&ResponseHead> {
+        self.reader.head()
+    }
+
+    /// Returns whether an exchange can be started.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.exchange.is_none() && !self.is_sending
+    }
+
+    /// Sends `request`.
+    pub(super) fn start<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        exchange: Exchange,
+        request: Vec<u8>,
+        deadline: Option<Instant>,
+    ) {
+        self.exchange = Some(exchange);
+        self.deadline = deadline;
+        self.has_response = false;
+        self.is_sending = true;
+        ring.submit(Operation::Send { socket: self.socket, buffer: request, offset: 0 });
+    }
+
+    /// Handles the end of the send.
+    pub(super) fn handle_sent(&mut self) {
+        self.is_sending = false;
+    }
+
+    /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
+    pub(super) fn receive(
+        &mut self,
+        bytes: &[u8],
+        from: &mut usize,
+        limits: &ResponseLimits,
+        deliver: impl FnMut(ServerEvent<'_>),
+    ) -> Result<ResponseEvent, ResponseError> {
+        if self.exchange.is_none() {
+            return match bytes.len() == *from {
+                true => Ok(ResponseEvent::NeedMore),
+                false => Err(ResponseError::Invalid("a response that no request asked for")),
+            };
+        }
+        self.has_response |= bytes.len() > *from;
+        let event = self.reader.next(bytes, from, limits, &mut self.body)?;
+        if event != ResponseEvent::HeadComplete
+            && self.reader.head().is_some_and(ResponseHead::is_event_stream)
+        {
+            self.read_events(limits, deliver)?;
+        }
+        Ok(event)
+    }
+
+    fn read_events(
+        &mut self,
+        limits: &ResponseLimits,
+        mut deliver: impl FnMut(ServerEvent<'_>),
+    ) -> Result<(), ResponseError> {
+        let mut from = 0;
+        while self.events.next(&self.body, &mut from, limits.body_bytes_max)? {
+            deliver(self.events.event());
+        }
+        self.body.clear();
+        Ok(())
+    }
+
+    /// Handles the end of the stream. Returns whether it completes the response.
+    pub(super) const fn end_of_stream(&mut self) -> Result<bool, ResponseError> {
+        self.reader.end_of_stream()
+    }
+
+    /// Ends the exchange whose response is complete.
+    pub(super) fn finish(&mut self) -> Option<(Exchange, Response)> {
+        let exchange = self.exchange.take()?;
+        let head = self.reader.head()?.clone();
+        self.deadline = None;
+        self.is_reused = true;
+        let (body, events) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));
+        Some((exchange, Response { head, body, events }))
+    }
+
+    /// Ends the exchange without a response. Returns it with whether it met a connection that the
+    /// server has closed while it was idle.
+    pub(super) fn abort(self) -> (Option<Exchange>, EventReader, bool) {
+        (self.exchange, self.events, self.is_reused && !self.has_response)
+    }
+}
+
+impl Response {
+    pub(super) fn is_json(&self) -> bool {
+        self.head.media_type == MediaType::Json
+            && self.head.content_coding == ContentCoding::Identity
+            && !self.body.is_empty()
+    }
+
+    /// Returns the body as a message.
+    pub(super) fn message(&mut self) -> PaddedText<'_> {
+        let length = self.body.len();
+        self.body.resize(length + PADDING_BYTES, 0);
+        PaddedText::new(&mut self.body, length)
+    }
+
+    /// Returns the beginning of the body.
+    pub(super) fn excerpt(&self) -> Vec<u8> {
+        self.body[..self.body.len().min(EXCERPT_BYTES_MAX)].to_vec()
+    }
+
+    /// Returns why the response has no response to the request. `body` is its beginning.
+    pub(super) fn error(&self, body: &[u8]) -> ClientError {
+        let protocol = |text: String| ClientError::new(ClientErrorKind::Protocol, text);
+        match self.head.status {
+            200..300 => {}
+            status => return ClientError::from_http(status, body),
+        }
+        if self.head.content_coding != ContentCoding::Identity {
+            return protocol("the response is compressed, which was not asked for".to_owned());
+        }
+        match self.head.media_type {
+            MediaType::EventStream => {
+                let text = "the server ended the event stream before the response";
+                ClientError::new(ClientErrorKind::Closed, text)
+            }
+            MediaType::Json => {
+                let text = "the server answered with JSON that is no response to the request";
+                protocol(format!("{text}{}", quote(body)))
+            }
+            MediaType::Missing | MediaType::Other => {
+                let text = "the server answered with neither JSON nor an event stream";
+                protocol(format!("{text} (HTTP status {}){}", self.head.status, quote(body)))
+            }
+        }
+    }
+
+    /// Returns the cursor to resume the response to `call`, or `None` if it is not resumable.
+    pub(super) fn cursor(&self, call: u64) -> Option<StreamCursor> {
+        let is_stream = self.head.is_event_stream();
+        StreamCursor::of_call(call, &self.events).filter(|_| is_stream)
+    }
+
+    /// Returns the cursor to open a stream again, or `None` if that is of no use.
+    pub(super) fn next_cursor(&self, exchange: Exchange) -> Option<StreamCursor> {
+        match exchange.into_kind() {
+            ExchangeKind::Stream(cursor) if self.head.is_event_stream() => {
+                cursor.after(&self.events)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One request and its response.
+
+use std::time::Duration;
+
+use crate::base::time::Instant;
+use crate::client::session::{OutgoingKind, OutgoingMessage};
+use crate::protocol::eras::Method;
+use crate::protocol::revision::Revision;
+use crate::transport::http::client::event_reader::EventReader;
+use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
+use crate::transport::http::client::response_head::ResponseHead;
+use crate::transport::http::header_consistency::name_key;
+
+/// Times that a request is sent again after status 429 or 503.
+const RETRIES_MAX: u32 = 3;
+/// Time before the first of them, unless the server names one; doubled each time.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Time before a stream is opened again, unless the server names one; doubled with each failure.
+const RECONNECTION_TIME: Duration = Duration::from_secs(3);
+const RECONNECTION_TIME_MIN: Duration = Duration::from_millis(10);
+const RECONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
+/// Failures in turn after which a stream is given up.
+const STREAM_FAILURES_MAX: u32 = 5;
+
+/// What an exchange is for.
+#[derive(Debug)]
+pub(super) enum ExchangeKind {
+    /// A request of the session.
+    Request { id: u64, method: Method },
+    /// Another message. What follows an ordered one is sent once the server has accepted it.
+    Message { is_ordered: bool },
+    /// GET: a stream of messages of the server.
+    Stream(StreamCursor),
+    /// DELETE: the end of the session.
+    Delete,
+}
+
+/// How many exchanges of a kind may be in flight.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ExchangeClass {
+    Request,
+    Message,
+    /// Not limited.
+    Stream,
+}
+
+/// Where a stream is resumed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StreamCursor {
+    /// The request whose response the stream carries; `None` for the stream of the session.
+    pub(super) call: Option<u64>,
+    last_event_id: Vec<u8>,
+    reconnection_time: Option<Duration>,
+    failures: u32,
+}
+
+impl StreamCursor {
+    /// The cursor of the request `call` after the events read so far; `None` if the server sends
+    /// no ids.
+    pub(super) fn of_call(call: u64, events: &EventReader) -> Option<Self> {
+        (!events.last_event_id().is_empty()).then(|| Self {
+            call: Some(call),
+            last_event_id: events.last_event_id().to_vec(),
+            reconnection_time: events.reconnection_time(),
+            failures: 0,
+        })
+    }
+
+    /// Returns the cursor after a stream that has ended, or `None` if it is given up.
+    pub(super) fn after(mut self, events: &EventReader) -> Option<Self> {
+        let has_advanced =
+            !events.last_event_id().is_empty() && events.last_event_id() != self.last_event_id;
+        if has_advanced {
+            self.last_event_id = events.last_event_id().to_vec();
+        }
+        if has_advanced || events.reconnection_time().is_some() {
+            self.failures = 0;
+        } else {
+            self.failures += 1;
+        }
+        self.reconnection_time = events.reconnection_time().or(self.reconnection_time);
+        (self.failures <= STREAM_FAILURES_MAX).then_some(self)
+    }
+
+    fn delay(&self) -> Duration {
+        let time = self.reconnection_time.unwrap_or(RECONNECTION_TIME);
+        let time = time.max(RECONNECTION_TIME_MIN);
+        let limit = time.max(RECONNECTION_TIME_MAX);
+        time.saturating_mul(1 << self.failures.min(8)).min(limit)
+    }
+}
+
+/// A request to send, and what happened to it before.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    kind: ExchangeKind,
+    revision: Revision,
+    name: Option<Box<str>>,
+    message: Box<[u8]>,
+    /// It is not sent before this.
+    not_before: Option<Instant>,
+    retries: u32,
+    was_resent: bool,
+    /// The session it was sent in, counted from the first; `None` without `Mcp-Session-Id`.
+    session: Option<u32>,
+    lost_session: bool,
+}
+
+/// Creation.
+impl Exchange {
+    /// Creates the exchange for a message of a session.
+    pub(super) fn of_message(message: &OutgoingMessage<'_>) -> Self {
+        let (kind, name) = match message.kind {
+            OutgoingKind::Request { id, method, name } => {
+                (ExchangeKind::Request { id, method }, name)
+            }
+            OutgoingKind::Notification => (ExchangeKind::Message { is_ordered: true }, None),
+            OutgoingKind::Cancellation { .. } | OutgoingKind::Response => {
+                (ExchangeKind::Message { is_ordered: false }, None)
+            }
+        };
+        let message_text = message.text.into();
+        let exchange = Self { name: name.map(Into::into), ..Self::new(kind, message.revision) };
+        Self { message: message_text, ..exchange }
+    }
+
+    /// Creates a GET for a stream, after the time that its cursor states.
+    pub(super) fn of_stream(cursor: StreamCursor, revision: Revision, now: Instant) -> Self {
+        let not_before = Some(now.after(cursor.delay()));
+        Self { not_before, ..Self::new(ExchangeKind::Stream(cursor), revision) }
+    }
+
+    /// Creates the first GET for the stream of a session.
+    pub(super) fn first_stream(revision: Revision) -> Self {
+        Self::new(ExchangeKind::Stream(StreamCursor::default()), revision)
+    }
+
+    /// Creates a DELETE.
+    pub(super) fn delete(revision: Revision) -> Self {
+        Self::new(ExchangeKind::Delete, revision)
+    }
+
+    fn new(kind: ExchangeKind, revision: Revision) -> Self {
+        Self {
+            kind,
+            revision,
+            name: None,
+            message: Box::default(),
+            not_before: None,
+            retries: 0,
+            was_resent: false,
+            session: None,
+            lost_session: false,
+        }
+    }
+}
+
+impl Exchange {
+    pub(super) const fn kind(&self) -> &ExchangeKind {
+        &self.kind
+    }
+
+    pub(super) fn into_kind(self) -> ExchangeKind {
+        self.kind
+    }
+
+    pub(super) const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(super) const fn class(&self) -> ExchangeClass {
+        match self.kind {
+            ExchangeKind::Request { method: Method::SubscriptionsListen, .. }
+            | ExchangeKind::Stream(_) => ExchangeClass::Stream,
+            ExchangeKind::Request { .. } => ExchangeClass::Request,
+            ExchangeKind::Message { .. } | ExchangeKind::Delete => ExchangeClass::Message,
+        }
+    }
+
+    /// Returns whether what follows waits for the end of this exchange.
+    pub(super) const fn is_ordered(&self) -> bool {
+        matches!(self.kind, ExchangeKind::Message { is_ordered: true })
+    }
+
+    pub(super) const fn is_initialize(&self) -> bool {
+        matches!(self.kind, ExchangeKind::Request { method: Method::Initialize, .. })
+    }
+
+    /// Returns the request whose response this exchange is to bring.
+    pub(super) const fn call(&self) -> Option<u64> {
+        match &self.kind {
+            ExchangeKind::Request { id, .. } => Some(*id),
+            ExchangeKind::Stream(cursor) => cursor.call,
+            ExchangeKind::Message { .. } | ExchangeKind::Delete => None,
+        }
+    }
+
+    pub(super) const fn not_before(&self) -> Option<Instant> {
+        self.not_before
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|not_before| not_before <= now)
+    }
+
+    /// Writes the request. `session` is the session of the server, with its number.
+    pub(super) fn write(
+        &mut self,
+        writer: &RequestWriter,
+        session: Option<(&str, u32)>,
+    ) -> Vec<u8> {
+        let is_initialize = self.is_initialize();
+        let session = session.filter(|_| !is_initialize && !self.revision.is_modern());
+        self.session = session.map(|(_, number)| number);
+        let mut fields = RequestFields {
+            protocol_version: (!is_initialize).then_some(self.revision.as_str()),
+            session_id: session.map(|(id, _)| id),
+            ..RequestFields::default()
+        };
+        let mut out = Vec::new();
+        match &self.kind {
+            ExchangeKind::Request { method, .. } if self.revision.is_modern() => {
+                fields.method = Some(method.as_str());
+                fields.name = self.name.as_deref().filter(|_| name_key(*method).is_some());
+                writer.write_post(&mut out, &fields, &self.message);
+            }
+            ExchangeKind::Request { .. } | ExchangeKind::Message { .. } => {
+                writer.write_post(&mut out, &fields, &self.message);
+            }
+            ExchangeKind::Stream(cursor) => {
+                let id = &cursor.last_event_id[..];
+                fields.last_event_id = (!id.is_empty()).then_some(id);
+                writer.write_get(&mut out, &fields);
+            }
+            ExchangeKind::Delete => writer.write_delete(&mut out, &fields),
+        }
+        out
+    }
+
+    /// Returns whether the request may run twice without harm.
+    const fn is_idempotent(&self) -> bool {
+        !matches!(
+            self.kind,
+            ExchangeKind::Request { method: Method::ToolsCall | Method::TasksUpdate, .. }
+        )
+    }
+
+    /// Returns whether the request may be sent again, once, after its connection ended before the
+    /// response (RFC 9112, section 9.3.1).
+    pub(super) const fn allow_resend(&mut self) -> bool {
+        let is_allowed = self.is_idempotent() && !self.was_resent;
+        self.was_resent = true;
+        is_allowed
+    }
+
+    /// Returns the session it was sent in if it may be sent again, once, in another.
+    pub(super) const fn leave_session(&mut self) -> Option<u32> {
+        if self.lost_session {
+            return None;
+        }
+        let session = self.session.take();
+        self.lost_session = session.is_some();
+        session
+    }
+
+    /// Postpones the exchange after status 429 or 503. Returns `false` if it is not sent again:
+    /// after too many times, if it may have run, or if the time exceeds `delay_max`.
+    pub(super) fn postpone(
+        &mut self,
+        head: &ResponseHead,
+        now: Instant,
+        delay_max: Duration,
+    ) -> bool {
+        let has_not_run = match head.status {
+            429 => true,
+            503 => head.retry_after_seconds.is_some() || self.is_idempotent(),
+            _ => false,
+        };
+        let seconds = head.retry_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        let delay = seconds.unwrap_or_else(|| RETRY_DELAY.saturating_mul(1 << self.retries));
+        if !has_not_run || self.retries >= RETRIES_MAX || delay > delay_max {
+            return false;
+        }
+        self.retries += 1;
+        self.not_before = Some(now.after(delay));
+        true
+    }
+}

@@ -1,0 +1,505 @@
+//! The HTTP connections to one server, and the exchanges on them.
+//!
+//! Invariants: every exchange ends once; a request of the session whose exchange ends without its
+//! response is failed, resumed, or sent again if it has not run or may run twice.
+
+use std::io;
+use std::time::Duration;
+
+use super::connection::{HttpConnection, Response};
+use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
+use super::queue::HttpQueue;
+use super::seen_events::SeenEvents;
+use super::session_input::SessionInput;
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::protocol::revision::Revision;
+use crate::transport::http::client::request_writer::RequestWriter;
+use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
+use crate::transport::http::client::response_reader::ResponseEvent;
+
+/// Time before a connection is tried again while others work.
+const CONNECT_DELAY: Duration = Duration::from_secs(1);
+/// Time that the server has to end a session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
+const NOT_FOUND: u16 = 404;
+
+/// Whether the session is being ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Closing {
+    No,
+    Until(Instant),
+    Done,
+}
+
+/// The session of the server.
+#[derive(Debug, Default)]
+struct HttpSession {
+    /// `Mcp-Session-Id`.
+    id: Option<Box<str>>,
+    /// Number of sessions that the server has lost.
+    number: u32,
+}
+
+#[derive(Debug)]
+pub(in crate::client::io) struct HttpLink {
+    writer: RequestWriter,
+    limits: ResponseLimits,
+    /// Time for exchanges that have no timeout of the session, and for retries.
+    timeout: Duration,
+    queue: HttpQueue,
+    connections: Vec<HttpConnection>,
+    /// Connections that are being opened.
+    connecting: usize,
+    connect_not_before: Option<Instant>,
+    session: HttpSession,
+    /// Exchanges that wait for the next session.
+    parked: Vec<Exchange>,
+    seen: SeenEvents,
+    closing: Closing,
+}
+
+/// Exchanges.
+impl HttpLink {
+    /// Creates a link without connections.
+    pub(in crate::client::io) fn new(
+        writer: RequestWriter,
+        message_bytes_max: usize,
+        timeout: Duration,
+    ) -> Self {
+        let limits = ResponseLimits { body_bytes_max: message_bytes_max, ..Default::default() };
+        Self {
+            writer,
+            limits,
+            timeout,
+            queue: HttpQueue::default(),
+            connections: Vec::new(),
+            connecting: 0,
+            connect_not_before: None,
+            session: HttpSession::default(),
+            parked: Vec::new(),
+            seen: SeenEvents::default(),
+            closing: Closing::No,
+        }
+    }
+
+    /// Returns where the session sends its messages.
+    pub(in crate::client::io) const fn queue(&mut self) -> &mut HttpQueue {
+        &mut self.queue
+    }
+
+    /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
+    /// legacy session.
+    pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
+        for exchange in self.parked.drain(..) {
+            self.queue.push_back(exchange);
+        }
+        if !revision.is_modern() && revision != Revision::V2024_11_05 {
+            self.queue.push_back(Exchange::first_stream(revision));
+        }
+    }
+
+    /// Starts the exchanges that can be. Returns the number of connections to open for others.
+    pub(in crate::client::io) fn advance<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        input: &SessionInput<'_, T>,
+    ) -> usize {
+        while let Some(id) = self.queue.take_cancelled() {
+            self.close_exchanges(ring, |exchange| exchange.call() == Some(id));
+        }
+        if self.queue.is_exhausted() {
+            self.close_abandoned(ring, input);
+        }
+        let now = input.now();
+        while let Some(index) = self.connections.iter().position(HttpConnection::is_idle)
+            && let Some(mut exchange) = self.queue.begin_next(now)
+        {
+            let session = self.session.id.as_deref().map(|id| (id, self.session.number));
+            let request = exchange.write(&self.writer, session);
+            let is_message = exchange.class() == ExchangeClass::Message;
+            let deadline = is_message.then(|| now.after(self.timeout));
+            self.connections[index].start(ring, exchange, request, deadline);
+        }
+        if self.connect_not_before.is_some_and(|time| time > now) {
+            return 0;
+        }
+        let missing = self.queue.startable(now).saturating_sub(self.connecting);
+        self.connecting += missing;
+        missing
+    }
+
+    /// Adds an open connection.
+    pub(in crate::client::io) fn handle_connected<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+    ) {
+        self.connecting = self.connecting.saturating_sub(1);
+        self.connections.push(HttpConnection::open(ring, socket));
+    }
+
+    /// Handles a connection that cannot be opened. If there is no other, all that wait for one fail.
+    pub(in crate::client::io) fn handle_connect_failure<T: Clone>(
+        &mut self,
+        error: &ClientError,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        self.connecting = self.connecting.saturating_sub(1);
+        if self.connecting > 0 {
+            return;
+        }
+        if !self.connections.is_empty() {
+            self.connect_not_before = Some(input.now().after(CONNECT_DELAY));
+            return;
+        }
+        while let Some(exchange) = self.queue.take_first() {
+            if let Some(id) = exchange.call() {
+                input.fail(id, error.clone(), &mut self.queue);
+            }
+        }
+        if self.closing != Closing::No {
+            self.closing = Closing::Done;
+        }
+    }
+
+    fn index_of(&self, socket: Socket) -> Option<usize> {
+        self.connections.iter().position(|connection| connection.socket() == socket)
+    }
+
+    /// Closes the connections whose exchange matches.
+    fn close_exchanges<R: Ring>(&mut self, ring: &mut R, matches: impl Fn(&Exchange) -> bool) {
+        let Self { connections, queue, .. } = self;
+        connections.retain(|connection| {
+            let Some(exchange) = connection.exchange().filter(|exchange| matches(exchange)) else {
+                return true;
+            };
+            queue.finish(exchange);
+            ring.submit(Operation::Close(connection.socket()));
+            false
+        });
+    }
+
+    /// Closes the connections of requests that have ended: answered in another way, or expired.
+    fn close_abandoned<R: Ring, T: Clone>(&mut self, ring: &mut R, input: &SessionInput<'_, T>) {
+        self.close_exchanges(ring, |exchange| {
+            exchange.call().is_some_and(|id| !input.is_waiting_for(id))
+        });
+    }
+}
+
+/// Input of the connections.
+impl HttpLink {
+    /// Handles received bytes.
+    pub(in crate::client::io) fn receive<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        bytes: &[u8],
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let mut from = 0;
+        while let Some(index) = self.index_of(socket) {
+            let Self { connections, queue, seen, limits, .. } = self;
+            let event = connections[index].receive(bytes, &mut from, limits, |event| {
+                let is_new = event.id.is_none_or(|id| seen.insert(id));
+                if is_new && event.event_type == b"message" && !event.data.as_bytes().is_empty() {
+                    input.receive(event.data, queue);
+                }
+            });
+            match event {
+                Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
+                Ok(ResponseEvent::HeadComplete) => self.note_session(index),
+                Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
+                Err(error) => return self.abort(ring, index, error, input),
+            }
+        }
+    }
+
+    /// Closes a stream that was resumed for a response once the response has arrived.
+    fn close_if_resumed<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        index: usize,
+        input: &SessionInput<'_, T>,
+    ) {
+        if let Some(ExchangeKind::Stream(StreamCursor { call: Some(id), .. })) =
+            self.connections[index].exchange().map(Exchange::kind)
+            && !input.is_waiting_for(*id)
+        {
+            let id = *id;
+            self.close_exchanges(ring, |exchange| exchange.call() == Some(id));
+        }
+    }
+
+    /// Handles a completed send.
+    pub(in crate::client::io) fn handle_sent(&mut self, socket: Socket) {
+        if let Some(index) = self.index_of(socket) {
+            self.connections[index].handle_sent();
+        }
+    }
+
+    /// Handles the end or the failure of a connection.
+    pub(in crate::client::io) fn handle_end<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        error: Option<&io::Error>,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let Some(index) = self.index_of(socket) else { return };
+        match self.connections[index].end_of_stream() {
+            Ok(true) if error.is_none() => self.finish(ring, index, input),
+            _ => self.abort(ring, index, ResponseError::Truncated, input),
+        }
+    }
+
+    /// Remembers the session that the response to `initialize` begins.
+    fn note_session(&mut self, index: usize) {
+        let connection = &self.connections[index];
+        if connection.exchange().is_some_and(Exchange::is_initialize)
+            && let Some(head) = connection.head()
+            && matches!(head.status, 200..300)
+        {
+            self.session.id.clone_from(&head.session_id);
+        }
+    }
+
+    /// Ends the exchange of a connection with its response.
+    fn finish<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        index: usize,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let finished = self.connections[index].finish();
+        let keeps = finished.as_ref().is_some_and(|(_, response)| response.head.keep_alive);
+        if !keeps {
+            let connection = self.connections.swap_remove(index);
+            ring.submit(Operation::Close(connection.socket()));
+        }
+        if let Some((exchange, response)) = finished {
+            self.queue.finish(&exchange);
+            self.handle_response(ring, exchange, response, input);
+        }
+    }
+
+    fn handle_response<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        mut exchange: Exchange,
+        mut response: Response,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let status = response.head.status;
+        if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
+            return;
+        }
+        if exchange.postpone(&response.head, input.now(), self.timeout) {
+            return self.queue.push_front(exchange);
+        }
+        if status == NOT_FOUND
+            && matches!(exchange.kind(), ExchangeKind::Request { .. })
+            && let Some(number) = exchange.leave_session()
+        {
+            return self.handle_lost_session(ring, exchange, number, input);
+        }
+        match exchange.kind() {
+            ExchangeKind::Request { id, .. } => {
+                let (id, revision) = (*id, exchange.revision());
+                self.finish_request(id, revision, &mut response, input);
+            }
+            ExchangeKind::Message { .. } => {
+                if !matches!(status, 200..300) {
+                    tracing::debug!(status, "the server refused a message over HTTP");
+                }
+            }
+            ExchangeKind::Stream(StreamCursor { call, .. }) => {
+                let (call, revision) = (*call, exchange.revision());
+                let error = response.error(&response.excerpt());
+                self.reopen(call, response.next_cursor(exchange), revision, error, input);
+            }
+            ExchangeKind::Delete => self.closing = Closing::Done,
+        }
+    }
+
+    fn finish_request<T: Clone>(
+        &mut self,
+        id: u64,
+        revision: Revision,
+        response: &mut Response,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        // Parsing changes the text.
+        let excerpt = response.excerpt();
+        if response.is_json() {
+            input.receive(response.message(), &mut self.queue);
+        }
+        if input.is_waiting_for(id) {
+            let cursor = response.cursor(id).filter(|_| !revision.is_modern());
+            let error = response.error(&excerpt);
+            self.reopen(Some(id), cursor, revision, error, input);
+        }
+    }
+
+    /// Opens a stream again at `cursor`; without it the request that waits for it fails.
+    fn reopen<T: Clone>(
+        &mut self,
+        call: Option<u64>,
+        cursor: Option<StreamCursor>,
+        revision: Revision,
+        error: ClientError,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        match (cursor, call) {
+            (Some(cursor), _) => {
+                self.queue.push_back(Exchange::of_stream(cursor, revision, input.now()));
+            }
+            (None, Some(id)) => input.fail(id, error, &mut self.queue),
+            (None, None) => {
+                tracing::debug!(%error, "the server has no stream of messages");
+            }
+        }
+    }
+
+    /// Begins a new session, unless that has happened; `exchange`, which has not run, waits for it.
+    fn handle_lost_session<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        exchange: Exchange,
+        number: u32,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        if number == self.session.number {
+            self.session = HttpSession { id: None, number: number + 1 };
+            self.seen.clear();
+            let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
+            self.close_exchanges(ring, is_stream);
+            self.queue.remove_streams();
+            self.parked.push(exchange);
+            input.renew(&mut self.queue);
+        } else if input.session.server().is_some() {
+            self.queue.push_back(exchange);
+        } else {
+            self.parked.push(exchange);
+        }
+    }
+
+    /// Closes a connection whose response ended early or is invalid.
+    fn abort<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        index: usize,
+        error: ResponseError,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let connection = self.connections.swap_remove(index);
+        ring.submit(Operation::Close(connection.socket()));
+        let (exchange, events, was_idle) = connection.abort();
+        let Some(mut exchange) = exchange else { return };
+        self.queue.finish(&exchange);
+        if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
+            return;
+        }
+        let revision = exchange.revision();
+        let failure = match error {
+            ResponseError::Invalid(text) => ClientError::new(ClientErrorKind::Protocol, text),
+            ResponseError::Truncated => {
+                let text = "the server closed the connection before the end of the response";
+                ClientError::new(ClientErrorKind::Closed, text)
+            }
+        };
+        if was_idle && exchange.allow_resend() {
+            return self.queue.push_front(exchange);
+        }
+        match exchange.into_kind() {
+            ExchangeKind::Request { id, .. } => {
+                let cursor = StreamCursor::of_call(id, &events);
+                let cursor = cursor.filter(|_| !revision.is_modern());
+                self.reopen(Some(id), cursor, revision, failure, input);
+            }
+            ExchangeKind::Stream(cursor) => {
+                let call = cursor.call;
+                self.reopen(call, cursor.after(&events), revision, failure, input);
+            }
+            ExchangeKind::Message { .. } => {
+                tracing::debug!(error = %failure, "a message over HTTP may be lost");
+            }
+            ExchangeKind::Delete => self.closing = Closing::Done,
+        }
+    }
+}
+
+/// Time and the end.
+impl HttpLink {
+    /// Returns when [`HttpLink::expire`] must be called next.
+    pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let closing = match self.closing {
+            Closing::Until(deadline) => Some(deadline),
+            Closing::No | Closing::Done => None,
+        };
+        let connect = self.connect_not_before.filter(|time| *time > now && !self.queue.is_empty());
+        let exchanges = self.connections.iter().filter_map(HttpConnection::deadline);
+        exchanges.chain(closing).chain(connect).chain(self.queue.deadline(now)).min()
+    }
+
+    /// Ends what has timed out, and what the session no longer waits for.
+    pub(in crate::client::io) fn expire<R: Ring, T: Clone>(
+        &mut self,
+        ring: &mut R,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let now = input.now();
+        let is_expired = |connection: &HttpConnection| {
+            connection.deadline().is_some_and(|deadline| deadline <= now)
+        };
+        while let Some(index) = self.connections.iter().position(is_expired) {
+            self.abort(ring, index, ResponseError::Truncated, input);
+        }
+        self.close_abandoned(ring, input);
+        if let Closing::Until(deadline) = self.closing
+            && deadline <= now
+        {
+            self.closing = Closing::Done;
+        }
+    }
+
+    /// Closes the connections, except one to end the session.
+    pub(in crate::client::io) fn begin_close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        revision: Revision,
+        now: Instant,
+    ) {
+        self.queue = HttpQueue::default();
+        self.parked.clear();
+        let mut kept = None;
+        for connection in self.connections.drain(..) {
+            if kept.is_none() && connection.is_idle() && self.session.id.is_some() {
+                kept = Some(connection);
+            } else {
+                ring.submit(Operation::Close(connection.socket()));
+            }
+        }
+        self.connections.extend(kept);
+        self.closing = Closing::Done;
+        if self.session.id.is_some() {
+            self.closing = Closing::Until(now.after(CLOSE_TIMEOUT));
+            self.queue.push_back(Exchange::delete(revision));
+        }
+    }
+
+    /// Returns whether the session has ended since [`HttpLink::begin_close`].
+    pub(in crate::client::io) fn is_closed(&self) -> bool {
+        self.closing == Closing::Done
+    }
+
+    /// Closes the connections.
+    pub(in crate::client::io) fn close<R: Ring>(&self, ring: &mut R) {
+        for connection in &self.connections {
+            ring.submit(Operation::Close(connection.socket()));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Streamable HTTP: one exchange for each message, over a few connections.
+//!
+//! [`HttpQueue`] takes the messages of a session. [`HttpLink`] sends each of them with a request,
+//! and passes the messages of the responses to the session.
+
+mod exchange;
+mod seen_events;
+mod session_input;
+
+mod connection;
+
+mod queue;
+
+mod link;
+
+pub(super) use self::link::HttpLink;
+pub(super) use self::queue::HttpQueue;
+pub(super) use self::session_input::SessionInput;

@@ -1,0 +1,155 @@
+//! The exchanges that wait for a connection.
+
+use std::collections::VecDeque;
+
+use super::exchange::{Exchange, ExchangeClass, ExchangeKind};
+use crate::base::time::Instant;
+use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
+
+/// Requests in flight; further calls wait in the session.
+const REQUESTS_MAX: usize = 10;
+/// Notifications and responses in flight, besides the requests: a request may wait for them.
+const MESSAGES_MAX: usize = 4;
+
+/// Takes the messages of a session, in order.
+#[derive(Debug, Default)]
+pub(in crate::client::io) struct HttpQueue {
+    waiting: VecDeque<Exchange>,
+    /// Requests that the session has cancelled, and that may be in flight.
+    cancelled: Vec<u64>,
+    requests_in_flight: usize,
+    messages_in_flight: usize,
+    has_ordered_in_flight: bool,
+}
+
+impl MessageSink for HttpQueue {
+    fn send(&mut self, message: OutgoingMessage<'_>) {
+        if let OutgoingKind::Cancellation { id } = message.kind {
+            let count = self.waiting.len();
+            self.waiting.retain(|exchange| {
+                !matches!(exchange.kind(),
+                ExchangeKind::Request { id: other, .. } if *other == id)
+            });
+            if self.waiting.len() < count {
+                return;
+            }
+            // Closing the response cancels a modern request; earlier ones need the notification.
+            self.cancelled.push(id);
+            if message.revision.is_modern() {
+                return;
+            }
+        }
+        self.waiting.push_back(Exchange::of_message(&message));
+    }
+
+    fn is_full(&self) -> bool {
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter(|exchange| exchange.class() == ExchangeClass::Request);
+        self.requests_in_flight + waiting.count() >= REQUESTS_MAX
+    }
+}
+
+impl HttpQueue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn push_back(&mut self, exchange: Exchange) {
+        self.waiting.push_back(exchange);
+    }
+
+    pub(super) fn push_front(&mut self, exchange: Exchange) {
+        self.waiting.push_front(exchange);
+    }
+
+    /// Takes the next exchange to send.
+    pub(super) fn begin_next(&mut self, now: Instant) -> Option<Exchange> {
+        if self.has_ordered_in_flight {
+            return None;
+        }
+        let is_startable =
+            |exchange: &Exchange| exchange.is_due(now) && self.room(exchange.class()) > 0;
+        let index = self.waiting.iter().position(is_startable)?;
+        let exchange = self.waiting.remove(index)?;
+        match exchange.class() {
+            ExchangeClass::Request => self.requests_in_flight += 1,
+            ExchangeClass::Message => self.messages_in_flight += 1,
+            ExchangeClass::Stream => {}
+        }
+        self.has_ordered_in_flight = exchange.is_ordered();
+        Some(exchange)
+    }
+
+    /// Notes the end of an exchange.
+    pub(super) const fn finish(&mut self, exchange: &Exchange) {
+        match exchange.class() {
+            ExchangeClass::Request => self.requests_in_flight -= 1,
+            ExchangeClass::Message => self.messages_in_flight -= 1,
+            ExchangeClass::Stream => {}
+        }
+        if exchange.is_ordered() {
+            self.has_ordered_in_flight = false;
+        }
+    }
+
+    /// Returns how many exchanges could be sent now.
+    pub(super) fn startable(&self, now: Instant) -> usize {
+        if self.has_ordered_in_flight {
+            return 0;
+        }
+        let mut requests = self.room(ExchangeClass::Request);
+        let mut messages = self.room(ExchangeClass::Message);
+        let mut count = 0;
+        for exchange in self.waiting.iter().filter(|exchange| exchange.is_due(now)) {
+            let room = match exchange.class() {
+                ExchangeClass::Request => Some(&mut requests),
+                ExchangeClass::Message => Some(&mut messages),
+                ExchangeClass::Stream => None,
+            };
+            count += usize::from(room.as_ref().is_none_or(|room| **room > 0));
+            if let Some(room) = room {
+                *room = room.saturating_sub(1);
+            }
+            if exchange.is_ordered() {
+                break;
+            }
+        }
+        count
+    }
+
+    const fn room(&self, class: ExchangeClass) -> usize {
+        match class {
+            ExchangeClass::Request => REQUESTS_MAX.saturating_sub(self.requests_in_flight),
+            ExchangeClass::Message => MESSAGES_MAX.saturating_sub(self.messages_in_flight),
+            ExchangeClass::Stream => usize::MAX,
+        }
+    }
+
+    /// Returns whether as many requests as allowed are in flight.
+    pub(super) const fn is_exhausted(&self) -> bool {
+        self.requests_in_flight >= REQUESTS_MAX
+    }
+
+    /// Returns when the next postponed exchange is due.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let times = self.waiting.iter().filter_map(Exchange::not_before);
+        times.filter(|time| *time > now).min()
+    }
+
+    /// Takes the first waiting exchange, whatever it is.
+    pub(super) fn take_first(&mut self) -> Option<Exchange> {
+        self.waiting.pop_front()
+    }
+
+    /// Takes a request that was cancelled, and removes what waits for it.
+    pub(super) fn take_cancelled(&mut self) -> Option<u64> {
+        let id = self.cancelled.pop()?;
+        self.waiting.retain(|exchange| exchange.call() != Some(id));
+        Some(id)
+    }
+
+    /// Removes the streams, which belong to a session.
+    pub(super) fn remove_streams(&mut self) {
+        self.waiting.retain(|exchange| exchange.class() != ExchangeClass::Stream);
+    }
+}

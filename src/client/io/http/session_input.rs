@@ -1,0 +1,41 @@
+//! The session as the responses of its server reach it.
+
+use crate::base::time::Instant;
+use crate::client::error::ClientError;
+use crate::client::session::renewal;
+use crate::client::session::{MessageSink, Session, SessionContext};
+use crate::protocol::json::{PaddedText, Parser};
+
+/// A session with what its methods are passed, except the sink.
+#[derive(Debug)]
+pub(in crate::client::io) struct SessionInput<'a, T> {
+    pub(in crate::client::io) session: &'a mut Session<T>,
+    pub(in crate::client::io) parser: &'a mut Parser,
+    pub(in crate::client::io) ctx: SessionContext<'a, T, ()>,
+}
+
+impl<T: Clone> SessionInput<'_, T> {
+    pub(super) const fn now(&self) -> Instant {
+        self.ctx.now
+    }
+
+    /// Returns whether the request `id` waits for its response.
+    pub(super) fn is_waiting_for(&self, id: u64) -> bool {
+        renewal::is_waiting_for(self.session, id)
+    }
+
+    /// Handles one message of the server.
+    pub(super) fn receive<S: MessageSink>(&mut self, text: PaddedText<'_>, sink: &mut S) {
+        self.session.receive(text, self.parser, &mut self.ctx.with_sink(sink));
+    }
+
+    /// Fails a request that no response will come for.
+    pub(super) fn fail<S: MessageSink>(&mut self, id: u64, error: ClientError, sink: &mut S) {
+        self.session.fail_request(id, error, &mut self.ctx.with_sink(sink));
+    }
+
+    /// Begins the handshake again.
+    pub(super) fn renew<S: MessageSink>(&mut self, sink: &mut S) {
+        renewal::renew(self.session, &mut self.ctx.with_sink(sink));
+    }
+}

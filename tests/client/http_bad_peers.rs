@@ -1,0 +1,175 @@
+//! Servers of HTTP that misbehave: a call fails with a known reason, and no other is affected.
+
+use corelane::Client;
+use corelane::client::{ClientErrorKind, EraPreference};
+use corelane::model::Revision;
+use serde_json::json;
+
+use super::http_peer::{Connection, HttpPeer, text_result};
+
+/// Checks that `respond` fails a call with `kind` and a text, and that the next call succeeds.
+fn expect_failure(
+    respond: impl FnOnce(&mut Connection) -> bool + Send + 'static,
+    kind: ClientErrorKind,
+    text: &str,
+) {
+    let (client, peer) = HttpPeer::modern(|peer, mut connection| {
+        connection.receive();
+        // The client may close the connection, or the peer does.
+        if !respond(&mut connection) {
+            drop(connection);
+            connection = peer.accept();
+        }
+        let next = connection.receive();
+        connection.send_json(&text_result(&next, "next"));
+        connection.expect_end();
+    });
+    let call = |client: &Client| client.call_tool("a", &json!({})).wait();
+    let error = call(&client).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(text), "{error}");
+    assert_eq!(call(&client).unwrap().text(), "next");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn event_stream_cut_inside_event_fails_call() {
+    let respond = |connection: &mut Connection| {
+        connection.begin_stream();
+        connection.send("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"res");
+        false
+    };
+    expect_failure(respond, ClientErrorKind::Closed, "before the response");
+}
+
+#[test]
+fn error_status_with_html_fails_call() {
+    let respond = |connection: &mut Connection| {
+        let body = format!("<html>\n  <h1>Oops</h1>{}</html>", "x".repeat(5_000));
+        connection.send_body("500 Internal Server Error", "text/html", &body);
+        true
+    };
+    let kind = ClientErrorKind::Http { status: 500 };
+    expect_failure(respond, kind, "HTTP status 500: <html> <h1>Oops</h1>xxx");
+}
+
+#[test]
+fn wrong_content_type_fails_call() {
+    let respond = |connection: &mut Connection| {
+        connection.send_body("200 OK", "text/plain", "hello");
+        true
+    };
+    expect_failure(respond, ClientErrorKind::Protocol, "neither JSON nor an event stream");
+    let respond = |connection: &mut Connection| {
+        connection.accept_message();
+        true
+    };
+    expect_failure(respond, ClientErrorKind::Protocol, "status 202");
+}
+
+#[test]
+fn response_to_another_request_fails_call() {
+    let respond = |connection: &mut Connection| {
+        connection.send_json(&json!({ "jsonrpc": "2.0", "id": 99, "result": {} }));
+        true
+    };
+    expect_failure(respond, ClientErrorKind::Protocol, "no response to the request");
+}
+
+#[test]
+fn connection_closed_inside_body_fails_call() {
+    for body in ["Content-Length: 50\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"] {
+        let respond = move |connection: &mut Connection| {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n");
+            connection.send(body);
+            false
+        };
+        expect_failure(respond, ClientErrorKind::Closed, "before the end of the response");
+    }
+}
+
+#[test]
+fn invalid_http_fails_call() {
+    let respond = |connection: &mut Connection| {
+        connection.send("{\"jsonrpc\":\"2.0\"}\r\n\r\n");
+        false
+    };
+    expect_failure(respond, ClientErrorKind::Protocol, "does not speak HTTP");
+}
+
+#[test]
+fn response_without_length_ends_with_connection() {
+    let (client, peer) = HttpPeer::modern(|_, mut connection| {
+        let call = connection.receive();
+        connection.send("HTTP/1.1 103 Early Hints\r\n\r\n");
+        connection.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n");
+        connection.send(&text_result(&call, "whole").to_string());
+    });
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "whole");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn server_that_refuses_discover_is_initialized() {
+    let (builder, peer) = HttpPeer::start(|peer| {
+        let mut connection = peer.accept();
+        assert_eq!(connection.receive().body["method"], "server/discover");
+        connection.send_body("400 Bad Request", "text/plain", "no session");
+        connection.initialize("s");
+        while let Some(request) = connection.try_receive() {
+            if request.body["method"] == "tools/call" {
+                connection.send_json(&text_result(&request, "served"));
+            } else {
+                connection.send("HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n");
+            }
+        }
+    });
+    let client = builder.connect_blocking().unwrap();
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "served");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn refused_handshake_names_its_status() {
+    let (builder, peer) = HttpPeer::start(|peer| {
+        let mut connection = peer.accept();
+        while connection.try_receive().is_some() {
+            connection.send_body("401 Unauthorized", "text/plain", "who are you?");
+        }
+    });
+    let error = builder.connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Handshake);
+    assert!(error.to_string().contains("HTTP status 401: who are you?"), "{error}");
+    peer.join().unwrap();
+}
+
+#[test]
+fn refused_notification_fails_no_call() {
+    let (builder, peer) = HttpPeer::start(|peer| {
+        let mut connection = peer.accept();
+        let initialize = connection.receive();
+        connection.send_json(&super::response(
+            &initialize.body,
+            &json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "peer", "version": "1" },
+            }),
+        ));
+        while let Some(request) = connection.try_receive() {
+            if request.body["method"] == "tools/call" {
+                connection.send_json(&text_result(&request, "served"));
+            } else {
+                connection.send_body("500 Internal Server Error", "text/html", "<p>");
+            }
+        }
+    });
+    let era = EraPreference::Legacy(Revision::V2025_06_18);
+    let client = builder.era(era).connect_blocking().unwrap();
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "served");
+    drop(client);
+    peer.join().unwrap();
+}
