@@ -8,8 +8,10 @@ use std::time::Duration;
 use super::command::{Command, PeerId};
 use super::connect::{self, OpenStreams};
 use super::input_tasks::InputTasks;
-use super::peer::{Loss, Peer, PeerAction, Workspace};
+use super::link::Loss;
+use super::peer::{Peer, PeerAction};
 use super::peer_handle::PeerHandle;
+use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
@@ -163,7 +165,7 @@ impl IoDriver {
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        self.draining.extend(peer.close(ring));
+        self.draining.extend(peer.close(ring, false));
     }
 
     /// Lets a thread open the streams of a server.
@@ -318,7 +320,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
-        let (finished, has_more) = self.workspace.inputs().poll();
+        let (finished, has_more) = self.workspace.inputs.poll();
         for input in finished {
             self.with_peer(ring, input.peer, now, |peer, _, workspace| {
                 peer.provide_input(&input, workspace, now);
@@ -341,7 +343,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.workspace.inputs().prepare_park() && self.inbox.prepare_park()
+        self.workspace.inputs.prepare_park() && self.inbox.prepare_park()
     }
 
     fn is_finished(&self) -> bool {

@@ -11,6 +11,7 @@ mod input_tasks;
 mod http;
 
 mod link;
+mod workspace;
 
 mod peer;
 

@@ -11,57 +11,23 @@ use super::call_slot::CallSlot;
 use super::command::{ConnectSlot, PeerId};
 use super::connect::{ExitNotifier, OpenStreams, ServerProcess};
 use super::http::{HttpLink, SessionInput};
-use super::input_tasks::{FinishedInput, InputTasks};
+use super::input_tasks::FinishedInput;
 use super::line_stream::LineStream;
-use super::link::{Link, LinkSink};
+use super::link::{Link, LinkSink, Loss};
 use super::peer_handle::PeerHandle;
+use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::CloseSlot;
 use crate::client::session::{
-    CallRequest, InputKey, RequiredInput, Session, SessionBuffers, SessionContext, SessionEvent,
+    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
 use crate::engine::ring::{Operation, ReceiveBuffer, Registered, Ring, Socket, Source};
-use crate::protocol::json::{PaddedText, ParseLimits, Parser};
+use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
-
-/// What all servers of a thread share: memory for messages, and the events of one operation.
-#[derive(Debug)]
-pub(super) struct Workspace {
-    parser: Parser,
-    buffers: SessionBuffers,
-    events: Vec<SessionEvent<Arc<CallSlot>>>,
-    inputs: InputTasks,
-    /// The bytes that an HTTP connection has received.
-    input: Vec<u8>,
-}
-
-impl Workspace {
-    pub(super) fn new(inputs: InputTasks) -> Self {
-        Self {
-            parser: Parser::new(ParseLimits::default()),
-            buffers: SessionBuffers::default(),
-            events: Vec::new(),
-            inputs,
-            input: Vec::new(),
-        }
-    }
-
-    pub(super) const fn inputs(&self) -> &InputTasks {
-        &self.inputs
-    }
-
-    fn context<'a, S>(
-        &'a mut self,
-        sink: &'a mut S,
-        now: Instant,
-    ) -> SessionContext<'a, Arc<CallSlot>, S> {
-        SessionContext { now, sink, events: &mut self.events, buffers: &mut self.buffers }
-    }
-}
 
 /// What a server needs of its thread after an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,27 +35,6 @@ pub(super) enum PeerAction {
     None,
     /// Open its streams.
     Connect,
-}
-
-/// How a connection was lost.
-#[derive(Debug)]
-pub(super) enum Loss {
-    /// The server ended it, or receiving failed.
-    EndOfStream(io::Result<()>),
-    /// Sending failed.
-    Send(io::Error),
-    /// The handshake failed.
-    Handshake,
-}
-
-impl Loss {
-    /// Returns the error of the system, if there is one.
-    const fn error(&self) -> Option<&io::Error> {
-        match self {
-            Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
-            Self::EndOfStream(Ok(())) | Self::Handshake => None,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -282,7 +227,7 @@ impl Peer {
                 });
             }
             (Err(error), Link::Http(_)) => {
-                self.close_link(ring, false);
+                self.close(ring, false);
                 self.end_session(error, workspace);
             }
             (Err(_), _) => {}
@@ -359,7 +304,7 @@ impl Peer {
         workspace: &mut Workspace,
     ) -> (PeerAction, Option<Socket>) {
         let is_discovering = self.session.is_discovering() && !self.is_legacy;
-        let left = self.close_link(ring, matches!(loss, Loss::EndOfStream(_)));
+        let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
         if is_discovering {
             self.is_legacy = true;
             self.session.reset_handshake();
@@ -412,12 +357,9 @@ impl Peer {
         }
     }
 
-    /// Closes what is left of the connection. Returns the socket to read to its end.
-    pub(super) fn close<R: Ring>(&mut self, ring: &mut R) -> Option<Socket> {
-        self.close_link(ring, false)
-    }
-
-    fn close_link<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
+    /// Closes what is left of the connection, of which the input `has_ended` or not. Returns the
+    /// socket to read to its end.
+    pub(super) fn close<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
         let left = match &self.link {
             Link::Open { stream, .. } => stream.close(ring, has_ended),
             Link::Http(link) => {

@@ -1,7 +1,7 @@
 //! What sessions share, and what each of their methods is passed.
 
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
-use super::options::SessionOptions;
+use super::handshake::SessionOptions;
 use super::request::{CallRequest, write_initialize};
 use crate::base::time::Instant;
 use crate::protocol::eras::ClientCapabilities;

@@ -10,9 +10,8 @@
 //! - Calls are sent in the order in which they were made.
 //! - A message that the protocol does not allow fails the call that it names, if any, and no other.
 
-mod options;
+mod handshake;
 mod request;
-mod server_info;
 
 mod calls;
 
@@ -20,7 +19,6 @@ mod inputs;
 mod refusal;
 
 mod event;
-mod negotiation;
 
 mod context;
 
@@ -34,8 +32,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::calls::CallTable;
+use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::negotiation::{NextStep, handshake_error};
 use self::refusal::{busy, closed, timeout_error, unsupported};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
@@ -46,10 +44,9 @@ pub use self::context::{SessionBuffers, SessionConfig, SessionContext};
 pub use self::event::{
     MessageSink, OutgoingKind, OutgoingMessage, Progress, ReceivedMessage, SessionEvent,
 };
+pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-pub use self::options::{EraPreference, SessionOptions};
 pub use self::request::CallRequest;
-pub use self::server_info::ServerInfo;
 
 /// Names a call of a session.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -264,7 +261,7 @@ impl<T: Clone> Session<T> {
             let next = if request.legacy.is_some() {
                 NextStep::Fail(handshake_error(Method::Initialize.as_str(), error))
             } else {
-                negotiation::after_discover_failure(self.config.options(), error)
+                handshake::after_discover_failure(self.config.options(), error)
             };
             self.advance_handshake(next, ctx);
         } else if let Some(call) = self.calls.remove(id) {

@@ -2,8 +2,8 @@
 
 use super::calls::{Call, CallTable};
 use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
+use super::handshake;
 use super::inputs::{InputKey, InputKind, InputTarget};
-use super::negotiation;
 use super::refusal::{ResultType, read_result_type};
 use super::{Phase, Session, SessionContext};
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -91,9 +91,9 @@ impl<T: Clone> Session<T> {
             && request.id == id
         {
             let next = if request.legacy.is_some() {
-                negotiation::after_initialize(outcome)
+                handshake::after_initialize(outcome)
             } else {
-                negotiation::after_discover(outcome, self.config.options())
+                handshake::after_discover(outcome, self.config.options())
             };
             return self.advance_handshake(next, ctx);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::server_info::ServerInfo;
+use super::handshake::ServerInfo;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;

@@ -61,7 +61,10 @@ impl Default for SessionOptions {
 
 impl SessionOptions {
     /// Returns the members of `_meta` that every modern request carries, without braces.
-    pub(super) fn modern_meta(&self, capabilities: ClientCapabilities) -> Box<[u8]> {
+    pub(in crate::client::session) fn modern_meta(
+        &self,
+        capabilities: ClientCapabilities,
+    ) -> Box<[u8]> {
         let revision = Revision::LATEST;
         let mut out = Vec::new();
         write::string(&mut out, PROTOCOL_VERSION_KEY);
@@ -79,7 +82,7 @@ impl SessionOptions {
     }
 
     /// Returns the revision to ask for with `initialize`.
-    pub(super) const fn legacy_revision(&self) -> Revision {
+    pub(in crate::client::session) const fn legacy_revision(&self) -> Revision {
         match self.era {
             EraPreference::Legacy(revision) if !revision.is_modern() => revision,
             _ => Revision::LATEST_LEGACY,

@@ -14,7 +14,7 @@ const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
 /// The next step of a handshake.
 #[derive(Debug)]
-pub(super) enum NextStep {
+pub(in crate::client::session) enum NextStep {
     /// It is complete.
     Ready(ServerInfo),
     /// Send `initialize` for this revision.
@@ -24,7 +24,7 @@ pub(super) enum NextStep {
 }
 
 /// Decides after the response to `server/discover`.
-pub(super) fn after_discover(
+pub(in crate::client::session) fn after_discover(
     outcome: Result<Value<'_>, Value<'_>>,
     options: &SessionOptions,
 ) -> NextStep {
@@ -64,7 +64,10 @@ pub(super) fn after_discover(
 }
 
 /// Decides after a failure that is no response: the request timed out, or HTTP refused it.
-pub(super) fn after_discover_failure(options: &SessionOptions, error: ClientError) -> NextStep {
+pub(in crate::client::session) fn after_discover_failure(
+    options: &SessionOptions,
+    error: ClientError,
+) -> NextStep {
     match options.era {
         EraPreference::Auto => NextStep::Initialize(options.legacy_revision()),
         _ => NextStep::Fail(handshake_error("server/discover", error)),
@@ -72,7 +75,9 @@ pub(super) fn after_discover_failure(options: &SessionOptions, error: ClientErro
 }
 
 /// Decides after the response to `initialize`.
-pub(super) fn after_initialize(outcome: Result<Value<'_>, Value<'_>>) -> NextStep {
+pub(in crate::client::session) fn after_initialize(
+    outcome: Result<Value<'_>, Value<'_>>,
+) -> NextStep {
     let result = match outcome {
         Ok(result) => result,
         Err(error) => {
@@ -105,7 +110,7 @@ fn unsupported_version_data(error: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// A handshake that failed because of `cause`.
-pub(super) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
+pub(in crate::client::session) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
     let text = format!("the handshake failed at {method}: {cause}");
     ClientError::with_source(ClientErrorKind::Handshake, text, cause)
 }

@@ -53,7 +53,7 @@ impl ServerInfo {
     }
 
     /// Returns why `method` cannot be called on this server, or `None` if it can.
-    pub(super) fn missing_support(&self, method: Method) -> Option<String> {
+    pub(in crate::client::session) fn missing_support(&self, method: Method) -> Option<String> {
         if !method.is_defined_in(self.revision) {
             return Some(format!("{} is not part of MCP {}", method.as_str(), self.revision));
         }

@@ -1,0 +1,40 @@
+//! Memory that the servers of a thread share.
+
+use std::sync::Arc;
+
+use super::call_slot::CallSlot;
+use super::input_tasks::InputTasks;
+use crate::base::time::Instant;
+use crate::client::session::{SessionBuffers, SessionContext, SessionEvent};
+use crate::protocol::json::{ParseLimits, Parser};
+
+/// What all servers of a thread share: memory for messages, and the events of one operation.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    pub(super) parser: Parser,
+    pub(super) buffers: SessionBuffers,
+    pub(super) events: Vec<SessionEvent<Arc<CallSlot>>>,
+    pub(super) inputs: InputTasks,
+    /// The bytes that an HTTP connection has received.
+    pub(super) input: Vec<u8>,
+}
+
+impl Workspace {
+    pub(super) fn new(inputs: InputTasks) -> Self {
+        Self {
+            parser: Parser::new(ParseLimits::default()),
+            buffers: SessionBuffers::default(),
+            events: Vec::new(),
+            inputs,
+            input: Vec::new(),
+        }
+    }
+
+    pub(super) fn context<'a, S>(
+        &'a mut self,
+        sink: &'a mut S,
+        now: Instant,
+    ) -> SessionContext<'a, Arc<CallSlot>, S> {
+        SessionContext { now, sink, events: &mut self.events, buffers: &mut self.buffers }
+    }
+}
