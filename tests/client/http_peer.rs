@@ -132,7 +132,8 @@ impl Connection {
         let text = String::from_utf8_lossy(&self.held).into_owned();
         let (head, rest) = text.split_once("\r\n\r\n")?;
         let mut request = HttpRequest { head: head.to_owned(), body: Value::Null };
-        let length = request.header("Content-Length").map_or(0, |text| text.parse().unwrap());
+        let length =
+            request.header("Content-Length").map_or(0, |text| text.parse().expect("a length"));
         let body = rest.get(..length)?;
         if length > 0 {
             request.body = serde_json::from_str(body).expect("a JSON body");

@@ -279,7 +279,7 @@ impl Peer {
         self.handle_events(workspace);
     }
 
-    /// Handles the end or the failure of a socket. Returns `false` if the connection is lost with it.
+    /// Handles the end or the failure of a socket. Returns `false` if the connection is lost.
     pub(super) fn handle_socket_end<R: Ring>(
         &mut self,
         ring: &mut R,
@@ -360,7 +360,7 @@ impl Peer {
     /// Closes what is left of the connection, of which the input `has_ended` or not. Returns the
     /// socket to read to its end.
     pub(super) fn close<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
-        let left = match &self.link {
+        let left = match &mut self.link {
             Link::Open { stream, .. } => stream.close(ring, has_ended),
             Link::Http(link) => {
                 link.close(ring);

@@ -3,7 +3,6 @@
 //! Input: messages, calls, the time. Output: messages to a [`MessageSink`], and [`SessionEvent`]s.
 //!
 //! Invariants:
-//!
 //! - Every call ends exactly once: with [`SessionEvent::Completed`], or with
 //!   [`Session::cancel`], which returns its token.
 //! - No request but those of the handshake is sent before the handshake is complete.

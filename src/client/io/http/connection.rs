@@ -107,9 +107,10 @@ impl HttpConnection {
         deliver: impl FnMut(ServerEvent<'_>),
     ) -> Result<ResponseEvent, ResponseError> {
         if self.exchange.is_none() {
-            return match bytes.len() == *from {
-                true => Ok(ResponseEvent::NeedMore),
-                false => Err(ResponseError::Invalid("a response that no request asked for")),
+            return if bytes.len() == *from {
+                Ok(ResponseEvent::NeedMore)
+            } else {
+                Err(ResponseError::Invalid("a response that no request asked for"))
             };
         }
         self.has_response |= bytes.len() > *from;

@@ -6,21 +6,20 @@
 use std::io;
 use std::time::Duration;
 
-use super::connection::{HttpConnection, Response};
+use super::connection::Response;
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
+use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::engine::ring::{Operation, Ring, Socket};
+use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time before a connection is tried again while others work.
-const CONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Time that the server has to end a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
@@ -50,10 +49,7 @@ pub(in crate::client::io) struct HttpLink {
     /// Time for exchanges that have no timeout of the session, and for retries.
     timeout: Duration,
     queue: HttpQueue,
-    connections: Vec<HttpConnection>,
-    /// Connections that are being opened.
-    connecting: usize,
-    connect_not_before: Option<Instant>,
+    pool: HttpPool,
     session: HttpSession,
     /// Exchanges that wait for the next session.
     parked: Vec<Exchange>,
@@ -75,9 +71,7 @@ impl HttpLink {
             limits,
             timeout,
             queue: HttpQueue::default(),
-            connections: Vec::new(),
-            connecting: 0,
-            connect_not_before: None,
+            pool: HttpPool::default(),
             session: HttpSession::default(),
             parked: Vec::new(),
             seen: SeenEvents::default(),
@@ -114,21 +108,16 @@ impl HttpLink {
             self.close_abandoned(ring, input);
         }
         let now = input.now();
-        while let Some(index) = self.connections.iter().position(HttpConnection::is_idle)
+        while let Some(index) = self.pool.idle()
             && let Some(mut exchange) = self.queue.begin_next(now)
         {
             let session = self.session.id.as_deref().map(|id| (id, self.session.number));
             let request = exchange.write(&self.writer, session);
             let is_message = exchange.class() == ExchangeClass::Message;
             let deadline = is_message.then(|| now.after(self.timeout));
-            self.connections[index].start(ring, exchange, request, deadline);
+            self.pool.get_mut(index).start(ring, exchange, request, deadline);
         }
-        if self.connect_not_before.is_some_and(|time| time > now) {
-            return 0;
-        }
-        let missing = self.queue.startable(now).saturating_sub(self.connecting);
-        self.connecting += missing;
-        missing
+        self.pool.begin_connects(self.queue.startable(now), now)
     }
 
     /// Adds an open connection.
@@ -137,22 +126,16 @@ impl HttpLink {
         ring: &mut R,
         socket: Socket,
     ) {
-        self.connecting = self.connecting.saturating_sub(1);
-        self.connections.push(HttpConnection::open(ring, socket));
+        self.pool.add(ring, socket);
     }
 
-    /// Handles a connection that cannot be opened. If there is no other, all that wait for one fail.
+    /// Handles a connection that cannot be opened. Without another, all that wait for one fail.
     pub(in crate::client::io) fn handle_connect_failure<T: Clone>(
         &mut self,
         error: &ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
-        self.connecting = self.connecting.saturating_sub(1);
-        if self.connecting > 0 {
-            return;
-        }
-        if !self.connections.is_empty() {
-            self.connect_not_before = Some(input.now().after(CONNECT_DELAY));
+        if !self.pool.handle_connect_failure(input.now()) {
             return;
         }
         while let Some(exchange) = self.queue.take_first() {
@@ -165,21 +148,9 @@ impl HttpLink {
         }
     }
 
-    fn index_of(&self, socket: Socket) -> Option<usize> {
-        self.connections.iter().position(|connection| connection.socket() == socket)
-    }
-
     /// Closes the connections whose exchange matches.
     fn close_exchanges<R: Ring>(&mut self, ring: &mut R, matches: impl Fn(&Exchange) -> bool) {
-        let Self { connections, queue, .. } = self;
-        connections.retain(|connection| {
-            let Some(exchange) = connection.exchange().filter(|exchange| matches(exchange)) else {
-                return true;
-            };
-            queue.finish(exchange);
-            ring.submit(Operation::Close(connection.socket()));
-            false
-        });
+        self.pool.close_exchanges(ring, &mut self.queue, matches);
     }
 
     /// Closes the connections of requests that have ended: answered in another way, or expired.
@@ -201,9 +172,9 @@ impl HttpLink {
         input: &mut SessionInput<'_, T>,
     ) {
         let mut from = 0;
-        while let Some(index) = self.index_of(socket) {
-            let Self { connections, queue, seen, limits, .. } = self;
-            let event = connections[index].receive(bytes, &mut from, limits, |event| {
+        while let Some(index) = self.pool.index_of(socket) {
+            let Self { pool, queue, seen, limits, .. } = self;
+            let event = pool.get_mut(index).receive(bytes, &mut from, limits, |event| {
                 let is_new = event.id.is_none_or(|id| seen.insert(id));
                 if is_new && event.event_type == b"message" && !event.data.as_bytes().is_empty() {
                     input.receive(event.data, queue);
@@ -226,7 +197,7 @@ impl HttpLink {
         input: &SessionInput<'_, T>,
     ) {
         if let Some(ExchangeKind::Stream(StreamCursor { call: Some(id), .. })) =
-            self.connections[index].exchange().map(Exchange::kind)
+            self.pool.get(index).exchange().map(Exchange::kind)
             && !input.is_waiting_for(*id)
         {
             let id = *id;
@@ -236,8 +207,8 @@ impl HttpLink {
 
     /// Handles a completed send.
     pub(in crate::client::io) fn handle_sent(&mut self, socket: Socket) {
-        if let Some(index) = self.index_of(socket) {
-            self.connections[index].handle_sent();
+        if let Some(index) = self.pool.index_of(socket) {
+            self.pool.get_mut(index).handle_sent();
         }
     }
 
@@ -249,8 +220,8 @@ impl HttpLink {
         error: Option<&io::Error>,
         input: &mut SessionInput<'_, T>,
     ) {
-        let Some(index) = self.index_of(socket) else { return };
-        match self.connections[index].end_of_stream() {
+        let Some(index) = self.pool.index_of(socket) else { return };
+        match self.pool.get_mut(index).end_of_stream() {
             Ok(true) if error.is_none() => self.finish(ring, index, input),
             _ => self.abort(ring, index, ResponseError::Truncated, input),
         }
@@ -258,7 +229,7 @@ impl HttpLink {
 
     /// Remembers the session that the response to `initialize` begins.
     fn note_session(&mut self, index: usize) {
-        let connection = &self.connections[index];
+        let connection = self.pool.get(index);
         if connection.exchange().is_some_and(Exchange::is_initialize)
             && let Some(head) = connection.head()
             && matches!(head.status, 200..300)
@@ -274,11 +245,10 @@ impl HttpLink {
         index: usize,
         input: &mut SessionInput<'_, T>,
     ) {
-        let finished = self.connections[index].finish();
+        let finished = self.pool.get_mut(index).finish();
         let keeps = finished.as_ref().is_some_and(|(_, response)| response.head.keep_alive);
         if !keeps {
-            let connection = self.connections.swap_remove(index);
-            ring.submit(Operation::Close(connection.socket()));
+            self.pool.remove(ring, index);
         }
         if let Some((exchange, response)) = finished {
             self.queue.finish(&exchange);
@@ -395,9 +365,7 @@ impl HttpLink {
         error: ResponseError,
         input: &mut SessionInput<'_, T>,
     ) {
-        let connection = self.connections.swap_remove(index);
-        ring.submit(Operation::Close(connection.socket()));
-        let (exchange, events, was_idle) = connection.abort();
+        let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
         let Some(mut exchange) = exchange else { return };
         self.queue.finish(&exchange);
         if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
@@ -440,9 +408,8 @@ impl HttpLink {
             Closing::Until(deadline) => Some(deadline),
             Closing::No | Closing::Done => None,
         };
-        let connect = self.connect_not_before.filter(|time| *time > now && !self.queue.is_empty());
-        let exchanges = self.connections.iter().filter_map(HttpConnection::deadline);
-        exchanges.chain(closing).chain(connect).chain(self.queue.deadline(now)).min()
+        let pool = self.pool.deadline(&self.queue, now);
+        pool.into_iter().chain(closing).chain(self.queue.deadline(now)).min()
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
@@ -452,10 +419,7 @@ impl HttpLink {
         input: &mut SessionInput<'_, T>,
     ) {
         let now = input.now();
-        let is_expired = |connection: &HttpConnection| {
-            connection.deadline().is_some_and(|deadline| deadline <= now)
-        };
-        while let Some(index) = self.connections.iter().position(is_expired) {
+        while let Some(index) = self.pool.expired(now) {
             self.abort(ring, index, ResponseError::Truncated, input);
         }
         self.close_abandoned(ring, input);
@@ -475,15 +439,7 @@ impl HttpLink {
     ) {
         self.queue = HttpQueue::default();
         self.parked.clear();
-        let mut kept = None;
-        for connection in self.connections.drain(..) {
-            if kept.is_none() && connection.is_idle() && self.session.id.is_some() {
-                kept = Some(connection);
-            } else {
-                ring.submit(Operation::Close(connection.socket()));
-            }
-        }
-        self.connections.extend(kept);
+        self.pool.close(ring, self.session.id.is_some());
         self.closing = Closing::Done;
         if self.session.id.is_some() {
             self.closing = Closing::Until(now.after(CLOSE_TIMEOUT));
@@ -497,9 +453,7 @@ impl HttpLink {
     }
 
     /// Closes the connections.
-    pub(in crate::client::io) fn close<R: Ring>(&self, ring: &mut R) {
-        for connection in &self.connections {
-            ring.submit(Operation::Close(connection.socket()));
-        }
+    pub(in crate::client::io) fn close<R: Ring>(&mut self, ring: &mut R) {
+        self.pool.close(ring, false);
     }
 }

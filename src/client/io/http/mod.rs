@@ -11,6 +11,8 @@ mod connection;
 
 mod queue;
 
+mod pool;
+
 mod link;
 
 pub(super) use self::link::HttpLink;

@@ -121,7 +121,7 @@ impl ResponseHead {
         let status = response.code.unwrap_or_default();
         let is_persistent = response.version == Some(1) || fields.has_keep_alive;
         let body_end = fields.body_end(status);
-        let is_ambiguous = fields.length.is_some() && fields.is_encoded;
+        let is_ambiguous = fields.length.is_some() && fields.is_chunked;
         Ok(Self {
             status,
             media_type: fields.media_type,
@@ -148,9 +148,7 @@ struct Fields {
     media_type: MediaType,
     content_coding: ContentCoding,
     length: Option<u64>,
-    /// `Transfer-Encoding` is present.
-    is_encoded: bool,
-    /// Its last coding is `chunked`.
+    /// `Transfer-Encoding: chunked` is present.
     is_chunked: bool,
     has_close: bool,
     has_keep_alive: bool,
@@ -169,10 +167,10 @@ impl Fields {
             }
             self.length = length;
         } else if is_named("transfer-encoding") {
-            if self.is_encoded || !value.eq_ignore_ascii_case(b"chunked") {
+            if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(ResponseError::Invalid("Transfer-Encoding is not chunked"));
             }
-            (self.is_encoded, self.is_chunked) = (true, true);
+            self.is_chunked = true;
         } else if is_named("content-type") {
             self.media_type = MediaType::parse(value);
         } else if is_named("content-encoding") {

@@ -1,0 +1,121 @@
+//! The open connections to one server, and those being opened.
+
+use std::time::Duration;
+
+use super::connection::HttpConnection;
+use super::exchange::{Exchange, ExchangeClass};
+use super::queue::HttpQueue;
+use crate::base::time::Instant;
+use crate::engine::ring::{Operation, Ring, Socket};
+
+/// Time before a connection is tried again while others work.
+const CONNECT_DELAY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct HttpPool {
+    connections: Vec<HttpConnection>,
+    /// Connections that are being opened.
+    connecting: usize,
+    connect_not_before: Option<Instant>,
+}
+
+/// Opening and closing.
+impl HttpPool {
+    /// Returns how many connections to open for `startable` exchanges, and counts them as begun.
+    pub(super) fn begin_connects(&mut self, startable: usize, now: Instant) -> usize {
+        if self.connect_not_before.is_some_and(|time| time > now) {
+            return 0;
+        }
+        let missing = startable.saturating_sub(self.connecting);
+        self.connecting += missing;
+        missing
+    }
+
+    /// Adds an open connection.
+    pub(super) fn add<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+        self.connecting = self.connecting.saturating_sub(1);
+        self.connections.push(HttpConnection::open(ring, socket));
+    }
+
+    /// Handles a connection that cannot be opened. Returns whether no other serves requests, or is
+    /// being opened; if one does, the next attempt waits.
+    pub(super) fn handle_connect_failure(&mut self, now: Instant) -> bool {
+        self.connecting = self.connecting.saturating_sub(1);
+        let serves_requests = |connection: &HttpConnection| {
+            connection.exchange().is_none_or(|exchange| exchange.class() == ExchangeClass::Request)
+        };
+        if self.connections.iter().any(serves_requests) {
+            self.connect_not_before = Some(now.after(CONNECT_DELAY));
+            return false;
+        }
+        self.connecting == 0
+    }
+
+    /// Closes a connection, and returns it with what it has read.
+    pub(super) fn remove<R: Ring>(&mut self, ring: &mut R, index: usize) -> HttpConnection {
+        let connection = self.connections.swap_remove(index);
+        ring.submit(Operation::Close(connection.socket()));
+        connection
+    }
+
+    /// Closes the connections whose exchange matches.
+    pub(super) fn close_exchanges<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        queue: &mut HttpQueue,
+        matches: impl Fn(&Exchange) -> bool,
+    ) {
+        self.connections.retain(|connection| {
+            let Some(exchange) = connection.exchange().filter(|exchange| matches(exchange)) else {
+                return true;
+            };
+            queue.finish(exchange);
+            ring.submit(Operation::Close(connection.socket()));
+            false
+        });
+    }
+
+    /// Closes the connections, except an idle one if `keeps_one`.
+    pub(super) fn close<R: Ring>(&mut self, ring: &mut R, keeps_one: bool) {
+        let kept = self.idle().filter(|_| keeps_one);
+        let kept = kept.map(|index| self.connections.swap_remove(index));
+        for connection in self.connections.drain(..) {
+            ring.submit(Operation::Close(connection.socket()));
+        }
+        self.connections.extend(kept);
+    }
+}
+
+/// Search.
+impl HttpPool {
+    pub(super) fn index_of(&self, socket: Socket) -> Option<usize> {
+        self.connections.iter().position(|connection| connection.socket() == socket)
+    }
+
+    /// Returns a connection that can start an exchange.
+    pub(super) fn idle(&self) -> Option<usize> {
+        self.connections.iter().position(HttpConnection::is_idle)
+    }
+
+    /// Returns a connection whose exchange has timed out.
+    pub(super) fn expired(&self, now: Instant) -> Option<usize> {
+        let is_expired = |connection: &HttpConnection| {
+            connection.deadline().is_some_and(|deadline| deadline <= now)
+        };
+        self.connections.iter().position(is_expired)
+    }
+
+    pub(super) fn get(&self, index: usize) -> &HttpConnection {
+        &self.connections[index]
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut HttpConnection {
+        &mut self.connections[index]
+    }
+
+    /// Returns when an exchange times out, or a connection for one of `waiting` can be opened.
+    pub(super) fn deadline(&self, waiting: &HttpQueue, now: Instant) -> Option<Instant> {
+        let connect = self.connect_not_before.filter(|time| *time > now && !waiting.is_empty());
+        self.connections.iter().filter_map(HttpConnection::deadline).chain(connect).min()
+    }
+}
