@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod oneshot;
+pub(crate) mod oneshot;
 mod target;
 
 mod block_on;

@@ -13,7 +13,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 pub(super) type CloseSlot = Arc<Oneshot<()>>;
 
 /// The place of one value. It is set at most once; later values are dropped.
-pub(super) struct Oneshot<T>(Mutex<State<T>>);
+pub(crate) struct Oneshot<T>(Mutex<State<T>>);
 
 enum State<T> {
     /// Not set; the task to wake.
@@ -23,12 +23,12 @@ enum State<T> {
 }
 
 impl<T> Oneshot<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Mutex::new(State::Pending(None)))
     }
 
     /// Sets the value and wakes the task.
-    pub(super) fn set(&self, value: T) {
+    pub(crate) fn set(&self, value: T) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State::Pending(waker) = &mut *state else { return };
         let waker = waker.take();
@@ -40,7 +40,7 @@ impl<T> Oneshot<T> {
     }
 
     /// Takes the value once it is set. Pending for good after that.
-    pub(super) fn poll_take(&self, context: &Context<'_>) -> Poll<T> {
+    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<T> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *state {
             State::Set(_) => match mem::replace(&mut *state, State::Taken) {
@@ -59,12 +59,12 @@ impl<T> Oneshot<T> {
     }
 
     /// Takes the value once it is set.
-    pub(super) async fn take(&self) -> T {
+    pub(crate) async fn take(&self) -> T {
         poll_fn(|context| self.poll_take(context)).await
     }
 
     /// Returns whether the value is neither set nor taken.
-    pub(super) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(&*state, State::Pending(_))
     }

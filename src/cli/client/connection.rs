@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::elicitation;
 use super::failure::{Failure, print_note};
 use super::flags::{ENV, ERA, TARGET, TIMEOUT, VERBOSE};
 use super::progress_line::ProgressLine;
@@ -50,6 +51,14 @@ impl Connection {
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
         let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
+        let progress: Arc<ProgressLine> = Arc::default();
+        if elicitation::is_supported() {
+            let line = Arc::clone(&progress);
+            builder = builder.on_elicitation(move |request| {
+                line.clear();
+                elicitation::ask_user(request)
+            });
+        }
         let client = builder.era(era).connect_lazy()?;
         let is_verbose = matches.get_flag(VERBOSE);
         let server = match block_on(client.server()) {
@@ -59,7 +68,6 @@ impl Connection {
                 return Err(error.into());
             }
         };
-        let progress = Arc::default();
         let connection = Self { client, server, target: text, clock, is_verbose, progress };
         connection.note(&format!("connected to {}", connection.describe_server()));
         Ok(connection)

@@ -11,6 +11,7 @@ mod failure;
 
 mod flags;
 
+mod elicitation;
 mod progress_line;
 
 mod connection;

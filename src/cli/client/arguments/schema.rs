@@ -35,8 +35,12 @@ impl Argument {
         types.contains(&"string") && types.iter().all(|name| matches!(*name, "string" | "null"))
     }
 
-    /// Returns whether `value` has one of the types of the schema, as far as it names any.
+    /// Returns whether `value` is one of the values of the schema, or has one of its types, as far
+    /// as it names any.
     pub(crate) fn accepts(&self, value: &Value) -> bool {
+        if let Some(values) = self.schema["enum"].as_array() {
+            return values.contains(value);
+        }
         let types = types(&self.schema);
         types.is_empty() || types.iter().any(|name| has_type(value, name))
     }
@@ -220,6 +224,7 @@ mod tests {
         assert!(text.is_text() && choice.is_text() && !count.is_text() && !free.is_text());
         assert!(text.accepts(&json!("a")) && !text.accepts(&json!(1)));
         assert!(count.accepts(&json!(2.0)) && !count.accepts(&json!(2.5)));
-        assert!(choice.accepts(&json!("c")) && free.accepts(&json!([])));
+        assert!(choice.accepts(&json!("a")) && !choice.accepts(&json!("c")));
+        assert!(free.accepts(&json!([])));
     }
 }
