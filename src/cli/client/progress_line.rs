@@ -65,12 +65,9 @@ fn cells_done(share: f64, cell: usize) -> char {
 mod tests {
     use super::*;
 
-    fn progress(amount: f64, total: Option<f64>, message: Option<&str>) -> String {
-        let mut progress = Progress::default();
-        progress.progress = amount;
-        progress.total = total;
-        progress.message = message.map(str::to_owned);
-        format_progress(&progress)
+    fn progress(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+        let message = message.map(str::to_owned);
+        format_progress(&Progress { progress, total, message })
     }
 
     #[test]
