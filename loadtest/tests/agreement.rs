@@ -49,7 +49,9 @@ fn server_counts_every_wrk_request_and_byte() {
     let server = start_server();
     let request = request(server.address());
     let order = WrkSettings { connections: 1, seconds: SECONDS, responses: Some(ANSWERS) };
-    let counts = wrk::run(server.address(), &[request.clone()], &script("one.lua"), order).unwrap();
+    let counts =
+        wrk::run(server.address(), std::slice::from_ref(&request), &script("one.lua"), order)
+            .unwrap();
     let counters = server.close();
     let WrkCounts { responses: answers, correct: right, errors, .. } = counts;
     assert_eq!((answers, right, errors), (ANSWERS, ANSWERS, 0));

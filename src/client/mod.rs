@@ -3,8 +3,8 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS and
-//! WebSocket are not yet.
+//! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS,
+//! WebSocket, OAuth and tasks are not yet.
 
 #![forbid(unsafe_code)]
 

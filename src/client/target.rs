@@ -11,7 +11,8 @@ use super::error::{ClientError, ClientErrorKind};
 
 /// The server to connect to.
 ///
-/// As text: `http://HOST:PORT/PATH`, `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the
+/// As text: `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, where the path is `/mcp` if missing,
+/// `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the
 /// quoting of a shell.
 ///
 /// ```
@@ -70,8 +71,12 @@ impl HttpEndpoint {
         if host.is_empty() {
             return Err("the host is missing");
         }
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let has_path = text.splitn(3, '/').nth(2).is_some_and(|rest| rest.contains('/'));
+        let path = match uri.path_and_query().map_or("/", |path| path.as_str()) {
+            "/" if !has_path => DEFAULT_PATH.to_owned(),
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("{DEFAULT_PATH}{path}"),
+        };
         Ok(Self { host: host.to_owned(), port, path })
     }
 
@@ -87,6 +92,8 @@ impl HttpEndpoint {
     }
 }
 
+/// The path of a URL that names none.
+const DEFAULT_PATH: &str = "/mcp";
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
 
@@ -180,8 +187,18 @@ impl FromStr for Target {
             let program = words.next().ok_or_else(|| invalid("the command is missing"))?;
             return Ok(Self::Stdio(words.fold(Program::new(program), Program::arg)));
         }
+        if is_bare_address(text) {
+            return HttpEndpoint::parse(&format!("http://{text}")).map(Self::Http).map_err(invalid);
+        }
         Err(invalid("it must begin with http://, tcp://, unix: or stdio:"))
     }
+}
+
+/// Returns whether `text` is `HOST:PORT` or `HOST:PORT/PATH`.
+fn is_bare_address(text: &str) -> bool {
+    let authority = text.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_, port)| port).unwrap_or_default();
+    !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl fmt::Display for Target {
@@ -217,8 +234,11 @@ mod tests {
         assert_eq!(tcp("::1").to_string(), "tcp://[::1]:8888");
         for (text, host, port, path) in [
             ("http://localhost:8080/mcp?a=b", "localhost", 8080, "/mcp?a=b"),
-            ("http://a", "a", 80, "/"),
-            ("http://a?b", "a", 80, "/?b"),
+            ("http://a", "a", 80, "/mcp"),
+            ("http://a/", "a", 80, "/"),
+            ("http://a?b", "a", 80, "/mcp?b"),
+            ("localhost:8080", "localhost", 8080, "/mcp"),
+            ("[::1]:8080/x", "::1", 8080, "/x"),
             ("http://[::1]:1/", "::1", 1, "/"),
         ] {
             let (host, path) = (host.to_owned(), path.to_owned());

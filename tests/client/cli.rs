@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use corelane_test_support::{
-    ExitResult, LineClient, Process, TestServer, run_program, tcp_options,
+    ExitResult, LineClient, Process, TestServer, http_options, run_program, tcp_options,
 };
 use serde_json::{Value, json};
 
@@ -410,11 +410,11 @@ fn readme_commands_call_a_server() {
     let readme = include_str!("../../README.md");
     let section = readme.split("\n## Call a server\n").nth(1).expect("the section");
     let block = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
-    let server = TestServer::start(tcp_options());
+    let server = TestServer::start(http_options());
     let mut count = 0;
     for line in block.expect("its commands").lines() {
         let (command, printed) = line.split_once("# ").expect("what it prints");
-        let command = command.replace("127.0.0.1:8888", &server.tcp().to_string());
+        let command = command.replace("127.0.0.1:8080", &server.http().to_string());
         let command = command.replace("stdio:corelane", &format!("stdio:{CORELANE}"));
         let words = shlex::split(&command).expect("the quotes are balanced");
         assert_eq!(words[0], "corelane");

@@ -1,9 +1,12 @@
-//! Servers of others over their standard streams, which `loadtest/tests/install.sh` installs.
+//! Servers of others over their standard streams and HTTP, which `loadtest/tests/install.sh`
+//! installs.
 
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use corelane::Client;
-use corelane::client::{EraPreference, Program};
+use corelane::client::{ClientBuilder, EraPreference, Program};
 use corelane::model::{Revision, Root};
 use corelane::testing::block_on;
 use serde_json::json;
@@ -24,47 +27,139 @@ fn eras() -> impl Iterator<Item = EraPreference> {
     std::iter::once(EraPreference::Auto).chain(legacy.map(EraPreference::Legacy))
 }
 
+/// The program of server-everything.
+fn everything() -> PathBuf {
+    installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("loadtest/tests/other_servers").join(name)
+}
+
+/// A server over HTTP in a process of its own, which ends with this.
+struct HttpServer {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl HttpServer {
+    /// Starts a server that `command` gives a free port, and waits until it accepts connections.
+    fn start(command: impl Fn(u16) -> Command) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let mut command = command(address.port());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = Self { child: command.spawn().expect("the server starts"), address };
+        while TcpStream::connect(address).is_err() {
+            let status = server.child.try_wait().expect("a child");
+            assert!(status.is_none(), "the server has ended");
+            std::thread::yield_now();
+        }
+        server
+    }
+
+    fn client(&self) -> ClientBuilder {
+        Client::builder(format!("http://{}/mcp", self.address).as_str())
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.child.kill().unwrap_or(());
+        self.child.wait().expect("a child");
+    }
+}
+
+/// Calls everything that server-everything has.
+fn use_everything(client: ClientBuilder, era: EraPreference) {
+    let client = client.era(era);
+    let client = client.on_roots(async || Ok(vec![Root { uri: "file:///srv".into(), name: None }]));
+    let client = client.connect_blocking().expect("a handshake");
+    let tools = block_on(client.list_tools()).expect("tools");
+    assert!(tools.iter().any(|tool| tool.name == "echo"), "{tools:?}");
+    let result = client.call_tool("echo", &json!({ "message": "hi" })).wait().expect("a result");
+    assert_eq!(result.text(), "Echo: hi", "{era:?}");
+    let result = client.call_tool("get-sum", &json!({ "a": 2, "b": "x" })).wait();
+    assert!(result.map_or(true, |result| result.is_error), "{era:?}");
+    let resources = block_on(client.list_resources()).expect("resources");
+    let read = client.read_resource(&resources[0].uri).wait().expect("contents");
+    assert_eq!(read.contents[0].uri, resources[0].uri);
+    let prompts = block_on(client.list_prompts()).expect("prompts");
+    let simple = prompts.iter().find(|prompt| prompt.arguments.is_empty()).expect("a prompt");
+    let prompt = client.get_prompt(&simple.name, &json!({})).wait().expect("messages");
+    assert_eq!(prompt.messages[0].role, "user");
+    block_on(client.ping()).expect("an answer");
+    block_on(client.close());
+}
+
+/// Calls the tool of the FastMCP server.
+fn use_fastmcp(client: ClientBuilder, era: EraPreference) {
+    let client = client.era(era).connect_blocking().expect("a handshake");
+    let result = client.call_tool("add", &json!({ "a": 2, "b": 3 })).wait().expect("a result");
+    assert_eq!(result.text(), "5", "{era:?}");
+    if let Some(content) = result.structured_content {
+        assert_eq!(content, json!({ "result": 5 }));
+    }
+    block_on(client.close());
+}
+
 #[ignore = "needs server-everything: ./test.sh runs it"]
 #[test]
-fn server_everything_is_called_in_every_era() {
+fn server_everything_serves_stdio_in_every_era() {
     for era in eras() {
-        let index = "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
-        let client = Client::builder(Program::new("node").arg(installed(index)).arg("stdio"))
-            .era(era)
-            .on_roots(async || Ok(vec![Root { uri: "file:///srv".into(), name: None }]))
-            .connect_blocking()
-            .unwrap();
-        let tools = block_on(client.list_tools()).unwrap();
-        assert!(tools.iter().any(|tool| tool.name == "echo"), "{tools:?}");
-        let result = client.call_tool("echo", &json!({ "message": "hi" })).wait().unwrap();
-        assert_eq!(result.text(), "Echo: hi", "{era:?}");
-        let result = client.call_tool("get-sum", &json!({ "a": 2, "b": "x" })).wait();
-        assert!(result.map_or(true, |result| result.is_error), "{era:?}");
-        let resources = block_on(client.list_resources()).unwrap();
-        let read = client.read_resource(&resources[0].uri).wait().unwrap();
-        assert_eq!(read.contents[0].uri, resources[0].uri);
-        let prompts = block_on(client.list_prompts()).unwrap();
-        let simple = prompts.iter().find(|prompt| prompt.arguments.is_empty()).unwrap();
-        let prompt = client.get_prompt(&simple.name, &json!({})).wait().unwrap();
-        assert_eq!(prompt.messages[0].role, "user");
-        block_on(client.ping()).unwrap();
-        block_on(client.close());
+        let program = Program::new("node").arg(everything()).arg("stdio");
+        use_everything(Client::builder(program), era);
+    }
+}
+
+#[ignore = "needs server-everything: ./test.sh runs it"]
+#[test]
+fn server_everything_serves_http_in_every_era() {
+    let server = HttpServer::start(|port| {
+        let mut command = Command::new("node");
+        command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
+        command
+    });
+    for era in eras() {
+        use_everything(server.client(), era);
     }
 }
 
 #[ignore = "needs FastMCP: ./test.sh runs it"]
 #[test]
-fn fastmcp_server_is_called_in_every_era() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("loadtest/tests/other_servers/fastmcp_server.py");
+fn fastmcp_serves_stdio_in_every_era() {
     for era in eras() {
-        let program = Program::new(installed("python/bin/python")).arg(&script);
-        let client = Client::builder(program).era(era).connect_blocking().unwrap();
-        let result = client.call_tool("add", &json!({ "a": 2, "b": 3 })).wait().unwrap();
-        assert_eq!(result.text(), "5", "{era:?}");
-        if let Some(content) = result.structured_content {
-            assert_eq!(content, json!({ "result": 5 }));
-        }
+        let program = Program::new(installed("python/bin/python"));
+        use_fastmcp(Client::builder(program.arg(script("fastmcp_server.py"))), era);
+    }
+}
+
+#[ignore = "needs FastMCP: ./test.sh runs it"]
+#[test]
+fn fastmcp_serves_http_in_every_era() {
+    let server = HttpServer::start(|port| {
+        let mut command = Command::new(installed("python/bin/python"));
+        command.arg(script("fastmcp_server.py")).arg(port.to_string());
+        command
+    });
+    for era in eras() {
+        use_fastmcp(server.client(), era);
+    }
+}
+
+#[ignore = "needs the Python SDK: ./test.sh runs it"]
+#[test]
+fn python_sdk_serves_http_in_every_era() {
+    let server = HttpServer::start(|port| {
+        let mut command = Command::new(installed("python/bin/python"));
+        command.arg(script("sdk_server.py")).arg(port.to_string());
+        command
+    });
+    for era in eras() {
+        let client = server.client().era(era).connect_blocking().unwrap();
+        let result = client.call_tool("echo", &json!({ "text": "hi" })).wait().unwrap();
+        assert_eq!(result.text(), "hi", "{era:?}");
         block_on(client.close());
     }
 }

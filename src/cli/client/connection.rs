@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation;
 use super::failure::{Failure, print_note};
-use super::flags::{ENV, ERA, TARGET, TIMEOUT, VERBOSE};
+use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
@@ -49,6 +49,9 @@ impl Connection {
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
+        }
+        for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
+            builder = builder.header(name, value);
         }
         let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         let progress: Arc<ProgressLine> = Arc::default();

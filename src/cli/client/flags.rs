@@ -22,6 +22,7 @@ pub(crate) const OUTPUT: &str = "output";
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const ERA: &str = "era";
 pub(crate) const ENV: &str = "env";
+pub(crate) const HEADER: &str = "header";
 pub(crate) const VERBOSE: &str = "verbose";
 const ARGUMENTS: &str = "arguments";
 
@@ -41,7 +42,7 @@ const ROWS: [Row; 9] = [
         name: "tools",
         about: "List the tools of a server, with their arguments",
         arguments: |command| command,
-        example: "corelane tools tcp://127.0.0.1:8888",
+        example: "corelane tools http://127.0.0.1:8080",
     },
     Row {
         name: "call",
@@ -49,43 +50,43 @@ const ROWS: [Row; 9] = [
         arguments: |command| {
             with_arguments(command.arg(name("TOOL", "Name of the tool"))).arg(output())
         },
-        example: "corelane call tcp://127.0.0.1:8888 echo message=hi",
+        example: "corelane call http://127.0.0.1:8080 echo message=hi",
     },
     Row {
         name: "resources",
         about: "List the resources and resource templates of a server",
         arguments: |command| command,
-        example: "corelane resources tcp://127.0.0.1:8888",
+        example: "corelane resources http://127.0.0.1:8080",
     },
     Row {
         name: "read",
         about: "Read a resource of a server and print its contents",
         arguments: |command| command.arg(name("URI", "URI of the resource")).arg(output()),
-        example: "corelane read tcp://127.0.0.1:8888 file:///notes.txt --output notes.txt",
+        example: "corelane read http://127.0.0.1:8080 file:///notes.txt --output notes.txt",
     },
     Row {
         name: "prompts",
         about: "List the prompts of a server, with their arguments",
         arguments: |command| command,
-        example: "corelane prompts tcp://127.0.0.1:8888",
+        example: "corelane prompts http://127.0.0.1:8080",
     },
     Row {
         name: "prompt",
         about: "Get a prompt of a server and print its messages",
         arguments: |command| with_arguments(command.arg(name("PROMPT", "Name of the prompt"))),
-        example: "corelane prompt tcp://127.0.0.1:8888 review language=Rust",
+        example: "corelane prompt http://127.0.0.1:8080 review language=Rust",
     },
     Row {
         name: "complete",
         about: "Complete an argument of a prompt or a variable of a resource template",
         arguments: with_reference,
-        example: "corelane complete tcp://127.0.0.1:8888 --prompt review language=Ru",
+        example: "corelane complete http://127.0.0.1:8080 --prompt review language=Ru",
     },
     Row {
         name: "ping",
         about: "Check that a server answers and print the time of the round trip",
         arguments: |command| command.arg(count()),
-        example: "corelane ping tcp://127.0.0.1:8888 -n 5",
+        example: "corelane ping http://127.0.0.1:8080 -n 5",
     },
     Row {
         name: "inspect",
@@ -108,12 +109,10 @@ pub(crate) fn is_client_command(name: &str) -> bool {
 /// Adds the flags to the command that runs; those of the others are not needed.
 fn with_flags(command: Command) -> Command {
     let row = ROWS.iter().find(|row| row.name == command.get_name());
-    let command = command.arg(
-        Arg::new(TARGET)
-            .value_name("TARGET")
-            .required(true)
-            .help("The server: tcp://HOST:PORT, unix:PATH or stdio:COMMAND"),
-    );
+    let command =
+        command.arg(Arg::new(TARGET).value_name("TARGET").required(true).help(
+            "The server: http://HOST:PORT/PATH, tcp://HOST:PORT, unix:PATH or stdio:COMMAND",
+        ));
     let command = match row {
         Some(row) => (row.arguments)(command).after_help(format!(
             "Example: {}\n\
@@ -143,6 +142,13 @@ fn with_flags(command: Command) -> Command {
             .action(ArgAction::Append)
             .value_parser(parse_variable)
             .help("Set an environment variable of the program of a stdio: target; repeatable"),
+        Arg::new(HEADER)
+            .short('H')
+            .long(HEADER)
+            .value_name("NAME: VALUE")
+            .action(ArgAction::Append)
+            .value_parser(parse_header)
+            .help("Add a header to each HTTP request, such as Authorization; repeatable"),
         Arg::new(VERBOSE)
             .short('v')
             .long(VERBOSE)
@@ -258,6 +264,14 @@ fn parse_era(text: &str) -> Result<EraPreference, String> {
                 Err(format!("write auto, modern, or one of {known}"))
             }
         },
+    }
+}
+
+/// Reads a header; its value is not repeated in an error.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
+        _ => Err("write NAME: VALUE".to_owned()),
     }
 }
 
