@@ -21,6 +21,7 @@ use super::results::{
 use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
 };
+use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
 use super::target::Target;
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
@@ -146,6 +147,26 @@ impl Client {
         params: &(impl Serialize + ?Sized),
     ) -> Request<R> {
         self.new_request(CallRequest::with_params(method, params))
+    }
+
+    /// Subscribes to changes of lists and resources (2026-07-28), and waits until the server has
+    /// acknowledged it. An older server notifies of its lists unasked
+    /// ([`ClientBuilder::on_notification`]).
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::Unsupported`] for an older server; those of a request.
+    pub async fn subscribe(
+        &self,
+        filter: &SubscriptionFilter,
+    ) -> Result<Subscription, ClientError> {
+        let params = json!({ "notifications": filter }).to_string().into_bytes();
+        let request = CallRequest { params, ..CallRequest::new(Method::SubscriptionsListen) };
+        let queue = Arc::new(SubscriptionQueue::default());
+        let messages = Arc::clone(&queue);
+        let request =
+            self.new_request(Ok(request)).on_message(move |message| messages.push(message));
+        Subscription::open(queue, request.into_future()).await
     }
 
     /// Checks that the server answers: `ping` up to 2025-11-25, `server/discover` later.

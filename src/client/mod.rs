@@ -26,6 +26,8 @@ mod io;
 
 mod request;
 
+mod subscription;
+
 mod handle;
 
 mod pool;
@@ -43,4 +45,5 @@ pub use self::results::{
     ResourceTemplateInfo, ToolAnnotations, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
+pub use self::subscription::{Change, Subscription, SubscriptionFilter};
 pub use self::target::{HttpEndpoint, Program, Target};

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
-use super::io::{CallSlot, PeerRef, ProgressCallback};
+use super::io::{CallCallbacks, CallSlot, PeerRef};
 use super::session::{CallRequest, Progress, ReceivedMessage};
 use crate::protocol::json::write;
 
@@ -26,18 +26,23 @@ pub struct Request<R> {
     peer: Option<Arc<PeerRef>>,
     /// An error of the arguments ends the request before it is sent.
     request: Result<CallRequest, ClientError>,
-    on_progress: Option<ProgressCallback>,
+    callbacks: CallCallbacks,
     result: PhantomData<fn() -> R>,
 }
 
 impl<R: DeserializeOwned> Request<R> {
     pub(super) fn new(peer: Arc<PeerRef>, request: Result<CallRequest, ClientError>) -> Self {
-        Self { peer: Some(peer), request, on_progress: None, result: PhantomData }
+        Self { peer: Some(peer), request, callbacks: CallCallbacks::default(), result: PhantomData }
     }
 
     /// Creates a request that fails with `error`.
     pub(super) fn failed(error: ClientError) -> Self {
-        Self { peer: None, request: Err(error), on_progress: None, result: PhantomData }
+        Self {
+            peer: None,
+            request: Err(error),
+            callbacks: CallCallbacks::default(),
+            result: PhantomData,
+        }
     }
 
     /// Sets the time to the response. Default: that of the client.
@@ -53,7 +58,16 @@ impl<R: DeserializeOwned> Request<R> {
         if let Ok(request) = &mut self.request {
             request.wants_progress = true;
         }
-        self.on_progress = Some(Box::new(on_progress));
+        self.callbacks.on_progress = Some(Box::new(on_progress));
+        self
+    }
+
+    /// Receives the notifications of a subscription.
+    pub(super) fn on_message(
+        mut self,
+        on_message: impl Fn(ReceivedMessage) + Send + Sync + 'static,
+    ) -> Self {
+        self.callbacks.on_message = Some(Box::new(on_message));
         self
     }
 
@@ -92,7 +106,7 @@ impl<R: DeserializeOwned> IntoFuture for Request<R> {
     type IntoFuture = ResponseFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let slot = Arc::new(CallSlot::new(self.on_progress));
+        let slot = Arc::new(CallSlot::new(self.callbacks));
         let call = |request| match &self.peer {
             Some(peer) => peer.call(request, Arc::clone(&slot)),
             None => Ok(()),
@@ -115,9 +129,16 @@ pub struct ResponseFuture<R> {
 impl<R: DeserializeOwned> Future for ResponseFuture<R> {
     type Output = Result<R, ClientError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(error) = self.failure.take() {
-            return Poll::Ready(Err(error));
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_outcome(context)
+    }
+}
+
+impl<R: DeserializeOwned> ResponseFuture<R> {
+    /// Returns the result once it is there.
+    pub(super) fn poll_outcome(&self, context: &Context<'_>) -> Poll<Result<R, ClientError>> {
+        if let Some(error) = &self.failure {
+            return Poll::Ready(Err(error.clone()));
         }
         let outcome = self.slot.outcome().poll_take(context);
         outcome.map(|outcome| read_result(&outcome?))

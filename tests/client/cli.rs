@@ -1,6 +1,7 @@
 //! The client commands of the `corelane` binary: output, errors and exit status.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -424,4 +425,23 @@ fn readme_commands_call_a_server() {
         count += 1;
     }
     assert_eq!(count, 2);
+}
+
+#[test]
+fn listen_prints_changes_until_server_ends() {
+    let server = TestServer::with_test_tools(http_options());
+    let target = format!("{}/mcp", server.http());
+    let mut command = Command::new(CORELANE);
+    command.args(["listen", &target, "test://one"]).stdout(Stdio::piped());
+    let mut listener = command.spawn().unwrap();
+    let mut lines = BufReader::new(listener.stdout.take().unwrap()).lines().map(Result::unwrap);
+    server.wait_for_status(|status| status["streams"] == 1);
+    let result = run_program(CORELANE, ["call", &target, "touch"]);
+    assert_eq!(result.status, 0, "{}", result.stderr);
+    assert_eq!(lines.next().unwrap(), "test://one has changed");
+    server.add_tool("added");
+    assert_eq!(lines.next().unwrap(), "the list of tools has changed");
+    server.drain();
+    assert_eq!(lines.next(), None);
+    listener.wait().unwrap();
 }

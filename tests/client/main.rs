@@ -10,6 +10,7 @@ mod inputs;
 mod other_servers;
 mod pool;
 mod programs;
+mod subscriptions;
 
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};

@@ -14,7 +14,8 @@ use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ServerInfo, Target, block_on,
+    Client, ClientError, ClientErrorKind, EraPreference, ServerInfo, Subscription,
+    SubscriptionFilter, Target, block_on,
 };
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
@@ -135,6 +136,14 @@ impl Connection {
         let start = self.clock.now();
         block_on(self.client.ping())?;
         Ok(self.clock.now().since(start))
+    }
+
+    /// Subscribes to changes.
+    pub(crate) fn subscribe(
+        &self,
+        filter: &SubscriptionFilter,
+    ) -> Result<Subscription, ClientError> {
+        block_on(self.client.subscribe(filter))
     }
 
     /// Closes the connection. A program that was started has 5 seconds to exit.

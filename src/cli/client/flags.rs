@@ -16,6 +16,7 @@ pub(crate) const NAME: &str = "name";
 pub(crate) const PAIRS: &str = "pairs";
 pub(crate) const PROMPT: &str = "prompt";
 pub(crate) const RESOURCE: &str = "resource";
+pub(crate) const URIS: &str = "uris";
 pub(crate) const COUNT: &str = "count";
 pub(crate) const JSON: &str = "json";
 pub(crate) const OUTPUT: &str = "output";
@@ -37,7 +38,7 @@ struct Row {
     example: &'static str,
 }
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     Row {
         name: "tools",
         about: "List the tools of a server, with their arguments",
@@ -87,6 +88,12 @@ const ROWS: [Row; 9] = [
         about: "Check that a server answers and print the time of the round trip",
         arguments: |command| command.arg(count()),
         example: "corelane ping http://127.0.0.1:8080 -n 5",
+    },
+    Row {
+        name: "listen",
+        about: "Print the changes of lists and resources until the server ends",
+        arguments: |command| command.arg(uris()),
+        example: "corelane listen http://127.0.0.1:8080 file:///notes.txt",
     },
     Row {
         name: "inspect",
@@ -210,6 +217,13 @@ fn output() -> Arg {
         .value_parser(value_parser!(PathBuf))
         .conflicts_with(JSON)
         .help("Write the image, audio, blob or text of the result to a file")
+}
+
+fn uris() -> Arg {
+    Arg::new(URIS)
+        .value_name("URI")
+        .action(ArgAction::Append)
+        .help("A resource whose changes are printed, besides those of the lists; repeatable")
 }
 
 fn count() -> Arg {

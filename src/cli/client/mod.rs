@@ -1,5 +1,5 @@
 //! The commands that call a server: `tools`, `call`, `resources`, `read`, `prompts`, `prompt`,
-//! `complete`, `ping` and `inspect`.
+//! `complete`, `listen`, `ping` and `inspect`.
 //!
 //! Standard output carries results, standard error all else. Exit codes: 0 success, 1 the
 //! connection or the call failed, 2 usage error.
@@ -59,6 +59,7 @@ fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
         ("prompts", ..) => lists::prompts(&server, &mut output),
         ("read", ..) => requests::read_resource(matches, &server, &mut output),
         ("complete", ..) => requests::complete(matches, &server, &mut output),
+        ("listen", ..) => requests::listen(matches, &server, &mut output),
         ("ping", ..) => requests::ping(matches, &server, &mut output),
         _ => inspect::inspect(&server, &mut output),
     };

@@ -1,4 +1,4 @@
-//! `corelane read`, `prompt`, `complete` and `ping`.
+//! `corelane read`, `prompt`, `complete`, `listen` and `ping`.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use super::arguments::{Argument, GivenArguments, Pair, PairValue};
 use super::call::{explain, suggest_name};
 use super::connection::{Connection, format_time, read, read_item, to_document};
 use super::failure::Failure;
-use super::flags::{COUNT, NAME, PROMPT, RESOURCE, given_arguments, given_pairs};
+use super::flags::{COUNT, NAME, PROMPT, RESOURCE, URIS, given_arguments, given_pairs};
 use super::output::{Content, Output};
+use super::text::printable;
 use crate::client::{
-    ClientErrorKind, CompleteResult, GetPromptResult, PromptArgument, PromptInfo,
-    ReadResourceResult,
+    Change, ClientErrorKind, CompleteResult, GetPromptResult, PromptArgument, PromptInfo,
+    ReadResourceResult, SubscriptionFilter, block_on,
 };
 use crate::protocol::eras::Method;
 
@@ -135,6 +136,34 @@ pub(crate) fn complete(
         Some(total) if total > shown => output.write_line(&format!("… {total} in all"))?,
         _ if completion.has_more => output.write_line("… and more")?,
         _ => {}
+    }
+    Ok(())
+}
+
+/// Prints the changes of the lists and of the given resources until the server ends.
+pub(crate) fn listen(
+    matches: &ArgMatches,
+    server: &Connection,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let uris = matches.get_many::<String>(URIS).unwrap_or_default();
+    let filter = uris.fold(SubscriptionFilter::lists(), SubscriptionFilter::resource);
+    let mut changes = server.subscribe(&filter)?;
+    while let Some(change) = block_on(changes.next()) {
+        let change = change?;
+        let text = match &change {
+            Change::ToolList => "the list of tools has changed".to_owned(),
+            Change::PromptList => "the list of prompts has changed".to_owned(),
+            Change::ResourceList => "the list of resources has changed".to_owned(),
+            Change::Resource { uri } => format!("{} has changed", printable(uri)),
+            Change::Lost(count) => format!("{count} changes were lost"),
+        };
+        if output.is_json() {
+            output.write_document(&to_document(&json!({ "change": text }))?)?;
+        } else {
+            output.write_line(&text)?;
+        }
+        output.flush()?;
     }
     Ok(())
 }

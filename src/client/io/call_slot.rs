@@ -7,20 +7,26 @@ use crate::client::error::ClientError;
 use crate::client::oneshot::Oneshot;
 use crate::client::session::{CallId, Progress, ReceivedMessage};
 
-/// Called on the I/O thread for each progress notification.
-pub(in crate::client) type ProgressCallback = Box<dyn Fn(Progress) + Send + Sync>;
+/// What is called on the I/O thread for the notifications of a call.
+#[derive(Default)]
+pub(in crate::client) struct CallCallbacks {
+    /// For each progress notification.
+    pub(in crate::client) on_progress: Option<Box<dyn Fn(Progress) + Send + Sync>>,
+    /// For each notification of a subscription.
+    pub(in crate::client) on_message: Option<Box<dyn Fn(ReceivedMessage) + Send + Sync>>,
+}
 
-/// The outcome of a call and its progress callback.
+/// The outcome of a call and its callbacks.
 pub(in crate::client) struct CallSlot {
     outcome: Oneshot<Result<ReceivedMessage, ClientError>>,
-    on_progress: Option<ProgressCallback>,
+    callbacks: CallCallbacks,
     /// The [`CallId`] once the call is made; written and read on the I/O thread.
     id: AtomicU64,
 }
 
 impl CallSlot {
-    pub(in crate::client) const fn new(on_progress: Option<ProgressCallback>) -> Self {
-        Self { outcome: Oneshot::new(), on_progress, id: AtomicU64::new(0) }
+    pub(in crate::client) const fn new(callbacks: CallCallbacks) -> Self {
+        Self { outcome: Oneshot::new(), callbacks, id: AtomicU64::new(0) }
     }
 
     pub(in crate::client) const fn outcome(
@@ -36,8 +42,15 @@ impl CallSlot {
 
     /// Reports progress to the caller.
     pub(super) fn report_progress(&self, progress: Progress) {
-        if let Some(on_progress) = &self.on_progress {
+        if let Some(on_progress) = &self.callbacks.on_progress {
             on_progress(progress);
+        }
+    }
+
+    /// Reports a notification of a subscription.
+    pub(super) fn report_message(&self, message: ReceivedMessage) {
+        if let Some(on_message) = &self.callbacks.on_message {
+            on_message(message);
         }
     }
 

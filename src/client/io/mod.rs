@@ -19,7 +19,7 @@ mod driver;
 
 mod thread;
 
-pub(in crate::client) use self::call_slot::{CallSlot, ProgressCallback};
+pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
 pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

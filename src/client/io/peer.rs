@@ -455,6 +455,7 @@ impl Peer {
                 }
                 SessionEvent::Completed { token, result } => token.complete(result),
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
+                SessionEvent::Subscription { token, message } => token.report_message(message),
                 SessionEvent::Notification(message) => {
                     if let Some(on_notification) = &self.handle.on_notification {
                         on_notification(message);

@@ -116,6 +116,13 @@ pub enum SessionEvent<T> {
     InputRequired(RequiredInput),
     /// An input is not required any more.
     InputCancelled(InputKey),
+    /// A notification of a subscription (2026-07-28).
+    Subscription {
+        /// The request `subscriptions/listen`.
+        token: T,
+        /// The notification.
+        message: ReceivedMessage,
+    },
     /// Another notification of the server.
     Notification(ReceivedMessage),
     /// The server sent what the protocol does not allow; it was ignored.

@@ -47,6 +47,9 @@ pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
 pub use self::request::CallRequest;
 
+/// Time after which a subscription ends: its response has no other deadline.
+const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);
+
 /// Names a call of a session.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct CallId(pub(in crate::client) u64);
@@ -215,7 +218,10 @@ impl<T: Clone> Session<T> {
             ctx.events.push(SessionEvent::Completed { token, result: Err(error) });
             return CallId(self.calls.allocate_id());
         }
-        let timeout = request.timeout.unwrap_or_else(|| self.config.options().request_timeout);
+        let timeout = match request.method {
+            Method::SubscriptionsListen => SUBSCRIPTION_TIME_MAX,
+            _ => request.timeout.unwrap_or_else(|| self.config.options().request_timeout),
+        };
         let call = self.calls.create(request, token, timeout, ctx.now);
         let id = call.first_id;
         match server.filter(|_| !waits) {

@@ -59,9 +59,13 @@ impl<T: Clone> Session<T> {
             Ok(Message::Notification { method: "notifications/cancelled", params }) => {
                 self.handle_cancelled(params, ctx);
             }
-            Ok(Message::Notification { .. }) => {
+            Ok(Message::Notification { params, .. }) => {
                 let message = ReceivedMessage(std::mem::take(&mut ctx.buffers.received));
-                ctx.events.push(SessionEvent::Notification(message));
+                let call = subscription_id(params).and_then(|id| self.calls.get(id));
+                ctx.events.push(match call {
+                    Some(call) => SessionEvent::Subscription { token: call.token.clone(), message },
+                    None => SessionEvent::Notification(message),
+                });
             }
             Ok(Message::Request { id, method, params }) => {
                 self.handle_request(id, method, params, ctx);
@@ -226,6 +230,12 @@ fn own_id(id: Id<'_>) -> Option<u64> {
         Id::Signed(number) => u64::try_from(number).ok(),
         Id::Unsigned(_) | Id::Text(_) => None,
     }
+}
+
+/// Returns the id of the request that a notification of a subscription belongs to.
+fn subscription_id(params: Option<Value<'_>>) -> Option<u64> {
+    let meta = params?.as_object()?.find("_meta")?.as_object()?;
+    own_id(Id::from_value(meta.find("io.modelcontextprotocol/subscriptionId")?)?)
 }
 
 /// Returns the event of a progress notification, or `None` if its call has ended.

@@ -120,6 +120,7 @@ impl TestSession {
                 text
             }
             SessionEvent::InputCancelled(_) => "input cancelled".to_owned(),
+            SessionEvent::Subscription { token, .. } => format!("{token} notification"),
             SessionEvent::Notification(_) => "notification".to_owned(),
             SessionEvent::Violation(_) => "violation".to_owned(),
         };
