@@ -172,3 +172,16 @@ fn refused_notification_fails_no_call() {
     drop(client);
     peer.join().unwrap();
 }
+
+#[test]
+fn early_error_response_to_large_request_is_read() {
+    let (client, peer) = HttpPeer::modern(|_, mut connection| {
+        connection.receive_head();
+        connection.send_body("413 Content Too Large", "text/plain", "too large");
+    });
+    let large = json!({ "text": "x".repeat(16 << 20) });
+    let error = client.call_tool("a", &large).wait().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Http { status: 413 }, "{error}");
+    drop(client);
+    peer.join().unwrap();
+}

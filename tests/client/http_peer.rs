@@ -48,11 +48,13 @@ impl HttpRequest {
 }
 
 impl HttpPeer {
-    fn bind() -> Self {
+    /// Listens on a free port.
+    pub(crate) fn bind() -> Self {
         Self { listener: TcpListener::bind("127.0.0.1:0").expect("a free port") }
     }
 
-    fn address(&self) -> SocketAddr {
+    /// Returns the address that it listens on.
+    pub(crate) fn address(&self) -> SocketAddr {
         self.listener.local_addr().expect("an address")
     }
 
@@ -128,6 +130,12 @@ impl Connection {
         }
     }
 
+    /// Waits for the beginning of a request, and leaves the rest unread.
+    pub(crate) fn receive_head(&mut self) {
+        let mut bytes = [0; 64];
+        assert!(self.stream.read(&mut bytes).expect("a request in time") > 0);
+    }
+
     fn take_request(&mut self) -> Option<HttpRequest> {
         let text = String::from_utf8_lossy(&self.held).into_owned();
         let (head, rest) = text.split_once("\r\n\r\n")?;
@@ -147,17 +155,7 @@ impl Connection {
         let initialize = self.receive();
         assert_eq!(initialize.body["method"], "initialize");
         assert_eq!(initialize.header("Mcp-Session-Id"), None);
-        let result = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": { "tools": {} },
-            "serverInfo": { "name": "peer", "version": "1" },
-        });
-        let body = response(&initialize.body, &result).to_string();
-        self.send(&format!(
-            "HTTP/1.1 200 OK\r\nMcp-Session-Id: {session}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        ));
+        self.send(&initialize_response(&initialize, session));
         let initialized = self.receive();
         assert_eq!(initialized.body["method"], "notifications/initialized");
         assert_eq!(initialized.header("Mcp-Session-Id"), Some(session));
@@ -165,9 +163,12 @@ impl Connection {
         self.accept_message();
     }
 
-    /// Sends bytes.
+    /// Sends bytes, unless the client has closed the connection.
     pub(crate) fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).expect("the client receives");
+        match self.stream.write_all(text.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the client is slow"),
+            Ok(()) | Err(_) => {}
+        }
     }
 
     /// Answers a notification.
@@ -182,10 +183,7 @@ impl Connection {
 
     /// Sends a body.
     pub(crate) fn send_body(&mut self, status: &str, media_type: &str, body: &str) {
-        self.send(&format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ));
+        self.send(&http_response(status, &format!("Content-Type: {media_type}\r\n"), body));
     }
 
     /// Begins an event stream that ends with the connection.
@@ -197,6 +195,22 @@ impl Connection {
     pub(crate) fn expect_end(mut self) {
         assert!(self.try_receive().is_none(), "the client sent another request");
     }
+}
+
+/// Returns the response to `initialize` of a server of 2025-11-25 with tools.
+pub(crate) fn initialize_response(request: &HttpRequest, session: &str) -> String {
+    let result = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "tools": {} },
+        "serverInfo": { "name": "peer", "version": "1" },
+    });
+    let fields = format!("Mcp-Session-Id: {session}\r\nContent-Type: application/json\r\n");
+    http_response("200 OK", &fields, &response(&request.body, &result).to_string())
+}
+
+/// Returns a response of a server.
+pub(crate) fn http_response(status: &str, fields: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
 /// The result of a tool with `text`.

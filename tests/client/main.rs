@@ -9,6 +9,8 @@ mod http_peer;
 mod inputs;
 mod other_servers;
 mod pool;
+mod http_responder;
+mod http_sessions;
 mod programs;
 mod subscriptions;
 

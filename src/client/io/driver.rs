@@ -286,7 +286,16 @@ impl<R: Ring> Driver<R> for IoDriver {
                         peer.handle_sent(socket, buffer, workspace, now);
                         PeerAction::None
                     }),
-                    Err(error) => self.handle_socket_end(ring, socket, &Loss::Send(error), now),
+                    Err(error) => {
+                        let mut is_handled = false;
+                        self.with_peer(ring, id, now, |peer, _, _| {
+                            is_handled = peer.handle_send_failure(socket, now);
+                            PeerAction::None
+                        });
+                        if !is_handled {
+                            self.lose(ring, id, &Loss::Send(error), now);
+                        }
+                    }
                 }
             }
             Completion::EndOfStream { socket, result } => {

@@ -279,6 +279,14 @@ impl Peer {
         self.handle_events(workspace);
     }
 
+    /// Handles the failure of a send. Returns `false` if the connection is lost.
+    pub(super) fn handle_send_failure(&mut self, socket: Socket, now: Instant) -> bool {
+        if let Link::Http(link) = &mut self.link {
+            link.handle_send_failure(socket, now);
+        }
+        matches!(*self.handle.target, Target::Http(_))
+    }
+
     /// Handles the end or the failure of a socket. Returns `false` if the connection is lost.
     pub(super) fn handle_socket_end<R: Ring>(
         &mut self,

@@ -98,6 +98,12 @@ impl HttpConnection {
         self.is_sending = false;
     }
 
+    /// Handles the failure of the send. A response may have arrived before, so the end of the
+    /// connection is waited for, until `deadline`.
+    pub(super) fn handle_send_failure(&mut self, deadline: Instant) {
+        self.deadline = Some(self.deadline.map_or(deadline, |other| other.min(deadline)));
+    }
+
     /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
     pub(super) fn receive(
         &mut self,

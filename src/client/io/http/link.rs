@@ -20,6 +20,8 @@ use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
+/// Time from the failure of a send to the end of its connection.
+const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that the server has to end a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
@@ -209,6 +211,13 @@ impl HttpLink {
     pub(in crate::client::io) fn handle_sent(&mut self, socket: Socket) {
         if let Some(index) = self.pool.index_of(socket) {
             self.pool.get_mut(index).handle_sent();
+        }
+    }
+
+    /// Handles the failure of a send.
+    pub(in crate::client::io) fn handle_send_failure(&mut self, socket: Socket, now: Instant) {
+        if let Some(index) = self.pool.index_of(socket) {
+            self.pool.get_mut(index).handle_send_failure(now.after(SEND_FAILURE_TIMEOUT));
         }
     }
 

@@ -1,0 +1,153 @@
+//! Sessions over HTTP that end, and connections that fail, while many calls are made.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use corelane::base::random::Random;
+use corelane::client::{ClientErrorKind, EraPreference};
+use corelane::model::Revision;
+use corelane::testing::block_on;
+use serde_json::{Value, json};
+
+use super::http_peer::{HttpRequest, http_response, initialize_response, text_result};
+use super::http_responder::{HttpResponder, Reply};
+
+const LEGACY: EraPreference = EraPreference::Legacy(Revision::V2025_11_25);
+const JSON: &str = "Content-Type: application/json\r\n";
+
+/// How often each call was run, by the argument `n`.
+#[derive(Default)]
+struct Runs(Mutex<HashMap<u64, usize>>);
+
+impl Runs {
+    /// Runs a call; its result is its argument.
+    fn run(&self, request: &HttpRequest) -> Value {
+        let argument = request.body["params"]["arguments"]["n"].as_u64().expect("an argument");
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *runs.entry(argument).or_default() += 1;
+        text_result(request, &argument.to_string())
+    }
+
+    fn of(&self, argument: u64) -> usize {
+        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.get(&argument).copied().unwrap_or_default()
+    }
+}
+
+/// Answers what is not a call.
+fn respond_to_others(request: &HttpRequest, session: &str) -> Reply {
+    Reply::Send(match request.body["method"].as_str() {
+        Some("initialize") => initialize_response(request, session),
+        Some(_) => http_response("202 Accepted", "", ""),
+        None if request.line() == "GET /mcp" => http_response("405 A", "", ""),
+        None => http_response("204 No Content", "", ""),
+    })
+}
+
+#[test]
+fn concurrent_calls_share_one_new_session() {
+    const CALLS: u64 = 100;
+    let (runs, sessions) = (Arc::new(Runs::default()), Arc::new(AtomicUsize::new(0)));
+    let (server_runs, server_sessions) = (Arc::clone(&runs), Arc::clone(&sessions));
+    let served = AtomicUsize::new(0);
+    let server = HttpResponder::start(move |request| {
+        if request.body["method"] == "initialize" {
+            server_sessions.fetch_add(1, Ordering::SeqCst);
+        }
+        let session =
+            format!("session {}", server_sessions.load(Ordering::SeqCst)).replace(' ', "-");
+        if request.body["method"] != "tools/call" {
+            return respond_to_others(request, &session);
+        }
+        // The first session ends after 30 calls.
+        let is_first = request.header("Mcp-Session-Id") == Some("session-1");
+        if is_first && served.fetch_add(1, Ordering::SeqCst) >= 30 {
+            return Reply::Send(http_response("404 Not Found", "", "gone"));
+        }
+        Reply::Send(http_response("200 OK", JSON, &server_runs.run(request).to_string()))
+    });
+    let client = server.client().era(LEGACY).connect_blocking().unwrap();
+    let call = |n: u64| (n, client.call_tool("a", &json!({ "n": n })).into_future());
+    let calls: Vec<_> = (0..CALLS).map(call).collect();
+    for (n, call) in calls {
+        assert_eq!(block_on(call).unwrap().text(), n.to_string());
+        assert_eq!(runs.of(n), 1);
+    }
+    assert_eq!(sessions.load(Ordering::SeqCst), 2);
+    block_on(client.close());
+    server.stop();
+}
+
+/// Answers a call in one of the ways of good and bad servers and proxies.
+fn respond_by_chance(request: &HttpRequest, runs: &Runs, chance: usize) -> Reply {
+    let stream = "Content-Type: text/event-stream\r\n";
+    match chance {
+        0..4 => Reply::Send(http_response("200 OK", JSON, &runs.run(request).to_string())),
+        4 => {
+            let events = format!(": comment\n\ndata: {}\n\n", runs.run(request));
+            Reply::Send(http_response("200 OK", stream, &events))
+        }
+        5 => Reply::SendAndClose(format!(
+            "HTTP/1.1 200 OK\r\n{stream}\r\ndata: {}\n\n",
+            runs.run(request)
+        )),
+        6 => Reply::Send(http_response("429 A", "Retry-After: 0\r\n", "later")),
+        7 => Reply::SendAndClose(http_response("503 A", "Retry-After: 0\r\n", "later")),
+        8 => Reply::SendAndClose(String::new()),
+        9 => Reply::SendAndClose(format!("HTTP/1.1 200 OK\r\n{stream}\r\ndata: {{")),
+        10 => Reply::Send(http_response("500 A", "", "oops")),
+        11 => Reply::Send(http_response("404 A", "", "gone")),
+        12 => Reply::SendAndClose(format!("HTTP/1.1 200 OK\r\n{JSON}Content-Length: 9\r\n\r\n{{")),
+        _ => Reply::SendAndClose("SSH-2.0-OpenSSH\r\n\r\n".to_owned()),
+    }
+}
+
+#[test]
+fn every_call_ends_once_on_bad_servers() {
+    const CALLS: u64 = 400;
+    for (seed, era) in [(1, LEGACY), (2, EraPreference::Modern), (3, LEGACY)] {
+        let runs = Arc::new(Runs::default());
+        let (server_runs, random) = (Arc::clone(&runs), Mutex::new(Random::seeded(seed)));
+        let server = HttpResponder::start(move |request| {
+            match request.body["method"].as_str() {
+                Some("tools/call") => {}
+                Some("server/discover") => {
+                    let result = super::discover_result(&request.body).to_string();
+                    return Reply::Send(http_response("200 OK", JSON, &result));
+                }
+                _ => return respond_to_others(request, "s"),
+            }
+            let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
+            let chance = random.below(14);
+            drop(random);
+            respond_by_chance(request, &server_runs, chance)
+        });
+        let client = server.client().era(era).connect_blocking().unwrap();
+        let call = |n: u64| (n, client.call_tool("a", &json!({ "n": n })).into_future());
+        let calls: Vec<_> = (0..CALLS).map(call).collect();
+        let mut succeeded = 0;
+        for (n, call) in calls {
+            match block_on(call) {
+                Ok(result) => {
+                    assert_eq!(result.text(), n.to_string());
+                    succeeded += 1;
+                }
+                Err(error) => assert!(
+                    matches!(
+                        error.kind(),
+                        ClientErrorKind::Closed
+                            | ClientErrorKind::Protocol
+                            | ClientErrorKind::Http { .. }
+                    ),
+                    "{error}"
+                ),
+            }
+            assert!(runs.of(n) <= 1, "call {n} ran {} times", runs.of(n));
+        }
+        assert!(succeeded > CALLS / 4, "only {succeeded} calls succeeded");
+        block_on(client.close());
+        server.stop();
+    }
+}
