@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, mpsc};
+use std::time::Duration;
 
+use corelane::Client;
 use corelane::base::random::Random;
 use corelane::client::{ClientErrorKind, EraPreference};
 use corelane::model::Revision;
 use corelane::testing::block_on;
+use corelane_test_support::{TestServer, http_options};
 use serde_json::{Value, json};
 
-use super::http_peer::{HttpRequest, http_response, initialize_response, text_result};
+use super::http_peer::{HttpPeer, HttpRequest, http_response, initialize_response, text_result};
 use super::http_responder::{HttpResponder, Reply};
 
 const LEGACY: EraPreference = EraPreference::Legacy(Revision::V2025_11_25);
@@ -150,4 +153,68 @@ fn every_call_ends_once_on_bad_servers() {
         block_on(client.close());
         server.stop();
     }
+}
+
+#[test]
+fn server_of_http_with_sse_is_found() {
+    let mut options = http_options();
+    options.http.legacy_sse = true;
+    let server = TestServer::with_test_tools(options);
+    let url = format!("http://{}/sse", server.http());
+    let client = Client::builder(url.as_str()).connect_blocking().unwrap();
+    let call = |n: u64| client.call_tool("echo", &json!({ "message": n.to_string() }));
+    let calls: Vec<_> = (0..100).map(|n| (n, call(n).into_future())).collect();
+    for (n, call) in calls {
+        assert_eq!(block_on(call).unwrap().text(), n.to_string());
+    }
+    let slow = client.call_tool("until-cancelled", &json!({})).into_future();
+    assert_eq!(server.next_signal(), "begun");
+    drop(slow);
+    assert_eq!(server.next_signal(), "cancelled");
+    block_on(client.close());
+}
+
+#[test]
+fn end_of_sse_stream_fails_calls() {
+    let server = HttpResponder::start(|request| match request.line() {
+        "GET /mcp" => {
+            let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+            Reply::SendAndClose(format!("{stream}event: endpoint\ndata: /post?s=1\n\n"))
+        }
+        "POST /post?s=1" => Reply::Send(http_response("202 Accepted", "", "")),
+        _ => Reply::Send(http_response("405 Method Not Allowed", "", "")),
+    });
+    let error = server.client().connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+    server.stop();
+}
+
+#[test]
+fn server_without_mcp_names_first_status() {
+    let server =
+        HttpResponder::start(|_| Reply::Send(http_response("404 Not Found", "", "no such page")));
+    let error = server.client().connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Handshake, "{error}");
+    assert!(error.to_string().contains("HTTP status 404: no such page"), "{error}");
+    server.stop();
+}
+
+#[test]
+fn ping_of_server_is_answered_with_post() {
+    let (answered_tx, answered_rx) = mpsc::channel();
+    let (client, peer) = HttpPeer::legacy(move |peer, mut stream| {
+        let ping = json!({ "jsonrpc": "2.0", "id": "p", "method": "ping" });
+        stream.send(&format!("id: 1\ndata: {ping}\n\n"));
+        let mut connection = peer.accept();
+        let answer = connection.receive();
+        assert_eq!(answer.line(), "POST /mcp");
+        assert_eq!(answer.header("Mcp-Session-Id"), Some("first"));
+        assert_eq!(answer.body, json!({ "jsonrpc": "2.0", "id": "p", "result": {} }));
+        connection.accept_message();
+        answered_tx.send(()).unwrap();
+        stream.expect_end();
+    });
+    answered_rx.recv_timeout(Duration::from_secs(20)).unwrap();
+    drop(client);
+    peer.join().unwrap();
 }

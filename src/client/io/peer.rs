@@ -418,10 +418,15 @@ impl Peer {
         Some(deadline)
     }
 
-    /// Returns whether the handshake has failed while the connection is open.
+    /// Returns whether the handshake has failed, or the session has ended, while the connection is
+    /// open.
     pub(super) fn has_failed(&self) -> bool {
-        let is_linked = matches!(self.link, Link::Open { .. } | Link::Http(_));
-        self.session.has_ended() && is_linked && !self.is_closing
+        let is_lost = match &self.link {
+            Link::Http(link) => link.is_lost() || self.session.has_ended(),
+            Link::Open { .. } => self.session.has_ended(),
+            Link::Idle | Link::Connecting => false,
+        };
+        is_lost && !self.is_closing
     }
 
     /// Passes on what a handler of input has provided.

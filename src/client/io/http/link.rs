@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::connection::Response;
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
+use super::http_session::{Closing, HttpSession};
+use super::legacy_sse::LegacySse;
 use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
@@ -27,23 +29,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
 const NOT_FOUND: u16 = 404;
 
-/// Whether the session is being ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Closing {
-    No,
-    Until(Instant),
-    Done,
-}
-
-/// The session of the server.
-#[derive(Debug, Default)]
-struct HttpSession {
-    /// `Mcp-Session-Id`.
-    id: Option<Box<str>>,
-    /// Number of sessions that the server has lost.
-    number: u32,
-}
-
 #[derive(Debug)]
 pub(in crate::client::io) struct HttpLink {
     writer: RequestWriter,
@@ -57,6 +42,7 @@ pub(in crate::client::io) struct HttpLink {
     parked: Vec<Exchange>,
     seen: SeenEvents,
     closing: Closing,
+    legacy_sse: LegacySse,
 }
 
 /// Exchanges.
@@ -77,7 +63,8 @@ impl HttpLink {
             session: HttpSession::default(),
             parked: Vec::new(),
             seen: SeenEvents::default(),
-            closing: Closing::No,
+            closing: Closing::default(),
+            legacy_sse: LegacySse::default(),
         }
     }
 
@@ -89,10 +76,9 @@ impl HttpLink {
     /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
     /// legacy session.
     pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
-        for exchange in self.parked.drain(..) {
-            self.queue.push_back(exchange);
-        }
-        if !revision.is_modern() && revision != Revision::V2024_11_05 {
+        self.queue.extend(self.parked.drain(..));
+        let has_stream = !revision.is_modern() && revision != Revision::V2024_11_05;
+        if has_stream && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
     }
@@ -113,8 +99,7 @@ impl HttpLink {
         while let Some(index) = self.pool.idle()
             && let Some(mut exchange) = self.queue.begin_next(now)
         {
-            let session = self.session.id.as_deref().map(|id| (id, self.session.number));
-            let request = exchange.write(&self.writer, session);
+            let request = exchange.write(&self.writer, self.session.current());
             let is_message = exchange.class() == ExchangeClass::Message;
             let deadline = is_message.then(|| now.after(self.timeout));
             self.pool.get_mut(index).start(ring, exchange, request, deadline);
@@ -141,9 +126,7 @@ impl HttpLink {
             return;
         }
         while let Some(exchange) = self.queue.take_first() {
-            if let Some(id) = exchange.call() {
-                input.fail(id, error.clone(), &mut self.queue);
-            }
+            self.fail(&exchange, error, input);
         }
         if self.closing != Closing::No {
             self.closing = Closing::Done;
@@ -176,18 +159,47 @@ impl HttpLink {
         let mut from = 0;
         while let Some(index) = self.pool.index_of(socket) {
             let Self { pool, queue, seen, limits, .. } = self;
+            let mut endpoint = None;
             let event = pool.get_mut(index).receive(bytes, &mut from, limits, |event| {
                 let is_new = event.id.is_none_or(|id| seen.insert(id));
-                if is_new && event.event_type == b"message" && !event.data.as_bytes().is_empty() {
-                    input.receive(event.data, queue);
+                match event.event_type {
+                    b"message" if is_new && !event.data.as_bytes().is_empty() => {
+                        input.receive(event.data, queue);
+                    }
+                    b"endpoint" => endpoint = Some(event.data.as_bytes().to_vec()),
+                    _ => {}
                 }
             });
+            if let Some(endpoint) = endpoint {
+                self.handle_endpoint(&endpoint, input);
+            }
             match event {
                 Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
                 Ok(ResponseEvent::HeadComplete) => self.note_session(index),
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
                 Err(error) => return self.abort(ring, index, error, input),
             }
+        }
+    }
+
+    /// Handles the path that a server of HTTP with SSE names.
+    fn handle_endpoint<T: Clone>(&mut self, reference: &[u8], input: &mut SessionInput<'_, T>) {
+        if self.writer.set_endpoint(reference) {
+            self.queue.extend(self.legacy_sse.open());
+        } else if let Some((initialize, error)) = self.legacy_sse.end() {
+            tracing::debug!("the endpoint of HTTP with SSE is not on the same server");
+            self.fail(&initialize, &error, input);
+        }
+    }
+
+    fn fail<T: Clone>(
+        &mut self,
+        exchange: &Exchange,
+        error: &ClientError,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        if let Some(id) = exchange.call() {
+            input.fail(id, error.clone(), &mut self.queue);
         }
     }
 
@@ -243,7 +255,7 @@ impl HttpLink {
             && let Some(head) = connection.head()
             && matches!(head.status, 200..300)
         {
-            self.session.id.clone_from(&head.session_id);
+            self.session.begin(head.session_id.clone());
         }
     }
 
@@ -287,8 +299,8 @@ impl HttpLink {
         }
         match exchange.kind() {
             ExchangeKind::Request { id, .. } => {
-                let (id, revision) = (*id, exchange.revision());
-                self.finish_request(id, revision, &mut response, input);
+                let id = *id;
+                self.finish_request(id, exchange, &mut response, input);
             }
             ExchangeKind::Message { .. } => {
                 if !matches!(status, 200..300) {
@@ -307,7 +319,7 @@ impl HttpLink {
     fn finish_request<T: Clone>(
         &mut self,
         id: u64,
-        revision: Revision,
+        exchange: Exchange,
         response: &mut Response,
         input: &mut SessionInput<'_, T>,
     ) {
@@ -316,11 +328,20 @@ impl HttpLink {
         if response.is_json() {
             input.receive(response.message(), &mut self.queue);
         }
-        if input.is_waiting_for(id) {
-            let cursor = response.cursor(id).filter(|_| !revision.is_modern());
-            let error = response.error(&excerpt);
-            self.reopen(Some(id), cursor, revision, error, input);
+        let status = response.head.status;
+        let is_on_stream = self.legacy_sse.is_open() && matches!(status, 200..300);
+        if is_on_stream || !input.is_waiting_for(id) {
+            return;
         }
+        let error = response.error(&excerpt);
+        if exchange.is_initialize() && self.legacy_sse.may_follow(status) {
+            self.legacy_sse.begin(exchange, error);
+            self.queue.push_back(Exchange::first_stream(Revision::V2024_11_05));
+            return;
+        }
+        let revision = exchange.revision();
+        let cursor = response.cursor(id).filter(|_| !revision.is_modern());
+        self.reopen(Some(id), cursor, revision, error, input);
     }
 
     /// Opens a stream again at `cursor`; without it the request that waits for it fails.
@@ -333,6 +354,11 @@ impl HttpLink {
         input: &mut SessionInput<'_, T>,
     ) {
         match (cursor, call) {
+            (_, None) if !self.legacy_sse.is_unused() => {
+                if let Some((initialize, error)) = self.legacy_sse.end() {
+                    self.fail(&initialize, &error, input);
+                }
+            }
             (Some(cursor), _) => {
                 self.queue.push_back(Exchange::of_stream(cursor, revision, input.now()));
             }
@@ -351,8 +377,7 @@ impl HttpLink {
         number: u32,
         input: &mut SessionInput<'_, T>,
     ) {
-        if number == self.session.number {
-            self.session = HttpSession { id: None, number: number + 1 };
+        if self.session.lose(number) {
             self.seen.clear();
             let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
             self.close_exchanges(ring, is_stream);
@@ -413,12 +438,12 @@ impl HttpLink {
 impl HttpLink {
     /// Returns when [`HttpLink::expire`] must be called next.
     pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let closing = match self.closing {
-            Closing::Until(deadline) => Some(deadline),
-            Closing::No | Closing::Done => None,
-        };
-        let pool = self.pool.deadline(&self.queue, now);
-        pool.into_iter().chain(closing).chain(self.queue.deadline(now)).min()
+        let times = [
+            self.closing.deadline(),
+            self.pool.deadline(&self.queue, now),
+            self.queue.deadline(now),
+        ];
+        times.into_iter().flatten().min()
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
@@ -432,9 +457,7 @@ impl HttpLink {
             self.abort(ring, index, ResponseError::Truncated, input);
         }
         self.close_abandoned(ring, input);
-        if let Closing::Until(deadline) = self.closing
-            && deadline <= now
-        {
+        if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
             self.closing = Closing::Done;
         }
     }
@@ -448,12 +471,17 @@ impl HttpLink {
     ) {
         self.queue = HttpQueue::default();
         self.parked.clear();
-        self.pool.close(ring, self.session.id.is_some());
+        self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
-        if self.session.id.is_some() {
+        if self.session.current().is_some() {
             self.closing = Closing::Until(now.after(CLOSE_TIMEOUT));
             self.queue.push_back(Exchange::delete(revision));
         }
+    }
+
+    /// Returns whether the server has ended the session with its stream.
+    pub(in crate::client::io) const fn is_lost(&self) -> bool {
+        self.legacy_sse.has_ended()
     }
 
     /// Returns whether the session has ended since [`HttpLink::begin_close`].

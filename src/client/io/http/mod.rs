@@ -4,11 +4,13 @@
 //! and passes the messages of the responses to the session.
 
 mod exchange;
+mod http_session;
 mod seen_events;
 mod session_input;
 
 mod connection;
 
+mod legacy_sse;
 mod queue;
 
 mod pool;

@@ -58,6 +58,11 @@ impl HttpQueue {
         self.waiting.push_back(exchange);
     }
 
+    /// Adds exchanges, in order.
+    pub(super) fn extend(&mut self, exchanges: impl IntoIterator<Item = Exchange>) {
+        self.waiting.extend(exchanges);
+    }
+
     pub(super) fn push_front(&mut self, exchange: Exchange) {
         self.waiting.push_front(exchange);
     }

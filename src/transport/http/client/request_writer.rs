@@ -87,6 +87,7 @@ pub struct RequestFields<'a> {
 /// Writes the requests to one endpoint.
 #[derive(Clone)]
 pub struct RequestWriter {
+    authority: Box<str>,
     /// The path with its query.
     path: Box<str>,
     /// The lines that all requests have.
@@ -102,7 +103,36 @@ impl RequestWriter {
         for (name, value) in &extra.0 {
             push_line(&mut lines, name, value.as_bytes());
         }
-        Self { path: path.into(), lines: lines.into() }
+        Self { authority: authority.into(), path: path.into(), lines: lines.into() }
+    }
+
+    /// Changes the path to the one that a reference names (RFC 3986, section 4.2; MCP 2024-11-05
+    /// basic/transports, "HTTP with SSE"). Returns `false`, and changes nothing, for one that is
+    /// invalid or on another server.
+    pub fn set_endpoint(&mut self, reference: &[u8]) -> bool {
+        let is_valid = reference.iter().all(u8::is_ascii_graphic);
+        let Some(text) = std::str::from_utf8(reference).ok().filter(|_| is_valid) else {
+            return false;
+        };
+        let base = self.path.split('?').next().unwrap_or_default();
+        let path = if let Some(rest) = text.strip_prefix("http://") {
+            let end = rest.find('/').unwrap_or(rest.len());
+            if !rest[..end].eq_ignore_ascii_case(&self.authority) {
+                return false;
+            }
+            rest[end..].to_owned()
+        } else if text.is_empty() || text.starts_with("//") || text.contains("://") {
+            return false;
+        } else if text.starts_with('/') {
+            text.to_owned()
+        } else if text.starts_with('?') {
+            format!("{base}{text}")
+        } else {
+            let folder = base.rfind('/').map_or("/", |slash| &base[..=slash]);
+            format!("{folder}{text}")
+        };
+        self.path = if path.is_empty() { "/".into() } else { path.into() };
+        true
     }
 
     /// Appends a POST request with a message.
@@ -218,6 +248,26 @@ mod tests {
              Content-Length: 2\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n\
              Mcp-Name: echo\r\nMcp-Session-Id: s\r\n\r\n{}"
         );
+    }
+
+    #[test]
+    fn endpoint_is_resolved_on_same_server() {
+        let resolve = |reference: &str| {
+            let mut writer = RequestWriter::new("a:1", "/b/sse?c", &ExtraFields::default());
+            writer.set_endpoint(reference.as_bytes()).then(|| writer.path.into_string())
+        };
+        for (reference, path) in [
+            ("/messages?s=1", "/messages?s=1"),
+            ("messages", "/b/messages"),
+            ("?s=1", "/b/sse?s=1"),
+            ("http://A:1/m", "/m"),
+            ("http://a:1", "/"),
+        ] {
+            assert_eq!(resolve(reference).as_deref(), Some(path));
+        }
+        for reference in ["", "//b/m", "http://b:1/m", "https://a:1/m", "http://a:1@b/m", "/a b"] {
+            assert_eq!(resolve(reference), None, "{reference}");
+        }
     }
 
     #[test]
