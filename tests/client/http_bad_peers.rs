@@ -1,11 +1,13 @@
 //! Servers of HTTP that misbehave: a call fails with a known reason, and no other is affected.
 
+use std::time::Duration;
+
 use corelane::Client;
 use corelane::client::{ClientErrorKind, EraPreference};
 use corelane::model::Revision;
 use serde_json::json;
 
-use super::http_peer::{Connection, HttpPeer, text_result};
+use super::http_peer::{Connection, HttpPeer, initialize_response, text_result};
 
 /// Checks that `respond` fails a call with `kind` and a text, and that the next call succeeds.
 fn expect_failure(
@@ -182,6 +184,30 @@ fn early_error_response_to_large_request_is_read() {
     let large = json!({ "text": "x".repeat(16 << 20) });
     let error = client.call_tool("a", &large).wait().unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Http { status: 413 }, "{error}");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn unanswered_notification_delays_calls_only() {
+    let (builder, peer) = HttpPeer::start(|peer| {
+        let mut connection = peer.accept();
+        let initialize = connection.receive();
+        connection.send(&initialize_response(&initialize, "s"));
+        assert_eq!(connection.receive().body["method"], "notifications/initialized");
+        let mut requests = [peer.accept(), peer.accept()];
+        for connection in &mut requests {
+            let request = connection.receive();
+            if request.body["method"] == "tools/call" {
+                connection.send_json(&text_result(&request, "served"));
+            }
+        }
+    });
+    let era = EraPreference::Legacy(Revision::V2025_11_25);
+    let builder = builder.era(era).request_timeout(Duration::from_millis(100));
+    let client = builder.connect_blocking().unwrap();
+    let call = client.call_tool("a", &json!({})).timeout(Duration::from_secs(20));
+    assert_eq!(call.wait().unwrap().text(), "served");
     drop(client);
     peer.join().unwrap();
 }

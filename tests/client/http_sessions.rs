@@ -1,9 +1,7 @@
 //! Sessions over HTTP that end, and connections that fail, while many calls are made.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use corelane::Client;
@@ -20,22 +18,28 @@ use super::http_responder::{HttpResponder, Reply};
 const LEGACY: EraPreference = EraPreference::Legacy(Revision::V2025_11_25);
 const JSON: &str = "Content-Type: application/json\r\n";
 
+/// Calls of a test at most.
+const CALLS_MAX: usize = 400;
+
 /// How often each call was run, by the argument `n`.
-#[derive(Default)]
-struct Runs(Mutex<HashMap<u64, usize>>);
+struct Runs(Vec<AtomicUsize>);
 
 impl Runs {
+    fn new() -> Arc<Self> {
+        Arc::new(Self((0..CALLS_MAX).map(|_| AtomicUsize::new(0)).collect()))
+    }
+
     /// Runs a call; its result is its argument.
     fn run(&self, request: &HttpRequest) -> Value {
-        let argument = request.body["params"]["arguments"]["n"].as_u64().expect("an argument");
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *runs.entry(argument).or_default() += 1;
+        let argument = request.body["params"]["arguments"]["n"].as_u64();
+        let argument = argument.and_then(|argument| usize::try_from(argument).ok());
+        let argument = argument.expect("an argument");
+        self.0[argument].fetch_add(1, Ordering::SeqCst);
         text_result(request, &argument.to_string())
     }
 
-    fn of(&self, argument: u64) -> usize {
-        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.get(&argument).copied().unwrap_or_default()
+    fn of(&self, argument: usize) -> usize {
+        self.0[argument].load(Ordering::SeqCst)
     }
 }
 
@@ -51,8 +55,8 @@ fn respond_to_others(request: &HttpRequest, session: &str) -> Reply {
 
 #[test]
 fn concurrent_calls_share_one_new_session() {
-    const CALLS: u64 = 100;
-    let (runs, sessions) = (Arc::new(Runs::default()), Arc::new(AtomicUsize::new(0)));
+    const CALLS: usize = 100;
+    let (runs, sessions) = (Runs::new(), Arc::new(AtomicUsize::new(0)));
     let (server_runs, server_sessions) = (Arc::clone(&runs), Arc::clone(&sessions));
     let served = AtomicUsize::new(0);
     let server = HttpResponder::start(move |request| {
@@ -72,7 +76,7 @@ fn concurrent_calls_share_one_new_session() {
         Reply::Send(http_response("200 OK", JSON, &server_runs.run(request).to_string()))
     });
     let client = server.client().era(LEGACY).connect_blocking().unwrap();
-    let call = |n: u64| (n, client.call_tool("a", &json!({ "n": n })).into_future());
+    let call = |n: usize| (n, client.call_tool("a", &json!({ "n": n })).into_future());
     let calls: Vec<_> = (0..CALLS).map(call).collect();
     for (n, call) in calls {
         assert_eq!(block_on(call).unwrap().text(), n.to_string());
@@ -109,10 +113,9 @@ fn respond_by_chance(request: &HttpRequest, runs: &Runs, chance: usize) -> Reply
 
 #[test]
 fn every_call_ends_once_on_bad_servers() {
-    const CALLS: u64 = 400;
     for (seed, era) in [(1, LEGACY), (2, EraPreference::Modern), (3, LEGACY)] {
-        let runs = Arc::new(Runs::default());
-        let (server_runs, random) = (Arc::clone(&runs), Mutex::new(Random::seeded(seed)));
+        let runs = Runs::new();
+        let (server_runs, chances) = (Arc::clone(&runs), AtomicU64::new(seed << 32));
         let server = HttpResponder::start(move |request| {
             match request.body["method"].as_str() {
                 Some("tools/call") => {}
@@ -122,14 +125,12 @@ fn every_call_ends_once_on_bad_servers() {
                 }
                 _ => return respond_to_others(request, "s"),
             }
-            let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
-            let chance = random.below(14);
-            drop(random);
+            let chance = Random::seeded(chances.fetch_add(1, Ordering::SeqCst)).below(14);
             respond_by_chance(request, &server_runs, chance)
         });
         let client = server.client().era(era).connect_blocking().unwrap();
-        let call = |n: u64| (n, client.call_tool("a", &json!({ "n": n })).into_future());
-        let calls: Vec<_> = (0..CALLS).map(call).collect();
+        let call = |n: usize| (n, client.call_tool("a", &json!({ "n": n })).into_future());
+        let calls: Vec<_> = (0..CALLS_MAX).map(call).collect();
         let mut succeeded = 0;
         for (n, call) in calls {
             match block_on(call) {
@@ -149,7 +150,7 @@ fn every_call_ends_once_on_bad_servers() {
             }
             assert!(runs.of(n) <= 1, "call {n} ran {} times", runs.of(n));
         }
-        assert!(succeeded > CALLS / 4, "only {succeeded} calls succeeded");
+        assert!(succeeded > CALLS_MAX / 4, "only {succeeded} calls succeeded");
         block_on(client.close());
         server.stop();
     }
@@ -162,7 +163,7 @@ fn server_of_http_with_sse_is_found() {
     let server = TestServer::with_test_tools(options);
     let url = format!("http://{}/sse", server.http());
     let client = Client::builder(url.as_str()).connect_blocking().unwrap();
-    let call = |n: u64| client.call_tool("echo", &json!({ "message": n.to_string() }));
+    let call = |n: usize| client.call_tool("echo", &json!({ "message": n.to_string() }));
     let calls: Vec<_> = (0..100).map(|n| (n, call(n).into_future())).collect();
     for (n, call) in calls {
         assert_eq!(block_on(call).unwrap().text(), n.to_string());

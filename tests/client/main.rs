@@ -6,11 +6,11 @@ mod cli;
 mod http;
 mod http_bad_peers;
 mod http_peer;
+mod http_responder;
+mod http_sessions;
 mod inputs;
 mod other_servers;
 mod pool;
-mod http_responder;
-mod http_sessions;
 mod programs;
 mod subscriptions;
 

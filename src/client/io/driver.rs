@@ -281,21 +281,17 @@ impl<R: Ring> Driver<R> for IoDriver {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
                 let Some(id) = self.peer_of(socket) else { return };
-                match result {
-                    Ok(_) => self.with_peer(ring, id, now, |peer, _, workspace| {
-                        peer.handle_sent(socket, buffer, workspace, now);
-                        PeerAction::None
-                    }),
-                    Err(error) => {
-                        let mut is_handled = false;
-                        self.with_peer(ring, id, now, |peer, _, _| {
-                            is_handled = peer.handle_send_failure(socket, now);
-                            PeerAction::None
-                        });
-                        if !is_handled {
-                            self.lose(ring, id, &Loss::Send(error), now);
-                        }
-                    }
+                let (sent, error) = match result {
+                    Ok(_) => (Ok(buffer), None),
+                    Err(error) => (Err(()), Some(error)),
+                };
+                let mut is_handled = true;
+                self.with_peer(ring, id, now, |peer, _, workspace| {
+                    is_handled = peer.handle_sent(socket, sent, workspace, now);
+                    PeerAction::None
+                });
+                if !is_handled && let Some(error) = error {
+                    self.lose(ring, id, &Loss::Send(error), now);
                 }
             }
             Completion::EndOfStream { socket, result } => {

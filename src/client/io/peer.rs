@@ -260,31 +260,28 @@ impl Peer {
         self.handle_events(workspace);
     }
 
-    /// Handles a completed send.
+    /// Handles the end of a send. Returns `false` if the connection is lost.
     pub(super) fn handle_sent(
         &mut self,
         socket: Socket,
-        buffer: Vec<u8>,
+        sent: Result<Vec<u8>, ()>,
         workspace: &mut Workspace,
         now: Instant,
-    ) {
+    ) -> bool {
         let stream = match &mut self.link {
             Link::Open { stream, .. } => stream,
-            Link::Http(link) => return link.handle_sent(socket),
-            Link::Idle | Link::Connecting => return,
+            Link::Http(link) => {
+                link.handle_sent(socket, sent.is_err(), now);
+                return true;
+            }
+            Link::Idle | Link::Connecting => return true,
         };
+        let Ok(buffer) = sent else { return false };
         stream.handle_sent(buffer);
         let mut sink = LinkSink::Lines(stream.output());
         self.session.send_waiting(&mut workspace.context(&mut sink, now));
         self.handle_events(workspace);
-    }
-
-    /// Handles the failure of a send. Returns `false` if the connection is lost.
-    pub(super) fn handle_send_failure(&mut self, socket: Socket, now: Instant) -> bool {
-        if let Link::Http(link) = &mut self.link {
-            link.handle_send_failure(socket, now);
-        }
-        matches!(*self.handle.target, Target::Http(_))
+        true
     }
 
     /// Handles the end or the failure of a socket. Returns `false` if the connection is lost.

@@ -104,6 +104,11 @@ impl HttpConnection {
         self.deadline = Some(self.deadline.map_or(deadline, |other| other.min(deadline)));
     }
 
+    /// Notes that the exchange has timed out: the server may have handled it.
+    pub(super) const fn handle_timeout(&mut self) {
+        self.is_reused = false;
+    }
+
     /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
     pub(super) fn receive(
         &mut self,

@@ -15,6 +15,8 @@ use crate::transport::http::header_consistency::name_key;
 const RETRIES_MAX: u32 = 3;
 /// Time before the first of them, unless the server names one; doubled each time.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Time that requests wait for the server to accept a notification.
+const ORDERED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time before a stream is opened again, unless the server names one; doubled with each failure.
 const RECONNECTION_TIME: Duration = Duration::from_secs(3);
 const RECONNECTION_TIME_MIN: Duration = Duration::from_millis(10);
@@ -180,6 +182,15 @@ impl Exchange {
     /// Returns whether what follows waits for the end of this exchange.
     pub(super) const fn is_ordered(&self) -> bool {
         matches!(self.kind, ExchangeKind::Message { is_ordered: true })
+    }
+
+    /// Returns the time that the server has to answer, unless the session counts it.
+    pub(super) fn timeout(&self, timeout: Duration) -> Option<Duration> {
+        match self.kind {
+            ExchangeKind::Message { is_ordered: true } => Some(timeout.min(ORDERED_TIMEOUT)),
+            ExchangeKind::Message { .. } | ExchangeKind::Delete => Some(timeout),
+            ExchangeKind::Request { .. } | ExchangeKind::Stream(_) => None,
+        }
     }
 
     pub(super) const fn is_initialize(&self) -> bool {

@@ -90,7 +90,7 @@ impl HttpLink {
         input: &SessionInput<'_, T>,
     ) -> usize {
         while let Some(id) = self.queue.take_cancelled() {
-            self.close_exchanges(ring, |exchange| exchange.call() == Some(id));
+            self.pool.close_call(ring, &mut self.queue, id);
         }
         if self.queue.is_exhausted() {
             self.close_abandoned(ring, input);
@@ -100,8 +100,7 @@ impl HttpLink {
             && let Some(mut exchange) = self.queue.begin_next(now)
         {
             let request = exchange.write(&self.writer, self.session.current());
-            let is_message = exchange.class() == ExchangeClass::Message;
-            let deadline = is_message.then(|| now.after(self.timeout));
+            let deadline = exchange.timeout(self.timeout).map(|timeout| now.after(timeout));
             self.pool.get_mut(index).start(ring, exchange, request, deadline);
         }
         self.pool.begin_connects(self.queue.startable(now), now)
@@ -126,21 +125,16 @@ impl HttpLink {
             return;
         }
         while let Some(exchange) = self.queue.take_first() {
-            self.fail(&exchange, error, input);
+            input.fail(exchange.call(), error, &mut self.queue);
         }
         if self.closing != Closing::No {
             self.closing = Closing::Done;
         }
     }
 
-    /// Closes the connections whose exchange matches.
-    fn close_exchanges<R: Ring>(&mut self, ring: &mut R, matches: impl Fn(&Exchange) -> bool) {
-        self.pool.close_exchanges(ring, &mut self.queue, matches);
-    }
-
     /// Closes the connections of requests that have ended: answered in another way, or expired.
     fn close_abandoned<R: Ring, T: Clone>(&mut self, ring: &mut R, input: &SessionInput<'_, T>) {
-        self.close_exchanges(ring, |exchange| {
+        self.pool.close_exchanges(ring, &mut self.queue, |exchange| {
             exchange.call().is_some_and(|id| !input.is_waiting_for(id))
         });
     }
@@ -188,18 +182,7 @@ impl HttpLink {
             self.queue.extend(self.legacy_sse.open());
         } else if let Some((initialize, error)) = self.legacy_sse.end() {
             tracing::debug!("the endpoint of HTTP with SSE is not on the same server");
-            self.fail(&initialize, &error, input);
-        }
-    }
-
-    fn fail<T: Clone>(
-        &mut self,
-        exchange: &Exchange,
-        error: &ClientError,
-        input: &mut SessionInput<'_, T>,
-    ) {
-        if let Some(id) = exchange.call() {
-            input.fail(id, error.clone(), &mut self.queue);
+            input.fail(initialize.call(), &error, &mut self.queue);
         }
     }
 
@@ -215,21 +198,23 @@ impl HttpLink {
             && !input.is_waiting_for(*id)
         {
             let id = *id;
-            self.close_exchanges(ring, |exchange| exchange.call() == Some(id));
+            self.pool.close_call(ring, &mut self.queue, id);
         }
     }
 
-    /// Handles a completed send.
-    pub(in crate::client::io) fn handle_sent(&mut self, socket: Socket) {
-        if let Some(index) = self.pool.index_of(socket) {
-            self.pool.get_mut(index).handle_sent();
-        }
-    }
-
-    /// Handles the failure of a send.
-    pub(in crate::client::io) fn handle_send_failure(&mut self, socket: Socket, now: Instant) {
-        if let Some(index) = self.pool.index_of(socket) {
-            self.pool.get_mut(index).handle_send_failure(now.after(SEND_FAILURE_TIMEOUT));
+    /// Handles the end of a send.
+    pub(in crate::client::io) fn handle_sent(
+        &mut self,
+        socket: Socket,
+        is_failed: bool,
+        now: Instant,
+    ) {
+        let Some(index) = self.pool.index_of(socket) else { return };
+        let connection = self.pool.get_mut(index);
+        if is_failed {
+            connection.handle_send_failure(now.after(SEND_FAILURE_TIMEOUT));
+        } else {
+            connection.handle_sent();
         }
     }
 
@@ -310,7 +295,7 @@ impl HttpLink {
             ExchangeKind::Stream(StreamCursor { call, .. }) => {
                 let (call, revision) = (*call, exchange.revision());
                 let error = response.error(&response.excerpt());
-                self.reopen(call, response.next_cursor(exchange), revision, error, input);
+                self.reopen(call, response.next_cursor(exchange), revision, &error, input);
             }
             ExchangeKind::Delete => self.closing = Closing::Done,
         }
@@ -341,7 +326,7 @@ impl HttpLink {
         }
         let revision = exchange.revision();
         let cursor = response.cursor(id).filter(|_| !revision.is_modern());
-        self.reopen(Some(id), cursor, revision, error, input);
+        self.reopen(Some(id), cursor, revision, &error, input);
     }
 
     /// Opens a stream again at `cursor`; without it the request that waits for it fails.
@@ -350,19 +335,19 @@ impl HttpLink {
         call: Option<u64>,
         cursor: Option<StreamCursor>,
         revision: Revision,
-        error: ClientError,
+        error: &ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
         match (cursor, call) {
             (_, None) if !self.legacy_sse.is_unused() => {
                 if let Some((initialize, error)) = self.legacy_sse.end() {
-                    self.fail(&initialize, &error, input);
+                    input.fail(initialize.call(), &error, &mut self.queue);
                 }
             }
             (Some(cursor), _) => {
                 self.queue.push_back(Exchange::of_stream(cursor, revision, input.now()));
             }
-            (None, Some(id)) => input.fail(id, error, &mut self.queue),
+            (None, Some(_)) => input.fail(call, error, &mut self.queue),
             (None, None) => {
                 tracing::debug!(%error, "the server has no stream of messages");
             }
@@ -380,7 +365,7 @@ impl HttpLink {
         if self.session.lose(number) {
             self.seen.clear();
             let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
-            self.close_exchanges(ring, is_stream);
+            self.pool.close_exchanges(ring, &mut self.queue, is_stream);
             self.queue.remove_streams();
             self.parked.push(exchange);
             input.renew(&mut self.queue);
@@ -420,11 +405,11 @@ impl HttpLink {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
                 let cursor = cursor.filter(|_| !revision.is_modern());
-                self.reopen(Some(id), cursor, revision, failure, input);
+                self.reopen(Some(id), cursor, revision, &failure, input);
             }
             ExchangeKind::Stream(cursor) => {
                 let call = cursor.call;
-                self.reopen(call, cursor.after(&events), revision, failure, input);
+                self.reopen(call, cursor.after(&events), revision, &failure, input);
             }
             ExchangeKind::Message { .. } => {
                 tracing::debug!(error = %failure, "a message over HTTP may be lost");
@@ -454,6 +439,7 @@ impl HttpLink {
     ) {
         let now = input.now();
         while let Some(index) = self.pool.expired(now) {
+            self.pool.get_mut(index).handle_timeout();
             self.abort(ring, index, ResponseError::Truncated, input);
         }
         self.close_abandoned(ring, input);

@@ -75,6 +75,11 @@ impl HttpPool {
         });
     }
 
+    /// Closes the connections that serve the request `id`.
+    pub(super) fn close_call<R: Ring>(&mut self, ring: &mut R, queue: &mut HttpQueue, id: u64) {
+        self.close_exchanges(ring, queue, |exchange| exchange.call() == Some(id));
+    }
+
     /// Closes the connections, except an idle one if `keeps_one`.
     pub(super) fn close<R: Ring>(&mut self, ring: &mut R, keeps_one: bool) {
         let kept = self.idle().filter(|_| keeps_one);

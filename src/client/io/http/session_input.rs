@@ -29,9 +29,16 @@ impl<T: Clone> SessionInput<'_, T> {
         self.session.receive(text, self.parser, &mut self.ctx.with_sink(sink));
     }
 
-    /// Fails a request that no response will come for.
-    pub(super) fn fail<S: MessageSink>(&mut self, id: u64, error: ClientError, sink: &mut S) {
-        self.session.fail_request(id, error, &mut self.ctx.with_sink(sink));
+    /// Fails a request, if there is one, for which no response will come.
+    pub(super) fn fail<S: MessageSink>(
+        &mut self,
+        id: Option<u64>,
+        error: &ClientError,
+        sink: &mut S,
+    ) {
+        if let Some(id) = id {
+            self.session.fail_request(id, error.clone(), &mut self.ctx.with_sink(sink));
+        }
     }
 
     /// Begins the handshake again.

@@ -56,11 +56,6 @@ impl ExtraFields {
         self.0.push((name.into(), value.into()));
         Ok(())
     }
-
-    /// Returns whether there are no fields.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl fmt::Debug for ExtraFields {
@@ -297,6 +292,6 @@ mod tests {
             let error = extra.push(name, value).unwrap_err();
             assert!(!error.contains("\r\n"), "{error}");
         }
-        assert!(extra.is_empty());
+        assert_eq!(extra, ExtraFields::default());
     }
 }

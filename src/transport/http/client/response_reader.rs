@@ -53,11 +53,6 @@ impl ResponseReader {
         self.head.as_ref()
     }
 
-    /// Returns whether no response has begun.
-    pub const fn is_idle(&self) -> bool {
-        matches!(self.state, ReaderState::Head) && self.partial.is_empty()
-    }
-
     /// Reads `arrival[*from..]` and advances `from`. Appends decoded bytes of the body to `body`,
     /// which the caller empties: before each response, and of an event stream at any time.
     ///
