@@ -27,7 +27,7 @@ fn eras() -> impl Iterator<Item = EraPreference> {
     std::iter::once(EraPreference::Auto).chain(legacy.map(EraPreference::Legacy))
 }
 
-/// The program of server-everything.
+/// The program of `server-everything`.
 fn everything() -> PathBuf {
     installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 }
@@ -71,7 +71,7 @@ impl Drop for HttpServer {
     }
 }
 
-/// Calls everything that server-everything has.
+/// Calls what `server-everything` has.
 fn use_everything(client: ClientBuilder, era: EraPreference) {
     let client = client.era(era);
     let client = client.on_roots(async || Ok(vec![Root { uri: "file:///srv".into(), name: None }]));
@@ -93,7 +93,7 @@ fn use_everything(client: ClientBuilder, era: EraPreference) {
     block_on(client.close());
 }
 
-/// Calls the tool of the FastMCP server.
+/// Calls the tool of the `FastMCP` server.
 fn use_fastmcp(client: ClientBuilder, era: EraPreference) {
     let client = client.era(era).connect_blocking().expect("a handshake");
     let result = client.call_tool("add", &json!({ "a": 2, "b": 3 })).wait().expect("a result");
