@@ -1,14 +1,14 @@
 //! Servers of others over their standard streams and HTTP, which `loadtest/tests/install.sh`
 //! installs.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference, Program};
 use corelane::model::{Revision, Root};
 use corelane::testing::block_on;
+use corelane_test_support::ListeningProcess;
 use serde_json::json;
 
 /// Returns a path in the folder that install.sh fills.
@@ -36,39 +36,8 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("loadtest/tests/other_servers").join(name)
 }
 
-/// A server over HTTP in a process of its own, which ends with this.
-struct HttpServer {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl HttpServer {
-    /// Starts a server that `command` gives a free port, and waits until it accepts connections.
-    fn start(command: impl Fn(u16) -> Command) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("an address");
-        drop(listener);
-        let mut command = command(address.port());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = Self { child: command.spawn().expect("the server starts"), address };
-        while TcpStream::connect(address).is_err() {
-            let status = server.child.try_wait().expect("a child");
-            assert!(status.is_none(), "the server has ended");
-            std::thread::yield_now();
-        }
-        server
-    }
-
-    fn client(&self) -> ClientBuilder {
-        Client::builder(format!("http://{}/mcp", self.address).as_str())
-    }
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        self.child.kill().unwrap_or(());
-        self.child.wait().expect("a child");
-    }
+fn client_of(server: &ListeningProcess) -> ClientBuilder {
+    Client::builder(server.url().as_str())
 }
 
 /// Calls what `server-everything` has.
@@ -116,13 +85,13 @@ fn server_everything_serves_stdio_in_every_era() {
 #[ignore = "needs server-everything: ./test.sh runs it"]
 #[test]
 fn server_everything_serves_http_in_every_era() {
-    let server = HttpServer::start(|port| {
+    let server = ListeningProcess::start(|port| {
         let mut command = Command::new("node");
         command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
         command
     });
     for era in eras() {
-        use_everything(server.client(), era);
+        use_everything(client_of(&server), era);
     }
 }
 
@@ -138,26 +107,26 @@ fn fastmcp_serves_stdio_in_every_era() {
 #[ignore = "needs FastMCP: ./test.sh runs it"]
 #[test]
 fn fastmcp_serves_http_in_every_era() {
-    let server = HttpServer::start(|port| {
+    let server = ListeningProcess::start(|port| {
         let mut command = Command::new(installed("python/bin/python"));
         command.arg(script("fastmcp_server.py")).arg(port.to_string());
         command
     });
     for era in eras() {
-        use_fastmcp(server.client(), era);
+        use_fastmcp(client_of(&server), era);
     }
 }
 
 #[ignore = "needs the Python SDK: ./test.sh runs it"]
 #[test]
 fn python_sdk_serves_http_in_every_era() {
-    let server = HttpServer::start(|port| {
+    let server = ListeningProcess::start(|port| {
         let mut command = Command::new(installed("python/bin/python"));
         command.arg(script("sdk_server.py")).arg(port.to_string());
         command
     });
     for era in eras() {
-        let client = server.client().era(era).connect_blocking().unwrap();
+        let client = client_of(&server).era(era).connect_blocking().unwrap();
         let result = client.call_tool("echo", &json!({ "text": "hi" })).wait().unwrap();
         assert_eq!(result.text(), "hi", "{era:?}");
         block_on(client.close());

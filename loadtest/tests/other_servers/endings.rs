@@ -3,14 +3,16 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use super::installed::{ServerProcess, python};
+use corelane_test_support::ListeningProcess;
+
+use super::installed::python;
 
 /// Kills the server of a run after its first second, and returns status and output of the run, its
 /// words separated by single spaces.
 fn kill_server_of_run(flags: &[&str]) -> (Option<i32>, String) {
-    let server = ServerProcess::start(|port| python("fastmcp_server.py", port));
+    let server = ListeningProcess::start(|port| python("fastmcp_server.py", port));
     let mut load = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
-        .args(["run", &server.target(), "-c=1", "-d=4", "--warm-up=0"])
+        .args(["run", &server.url(), "-c=1", "-d=4", "--warm-up=0"])
         .args(flags)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

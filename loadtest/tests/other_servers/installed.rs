@@ -1,41 +1,7 @@
-//! Servers that install.sh installs, as processes.
+//! Servers that install.sh installs.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// A server in a process of its own, which ends with this.
-pub(crate) struct ServerProcess {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl ServerProcess {
-    /// Starts a server that `command` gives a free port, and waits until it accepts connections.
-    pub(crate) fn start(command: impl Fn(u16) -> Command) -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = command(address.port());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = Self { child: command.spawn().unwrap(), address };
-        while TcpStream::connect(address).is_err() {
-            assert!(server.child.try_wait().unwrap().is_none(), "the server has ended");
-            std::thread::yield_now();
-        }
-        server
-    }
-
-    /// Returns the address as it is typed.
-    pub(crate) fn target(&self) -> String {
-        format!("http://{}/mcp", self.address)
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        self.child.kill().unwrap_or(());
-        self.child.wait().unwrap();
-    }
-}
+use std::process::Command;
 
 /// Returns a path in the folder that install.sh fills.
 pub(crate) fn installed(path: &str) -> PathBuf {

@@ -9,10 +9,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use corelane_test_support::{ExitResult, run_program};
+use corelane_test_support::{ExitResult, ListeningProcess, run_program};
 use serde_json::{Value, json};
 
-use self::installed::{ServerProcess, everything, installed, python, script};
+use self::installed::{everything, installed, python, script};
 
 mod installed;
 
@@ -177,12 +177,12 @@ fn server_that_closes_connections_is_refused() {
 #[ignore = "needs Python 3: ./test.sh runs it"]
 #[test]
 fn file_server_is_refused() {
-    let server = ServerProcess::start(|port| {
+    let server = ListeningProcess::start(|port| {
         let mut command = Command::new("python3");
         command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]);
         command
     });
-    assert_refused(&server.target(), &["no MCP server answers", "HTTP status 501"]);
+    assert_refused(&server.url(), &["no MCP server answers", "HTTP status 501"]);
 }
 
 #[ignore = "needs Node.js: ./test.sh runs it"]
@@ -190,12 +190,12 @@ fn file_server_is_refused() {
 fn reference_server_is_measured_over_stdio_and_http() {
     let notes = ["MCP 2025-11-25, since server/discover", "tools/call echo {\"message\":\"abc"];
     assert_completed(&format!("stdio:node {} stdio", everything().display()), notes);
-    let server = ServerProcess::start(|port| {
+    let server = ListeningProcess::start(|port| {
         let mut command = Command::new("node");
         command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
         command
     });
-    assert_completed(&server.target(), notes);
+    assert_completed(&server.url(), notes);
 }
 
 #[ignore = "needs FastMCP: ./test.sh runs it"]
@@ -204,32 +204,32 @@ fn fastmcp_server_is_measured_over_stdio_and_http() {
     let notes = ["MCP 2026-07-28", "tools/call add {}"];
     let (python_path, script) = (installed("python/bin/python"), script("fastmcp_server.py"));
     assert_completed(&format!("stdio:{} {}", python_path.display(), script.display()), notes);
-    let server = ServerProcess::start(|port| python("fastmcp_server.py", port));
-    assert_completed(&server.target(), notes);
+    let server = ListeningProcess::start(|port| python("fastmcp_server.py", port));
+    assert_completed(&server.url(), notes);
 }
 
 #[ignore = "needs the official Python SDK: ./test.sh runs it"]
 #[test]
 fn python_sdk_server_is_measured_over_http() {
-    let server = ServerProcess::start(|port| python("sdk_server.py", port));
-    assert_completed(&server.target(), ["MCP 2026-07-28", "tools/call echo {\"text\":\"abc"]);
+    let server = ListeningProcess::start(|port| python("sdk_server.py", port));
+    assert_completed(&server.url(), ["MCP 2026-07-28", "tools/call echo {\"text\":\"abc"]);
 }
 
 #[ignore = "needs the shop of benches/rmcp: ./test.sh runs it"]
 #[test]
 fn rmcp_server_is_measured_with_named_tool() {
     let program = Path::new(env!("CARGO_BIN_EXE_corelane-load")).with_file_name("shop_rmcp");
-    let server = ServerProcess::start(|port| {
+    let server = ListeningProcess::start(|port| {
         let mut command = Command::new(&program);
         command.args([&format!("127.0.0.1:{port}"), ""]);
         command
     });
     let unmarked = "list_products (not marked as read-only)";
-    assert_refused(&server.target(), &["name one with --tool NAME --arguments JSON", unmarked]);
+    assert_refused(&server.url(), &["name one with --tool NAME --arguments JSON", unmarked]);
     let flags = [&SHORT[..], &["--tool=list_products"]].concat();
-    let ExitResult { status, stdout, stderr } = run(&server.target(), &flags);
+    let ExitResult { status, stdout, stderr } = run(&server.url(), &flags);
     assert_eq!(status, 0, "{stdout}{stderr}");
-    let expected = format!("completed without thresholds\n{} · modern · closed", server.target());
+    let expected = format!("completed without thresholds\n{} · modern · closed", server.url());
     assert!(stdout.starts_with(&expected), "{stdout}");
     assert!(stdout.contains("\ncalls    tools/call list_products {}\n"), "{stdout}");
 }

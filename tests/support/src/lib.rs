@@ -20,6 +20,7 @@ pub mod sockets;
 
 pub mod http;
 pub mod line_client;
+pub mod listening_process;
 pub mod process;
 pub mod websocket;
 
@@ -31,6 +32,7 @@ pub mod wrk;
 
 pub use http::{HttpClient, Request, Response};
 pub use line_client::LineClient;
+pub use listening_process::ListeningProcess;
 pub use process::{ExitResult, Process, SMALL_RINGS, ServeProcess, run_program};
 pub use server::{TestServer, http_options, on_one_shard_and_two, over_each_ring, tcp_options};
 pub use websocket::WebSocketClient;
