@@ -140,6 +140,25 @@ fn dropped_call_over_http_is_cancelled() {
 }
 
 #[test]
+fn cancelled_calls_make_room_for_waiting_calls() {
+    let server = TestServer::with_test_tools(http_options());
+    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
+        let client = client_of(&server).era(era).connect_blocking().unwrap();
+        let slow = || client.call_tool("until-cancelled", &json!({})).into_future();
+        let slow: Vec<_> = (0..10).map(|_| slow()).collect();
+        for _ in &slow {
+            assert_eq!(server.next_signal(), "begun");
+        }
+        let waiting = client.call_tool("echo", &json!({ "message": "hi" })).into_future();
+        drop(slow);
+        assert_eq!(block_on(waiting).unwrap().text(), "hi");
+        for _ in 0..10 {
+            assert_eq!(server.next_signal(), "cancelled");
+        }
+    }
+}
+
+#[test]
 fn refused_http_connection_fails_every_call() {
     let url = {
         let server = TestServer::start(http_options());

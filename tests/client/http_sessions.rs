@@ -164,7 +164,7 @@ fn server_of_http_with_sse_is_found() {
     let url = format!("http://{}/sse", server.http());
     let client = Client::builder(url.as_str()).connect_blocking().unwrap();
     let call = |n: usize| client.call_tool("echo", &json!({ "message": n.to_string() }));
-    let calls: Vec<_> = (0..100).map(|n| (n, call(n).into_future())).collect();
+    let calls: Vec<_> = (0..1_000).map(|n| (n, call(n).into_future())).collect();
     for (n, call) in calls {
         assert_eq!(block_on(call).unwrap().text(), n.to_string());
     }

@@ -168,9 +168,6 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> usize {
-        let Link::Http(link) = &mut self.link else { return 0 };
-        let mut ctx = workspace.context(link.queue(), now);
-        self.session.send_waiting(&mut ctx);
         self.with_http(workspace, now, |link, input| link.advance(ring, input)).unwrap_or(0)
     }
 

@@ -83,11 +83,12 @@ impl HttpLink {
         }
     }
 
-    /// Starts the exchanges that can be. Returns the number of connections to open for others.
+    /// Lets the session send what it can, and starts the exchanges that can be. Returns the number
+    /// of connections to open for others.
     pub(in crate::client::io) fn advance<R: Ring, T: Clone>(
         &mut self,
         ring: &mut R,
-        input: &SessionInput<'_, T>,
+        input: &mut SessionInput<'_, T>,
     ) -> usize {
         while let Some(id) = self.queue.take_cancelled() {
             self.pool.close_call(ring, &mut self.queue, id);
@@ -95,6 +96,8 @@ impl HttpLink {
         if self.queue.is_exhausted() {
             self.close_abandoned(ring, input);
         }
+        // The places of what was closed are free.
+        input.send_waiting(&mut self.queue);
         let now = input.now();
         while let Some(index) = self.pool.idle()
             && let Some(mut exchange) = self.queue.begin_next(now)

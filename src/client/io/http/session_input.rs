@@ -41,6 +41,11 @@ impl<T: Clone> SessionInput<'_, T> {
         }
     }
 
+    /// Sends the calls that wait, as far as the sink is not full.
+    pub(super) fn send_waiting<S: MessageSink>(&mut self, sink: &mut S) {
+        self.session.send_waiting(&mut self.ctx.with_sink(sink));
+    }
+
     /// Begins the handshake again.
     pub(super) fn renew<S: MessageSink>(&mut self, sink: &mut S) {
         renewal::renew(self.session, &mut self.ctx.with_sink(sink));
