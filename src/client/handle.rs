@@ -34,6 +34,8 @@ const PAGES_MAX: usize = 1_000;
 /// A client of one MCP server. Cloning is cheap; clones and their requests share the connection,
 /// which is closed when the last one is dropped.
 ///
+/// Over HTTP at most 10 requests are in flight, each on a connection of its own; further ones wait.
+///
 /// The I/O happens on a thread of its own. The futures need no runtime and work with every
 /// executor; each request also has [`Request::wait`] for threads.
 ///

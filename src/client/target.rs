@@ -263,7 +263,7 @@ mod tests {
             ("https://a", "TLS"),
             ("http://", "invalid"),
             ("http://:1/", "host is missing"),
-            ("http://a:b/", "invalid"),
+            ("http://a:b/", "65535"),
             ("http://a:65536/", "65535"),
             ("http://user:secret@a/", "user name"),
             ("http://a/\n", "visible ASCII"),

@@ -297,3 +297,56 @@ impl Exchange {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn stream_delay_doubles_until_given_up() {
+        let mut cursor = StreamCursor::default();
+        for delay in [3, 6, 12, 24, 30] {
+            assert_eq!(cursor.delay(), seconds(delay));
+            cursor = cursor.after(&EventReader::new()).unwrap();
+        }
+        assert!(cursor.after(&EventReader::new()).is_none());
+    }
+
+    #[test]
+    fn stream_delay_is_that_of_server() {
+        let mut events = EventReader::new();
+        let text = b"retry: 45000\nid: 1\ndata: a\n\n";
+        assert_eq!(events.next(text, &mut 0, 64), Ok(true));
+        let failed = StreamCursor { failures: 4, ..StreamCursor::default() };
+        let cursor = failed.after(&events).unwrap();
+        assert_eq!((cursor.delay(), cursor.failures), (seconds(45), 0));
+    }
+
+    #[test]
+    fn refused_request_is_postponed_three_times() {
+        let head = |text: &str| ResponseHead::parse(text.as_bytes()).unwrap();
+        let call =
+            |method| Exchange::new(ExchangeKind::Request { id: 1, method }, Revision::LATEST);
+        let refused = head("HTTP/1.1 429 A\r\n\r\n");
+        let mut exchange = call(Method::ToolsCall);
+        for delay in [1, 2, 4] {
+            assert!(exchange.postpone(&refused, Instant::ORIGIN, seconds(30)));
+            assert_eq!(exchange.not_before(), Some(Instant::ORIGIN.after(seconds(delay))));
+        }
+        assert!(!exchange.postpone(&refused, Instant::ORIGIN, seconds(30)));
+
+        let overloaded = head("HTTP/1.1 503 A\r\n\r\n");
+        let later = head("HTTP/1.1 503 A\r\nRetry-After: 31\r\n\r\n");
+        let postpone = |method, head: &ResponseHead, delay_max| {
+            call(method).postpone(head, Instant::ORIGIN, seconds(delay_max))
+        };
+        assert!(!postpone(Method::ToolsCall, &overloaded, 30));
+        assert!(postpone(Method::ToolsList, &overloaded, 30));
+        assert!(postpone(Method::ToolsCall, &later, 31));
+        assert!(!postpone(Method::ToolsCall, &later, 30));
+    }
+}
