@@ -14,6 +14,7 @@
 //! | [`eras`] | the legacy handshake, the modern `_meta`, methods and client capabilities |
 //! | [`params`] | params of requests and notifications |
 //! | [`model`] | MCP types and the encoders of results, errors and notifications |
+//! | [`parameter_header`] | arguments that clients repeat as HTTP headers |
 //! | [`in_flight`] | the unanswered requests of one connection |
 //! | [`fuzz`] | body of a fuzz target over all of it |
 
@@ -32,6 +33,8 @@ pub mod eras;
 pub mod params;
 
 pub mod model;
+
+pub mod parameter_header;
 
 pub mod in_flight;
 

@@ -15,12 +15,8 @@ mod tape;
 
 mod implied;
 
-mod parameter_header;
-
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Owned;
-
-pub(super) use self::parameter_header::ParameterHeader;
 
 use self::argument_error::describe_argument_error;
 use self::simple_schema::SimpleSchema;
@@ -28,7 +24,6 @@ use self::tape::{Tape, TapeNode};
 use crate::protocol::json::Value;
 
 pub(in crate::service) use self::implied::is_implied;
-pub(in crate::service) use self::parameter_header::collect_headers as parameter_headers;
 
 /// Compiled input schema of a tool.
 #[derive(Debug)]

@@ -26,12 +26,13 @@ use self::handler::ToolHandler;
 use self::output_validator::OutputValidator;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::model::{CallToolResultWriter, ListKind};
+use crate::protocol::parameter_header::{ParameterHeader, collect_headers};
 use crate::protocol::revision::Revision;
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::context::StateType;
 use crate::service::entry::Entry;
 use crate::service::results::HandlerError;
-use crate::service::schema::{self as schemas, CompiledInputSchema, ParameterHeader};
+use crate::service::schema::{self as schemas, CompiledInputSchema};
 
 /// A tool of a catalog.
 ///
@@ -208,7 +209,7 @@ impl Entry for Tool {
     fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
         self.definition.prepare()?;
         let schema = &self.definition.input_schema;
-        self.parameter_headers = schemas::parameter_headers(schema)?;
+        self.parameter_headers = collect_headers(schema)?;
         self.input_schema = CompiledInputSchema::compile(schema)?;
         self.is_schema_implied = self.definition.is_schema_derived && schemas::is_implied(schema);
         self.output_validator.compile(self.name().into(), self.definition.output_schema.as_ref())

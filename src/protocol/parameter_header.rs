@@ -1,7 +1,7 @@
 //! `x-mcp-header` annotations: arguments that clients repeat as `Mcp-Param-…` HTTP headers.
 //!
-//! Invalid annotations are rejected when the tool enters a catalog, because clients drop tools with
-//! invalid ones.
+//! A server rejects invalid annotations when the tool enters a catalog, because clients drop tools
+//! with invalid ones.
 //!
 //! Source: MCP 2026-07-28, basic/transports, "x-mcp-header"; RFC 9110, section 5.6.2.
 
@@ -17,9 +17,11 @@ pub struct ParameterHeader {
 }
 
 /// Collects the annotations of an input schema; `Err` is phrased to follow "tool `name`: ".
-pub(in crate::service) fn collect_headers(
-    schema: &Value,
-) -> Result<Box<[ParameterHeader]>, String> {
+///
+/// # Errors
+///
+/// What is wrong with the first invalid annotation.
+pub fn collect_headers(schema: &Value) -> Result<Box<[ParameterHeader]>, String> {
     let mut found = Vec::new();
     collect_from(schema, Some(&mut Vec::new()), &mut found)?;
     Ok(found.into())
