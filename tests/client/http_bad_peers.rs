@@ -7,6 +7,7 @@ use corelane::client::{ClientErrorKind, EraPreference};
 use corelane::model::Revision;
 use serde_json::json;
 
+use super::discover_result;
 use super::http_peer::{Connection, HttpPeer, initialize_response, text_result};
 
 /// Checks that `respond` fails a call with `kind` and a text, and that the next call succeeds.
@@ -130,6 +131,39 @@ fn server_that_refuses_discover_is_initialized() {
     let client = builder.connect_blocking().unwrap();
     assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "served");
     drop(client);
+    peer.join().unwrap();
+}
+
+/// Refuses the revision that the server supports.
+fn refuse_discover(connection: &mut Connection) {
+    let discover = connection.receive();
+    assert_eq!(discover.body["method"], "server/discover");
+    let data = json!({ "supported": ["2026-07-28"], "requested": "2026-07-28" });
+    let error = json!({ "code": -32022, "message": "unsupported", "data": data });
+    let body = json!({ "jsonrpc": "2.0", "id": discover.body["id"], "error": error });
+    connection.send_body("400 Bad Request", "application/json", &body.to_string());
+}
+
+#[test]
+fn refused_but_supported_revision_is_repeated_once() {
+    let (builder, peer) = HttpPeer::start(|peer| {
+        let mut connection = peer.accept();
+        refuse_discover(&mut connection);
+        let discover = connection.receive();
+        connection.send_json(&discover_result(&discover.body));
+        connection.expect_end();
+    });
+    drop(builder.connect_blocking().unwrap());
+    peer.join().unwrap();
+
+    let (builder, peer) = HttpPeer::start(|peer| {
+        let mut connection = peer.accept();
+        refuse_discover(&mut connection);
+        refuse_discover(&mut connection);
+        connection.expect_end();
+    });
+    let error = builder.connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Handshake, "{error}");
     peer.join().unwrap();
 }
 

@@ -74,6 +74,8 @@ struct HandshakeRequest {
     deadline: Instant,
     /// The revision that `initialize` asks for; `None` for `server/discover`.
     legacy: Option<Revision>,
+    /// `server/discover` is sent again if the server refuses the revision that it supports.
+    may_repeat: bool,
 }
 
 /// One session. `T` identifies a call to its caller.
@@ -106,14 +108,7 @@ impl<T: Clone> Session<T> {
             self.send_initialize(self.config.options().legacy_revision(), ctx);
             return;
         }
-        let (id, options) = (self.calls.allocate_id(), self.config.options());
-        let timeout = match era {
-            EraPreference::Modern => options.request_timeout,
-            _ => options.discover_timeout.min(options.request_timeout),
-        };
-        let deadline = ctx.now.after(timeout);
-        self.phase = Phase::Handshake(HandshakeRequest { id, timeout, deadline, legacy: None });
-        ctx.send_request(&self.config, id, &CallRequest::new(Method::Discover), Revision::LATEST);
+        self.advance_handshake(NextStep::Discover { may_repeat: true }, ctx);
     }
 
     /// Returns what the server declared, once the handshake is complete.
@@ -284,6 +279,18 @@ impl<T: Clone> Session<T> {
         ctx: &mut SessionContext<'_, T, S>,
     ) {
         match next {
+            NextStep::Discover { may_repeat } => {
+                let (id, options) = (self.calls.allocate_id(), self.config.options());
+                let timeout = match options.era {
+                    EraPreference::Modern => options.request_timeout,
+                    _ => options.discover_timeout.min(options.request_timeout),
+                };
+                let deadline = ctx.now.after(timeout);
+                let request = HandshakeRequest { id, timeout, deadline, legacy: None, may_repeat };
+                self.phase = Phase::Handshake(request);
+                let request = CallRequest::new(Method::Discover);
+                ctx.send_request(&self.config, id, &request, Revision::LATEST);
+            }
             NextStep::Initialize(revision) => self.send_initialize(revision, ctx),
             NextStep::Fail(error) => self.disconnect(error, ctx.events),
             NextStep::Ready(server) => {
@@ -310,7 +317,8 @@ impl<T: Clone> Session<T> {
         let (options, id) = (self.config.options(), self.calls.allocate_id());
         let timeout = options.request_timeout;
         let (deadline, legacy) = (ctx.now.after(timeout), Some(revision));
-        self.phase = Phase::Handshake(HandshakeRequest { id, timeout, deadline, legacy });
+        let request = HandshakeRequest { id, timeout, deadline, legacy, may_repeat: false };
+        self.phase = Phase::Handshake(request);
         let encoded = &mut ctx.buffers.encoded;
         encoded.clear();
         self.config.write_initialize(encoded, id, revision);

@@ -97,7 +97,7 @@ impl<T: Clone> Session<T> {
             let next = if request.legacy.is_some() {
                 handshake::after_initialize(outcome)
             } else {
-                handshake::after_discover(outcome, self.config.options())
+                handshake::after_discover(outcome, self.config.options(), request.may_repeat)
             };
             return self.advance_handshake(next, ctx);
         }

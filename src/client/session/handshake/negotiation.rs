@@ -17,16 +17,23 @@ const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 pub(in crate::client::session) enum NextStep {
     /// It is complete.
     Ready(ServerInfo),
+    /// Send `server/discover`.
+    Discover {
+        /// It is sent again if the server refuses the revision that it supports.
+        may_repeat: bool,
+    },
     /// Send `initialize` for this revision.
     Initialize(Revision),
     /// It has failed.
     Fail(ClientError),
 }
 
-/// Decides after the response to `server/discover`.
+/// Decides after the response to `server/discover`. `may_repeat` allows to send it again, if the
+/// server refuses the revision of the request but lists it as supported.
 pub(in crate::client::session) fn after_discover(
     outcome: Result<Value<'_>, Value<'_>>,
     options: &SessionOptions,
+    may_repeat: bool,
 ) -> NextStep {
     let supported = match outcome {
         Ok(result) => result.as_object().and_then(|result| result.find("supportedVersions")),
@@ -43,6 +50,9 @@ pub(in crate::client::session) fn after_discover(
             Some(server) => NextStep::Ready(server),
             None => NextStep::Fail(invalid_result("server/discover")),
         };
+    }
+    if outcome.is_err() && supports(Revision::LATEST) && may_repeat {
+        return NextStep::Discover { may_repeat: false };
     }
     let newest = Revision::ALL.into_iter().rev().find(|revision| supports(*revision));
     match (options.era, newest, outcome) {
