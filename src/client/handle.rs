@@ -13,10 +13,10 @@ use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
 use super::io::{IoThread, NotificationCallback, PeerHandle, PeerRef};
 use super::oneshot::Oneshot;
-use super::request::Request;
+use super::request::{Request, read_list, read_tools};
 use super::results::{
-    CallToolResult, CompleteResult, GetPromptResult, ListResult, PromptInfo, ReadResourceResult,
-    ResourceInfo, ResourceTemplateInfo, ToolInfo,
+    CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
+    ResourceTemplateInfo, ToolInfo,
 };
 use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
@@ -27,9 +27,6 @@ use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
-
-/// Pages of one list, so that a server whose list does not end is not read forever.
-const PAGES_MAX: usize = 1_000;
 
 /// A client of one MCP server. Cloning is cheap; clones and their requests share the connection,
 /// which is closed when the last one is dropped.
@@ -75,9 +72,7 @@ impl Client {
     ///
     /// [`ClientErrorKind::Connect`], [`ClientErrorKind::Handshake`].
     pub async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
-        let slot = Arc::new(Oneshot::new());
-        self.peer.connect(Arc::clone(&slot))?;
-        slot.take().await
+        self.peer.server().await
     }
 
     /// Closes the connection, for all clones. Calls in flight fail with
@@ -230,49 +225,29 @@ impl Client {
 
 /// Lists: all pages.
 impl Client {
-    /// Lists the tools.
+    /// Lists the tools. Over HTTP those with an invalid `x-mcp-header` are left out, and the
+    /// others are called with the headers that they require (2026-07-28).
     ///
     /// # Errors
     ///
     /// Those of a request; [`ClientErrorKind::Protocol`] for more than 1,000 pages.
     pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
-        self.list(Method::ToolsList, "tools").await
+        read_tools(&self.peer).await
     }
 
     /// Lists the prompts. Errors: as for [`Client::list_tools`].
     pub async fn list_prompts(&self) -> Result<Vec<PromptInfo>, ClientError> {
-        self.list(Method::PromptsList, "prompts").await
+        read_list(&self.peer, Method::PromptsList, "prompts").await
     }
 
     /// Lists the resources. Errors: as for [`Client::list_tools`].
     pub async fn list_resources(&self) -> Result<Vec<ResourceInfo>, ClientError> {
-        self.list(Method::ResourcesList, "resources").await
+        read_list(&self.peer, Method::ResourcesList, "resources").await
     }
 
     /// Lists the resource templates. Errors: as for [`Client::list_tools`].
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplateInfo>, ClientError> {
-        self.list(Method::ResourcesTemplatesList, "resourceTemplates").await
-    }
-
-    async fn list<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        key: &str,
-    ) -> Result<Vec<T>, ClientError> {
-        let mut items = Vec::new();
-        let mut request = CallRequest::new(method);
-        for _ in 0..PAGES_MAX {
-            let result: Map<String, Value> = self.new_request(Ok(request.clone())).await?;
-            let page = ListResult::read(result, key).map_err(|error| {
-                let text = format!("the result of {} is invalid: {error}", method.as_str());
-                ClientError::with_source(ClientErrorKind::Protocol, text, error)
-            })?;
-            items.extend(page.items);
-            let Some(cursor) = page.next_cursor else { return Ok(items) };
-            request.params = json!({ "cursor": cursor }).to_string().into_bytes();
-        }
-        let text = format!("{} has more than {PAGES_MAX} pages", method.as_str());
-        Err(ClientError::new(ClientErrorKind::Protocol, text))
+        read_list(&self.peer, Method::ResourcesTemplatesList, "resourceTemplates").await
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) mod session;
 mod inputs;
 mod results;
 
+mod tool_headers;
+
 mod io;
 
 mod request;

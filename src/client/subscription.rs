@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -136,12 +137,12 @@ impl Subscription {
         poll_fn(|context| self.poll_item(context)).await
     }
 
-    fn poll_item(&mut self, context: &Context<'_>) -> Poll<Option<Result<Item, ClientError>>> {
+    fn poll_item(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Item, ClientError>>> {
         if let Poll::Ready(item) = self.queue.poll_pop(context) {
             return Poll::Ready(Some(Ok(item)));
         }
-        let Some(response) = &self.response else { return Poll::Ready(None) };
-        let Poll::Ready(outcome) = response.poll_outcome(context) else { return Poll::Pending };
+        let Some(response) = &mut self.response else { return Poll::Ready(None) };
+        let Poll::Ready(outcome) = Pin::new(response).poll(context) else { return Poll::Pending };
         self.response = None;
         // What arrived before the end precedes it.
         if let Poll::Ready(item) = self.queue.poll_pop(context) {

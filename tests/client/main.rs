@@ -13,6 +13,7 @@ mod other_servers;
 mod pool;
 mod programs;
 mod subscriptions;
+mod tool_headers;
 
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};

@@ -1,6 +1,7 @@
 //! A call as its caller and the I/O thread share it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::client::error::ClientError;
@@ -8,12 +9,12 @@ use crate::client::oneshot::Oneshot;
 use crate::client::session::{CallId, Progress, ReceivedMessage};
 
 /// What is called on the I/O thread for the notifications of a call.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::client) struct CallCallbacks {
     /// For each progress notification.
-    pub(in crate::client) on_progress: Option<Box<dyn Fn(Progress) + Send + Sync>>,
+    pub(in crate::client) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// For each notification of a subscription.
-    pub(in crate::client) on_message: Option<Box<dyn Fn(ReceivedMessage) + Send + Sync>>,
+    pub(in crate::client) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
 }
 
 /// The outcome of a call and its callbacks.

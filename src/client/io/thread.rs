@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam::channel::bounded;
 
 use super::call_slot::CallSlot;
-use super::command::{Command, ConnectSlot, PeerId};
+use super::command::{Command, PeerId};
 use super::driver::{IoDriver, SHARD, stopped};
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
-use crate::client::oneshot::CloseSlot;
-use crate::client::session::CallRequest;
+use crate::client::oneshot::{CloseSlot, Oneshot};
+use crate::client::session::{CallRequest, ServerInfo};
+use crate::client::target::Target;
+use crate::client::tool_headers::ToolHeaders;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
 use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
@@ -102,6 +104,7 @@ impl IoThread {
 pub(in crate::client) struct PeerRef {
     thread: IoThread,
     id: PeerId,
+    tool_headers: Option<ToolHeaders>,
 }
 
 impl PeerRef {
@@ -111,13 +114,21 @@ impl PeerRef {
         handle: PeerHandle,
     ) -> Result<Self, ClientError> {
         let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
+        let is_http = matches!(*handle.target, Target::Http(_));
         thread.send(Command::AddPeer(id, Box::new(handle)))?;
-        Ok(Self { thread, id })
+        Ok(Self { thread, id, tool_headers: is_http.then(ToolHeaders::default) })
     }
 
-    /// Connects, unless the server is connected, and reports the end of the handshake to `slot`.
-    pub(in crate::client) fn connect(&self, slot: ConnectSlot) -> Result<(), ClientError> {
-        self.thread.send(Command::Connect(self.id, slot))
+    /// Returns what the tools of a server over HTTP repeat in headers.
+    pub(in crate::client) const fn tool_headers(&self) -> Option<&ToolHeaders> {
+        self.tool_headers.as_ref()
+    }
+
+    /// Returns what the server declared in the handshake, and connects if it is not connected.
+    pub(in crate::client) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
+        let slot = Arc::new(Oneshot::new());
+        self.thread.send(Command::Connect(self.id, Arc::clone(&slot)))?;
+        slot.take().await
     }
 
     /// Makes a call.

@@ -95,7 +95,8 @@ impl<T, S: MessageSink> SessionContext<'_, T, S> {
         encoded.clear();
         request.write(encoded, id, meta);
         let name = request.name.as_deref();
-        let kind = OutgoingKind::Request { id, method: request.method, name };
+        let CallRequest { method, parameters, .. } = request;
+        let kind = OutgoingKind::Request { id, method: *method, name, parameters };
         self.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 

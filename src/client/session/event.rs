@@ -1,6 +1,7 @@
 //! What a session sends, and what it reports.
 
 use super::inputs::{InputKey, RequiredInput};
+use super::request::ParameterField;
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;
@@ -29,6 +30,9 @@ pub enum OutgoingKind<'a> {
         method: Method,
         /// What it is about, see [`CallRequest::name`](super::CallRequest::name).
         name: Option<&'a str>,
+        /// Arguments that its head repeats, see
+        /// [`CallRequest::parameters`](super::CallRequest::parameters).
+        parameters: &'a [ParameterField],
     },
     /// `notifications/cancelled` for this request.
     Cancellation {

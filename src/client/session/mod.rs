@@ -45,7 +45,7 @@ pub use self::event::{
 };
 pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-pub use self::request::CallRequest;
+pub use self::request::{CallRequest, ParameterField};
 
 /// Time after which a subscription ends: its response has no other deadline.
 const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);
@@ -322,7 +322,8 @@ impl<T: Clone> Session<T> {
         let encoded = &mut ctx.buffers.encoded;
         encoded.clear();
         self.config.write_initialize(encoded, id, revision);
-        let kind = OutgoingKind::Request { id, method: Method::Initialize, name: None };
+        let method = Method::Initialize;
+        let kind = OutgoingKind::Request { id, method, name: None, parameters: &[] };
         ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 

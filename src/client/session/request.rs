@@ -10,6 +10,9 @@ use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 use crate::protocol::revision::Revision;
 
+/// A header `Mcp-Param-…` of a tool call: the end of its name, and the argument as plain text.
+pub type ParameterField = (Box<str>, Box<str>);
+
 /// A request to send.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
@@ -26,6 +29,8 @@ pub struct CallRequest {
     pub timeout: Option<Duration>,
     /// Asks for progress notifications.
     pub wants_progress: bool,
+    /// Arguments that a modern HTTP request repeats in its head.
+    pub parameters: Vec<ParameterField>,
 }
 
 impl CallRequest {
@@ -38,6 +43,7 @@ impl CallRequest {
             meta: Vec::new(),
             timeout: None,
             wants_progress: false,
+            parameters: Vec::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::time::Instant;
-use crate::client::session::{OutgoingKind, OutgoingMessage};
+use crate::client::session::{OutgoingKind, OutgoingMessage, ParameterField};
 use crate::protocol::eras::Method;
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::event_reader::EventReader;
@@ -98,6 +98,7 @@ pub(super) struct Exchange {
     kind: ExchangeKind,
     revision: Revision,
     name: Option<Box<str>>,
+    parameters: Box<[ParameterField]>,
     message: Box<[u8]>,
     /// It is not sent before this.
     not_before: Option<Instant>,
@@ -112,18 +113,20 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Creates the exchange for a message of a session.
     pub(super) fn of_message(message: &OutgoingMessage<'_>) -> Self {
-        let (kind, name) = match message.kind {
-            OutgoingKind::Request { id, method, name } => {
-                (ExchangeKind::Request { id, method }, name)
-            }
-            OutgoingKind::Notification => (ExchangeKind::Message { is_ordered: true }, None),
+        let kind = match message.kind {
+            OutgoingKind::Request { id, method, .. } => ExchangeKind::Request { id, method },
+            OutgoingKind::Notification => ExchangeKind::Message { is_ordered: true },
             OutgoingKind::Cancellation { .. } | OutgoingKind::Response => {
-                (ExchangeKind::Message { is_ordered: false }, None)
+                ExchangeKind::Message { is_ordered: false }
             }
         };
-        let message_text = message.text.into();
-        let exchange = Self { name: name.map(Into::into), ..Self::new(kind, message.revision) };
-        Self { message: message_text, ..exchange }
+        let mut exchange = Self::new(kind, message.revision);
+        exchange.message = message.text.into();
+        if let OutgoingKind::Request { name, parameters, .. } = message.kind {
+            exchange.name = name.map(Into::into);
+            exchange.parameters = parameters.into();
+        }
+        exchange
     }
 
     /// Creates a GET for a stream, after the time that its cursor states.
@@ -147,6 +150,7 @@ impl Exchange {
             kind,
             revision,
             name: None,
+            parameters: Box::default(),
             message: Box::default(),
             not_before: None,
             retries: 0,
@@ -232,6 +236,7 @@ impl Exchange {
         match &self.kind {
             ExchangeKind::Request { method, .. } if self.revision.is_modern() => {
                 fields.method = Some(method.as_str());
+                fields.parameters = &self.parameters;
                 fields.name = self.name.as_deref().filter(|_| name_key(*method).is_some());
                 writer.write_post(&mut out, &fields, &self.message);
             }

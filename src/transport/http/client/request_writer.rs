@@ -31,6 +31,9 @@ const OWN_FIELDS: [&str; 14] = [
     "upgrade",
 ];
 
+/// Begins the names of the headers that repeat arguments of a tool call.
+const PARAMETER_PREFIX: &str = "Mcp-Param-";
+
 /// Fields that each request of a client carries, such as `Authorization`. Their values are secret:
 /// the debug format omits them.
 #[derive(Clone, Default, Eq, PartialEq)]
@@ -46,7 +49,10 @@ impl ExtraFields {
         if name.is_empty() || !name.bytes().all(is_token_byte) {
             return Err(format!("'{name}' is not a header name"));
         }
-        if OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        let is_parameter = name
+            .get(..PARAMETER_PREFIX.len())
+            .is_some_and(|prefix| prefix.eq_ignore_ascii_case(PARAMETER_PREFIX));
+        if is_parameter || OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
             return Err(format!("the client sends the header {name} itself"));
         }
         if !value.bytes().all(is_field_value_byte) || value.trim() != value {
@@ -73,6 +79,8 @@ pub struct RequestFields<'a> {
     pub method: Option<&'a str>,
     /// `Mcp-Name`, as plain text.
     pub name: Option<&'a str>,
+    /// `Mcp-Param-…`: the end of the name, and the value as plain text.
+    pub parameters: &'a [(Box<str>, Box<str>)],
     /// `Mcp-Session-Id`.
     pub session_id: Option<&'a str>,
     /// `Last-Event-ID`.
@@ -185,6 +193,13 @@ impl RequestFields<'_> {
             push_encoded(out, name);
             out.extend_from_slice(b"\r\n");
         }
+        for (name, value) in self.parameters {
+            out.extend_from_slice(PARAMETER_PREFIX.as_bytes());
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            push_encoded(out, value);
+            out.extend_from_slice(b"\r\n");
+        }
         if let Some(session) = self.session_id {
             push_line(out, "Mcp-Session-Id", session.as_bytes());
         }
@@ -231,6 +246,7 @@ mod tests {
             protocol_version: Some("2026-07-28"),
             method: Some("tools/call"),
             name: Some("echo"),
+            parameters: &[("Region".into(), "us west".into()), ("City".into(), "Köln".into())],
             session_id: Some("s"),
             last_event_id: None,
         };
@@ -241,7 +257,8 @@ mod tests {
             "POST /mcp?x HTTP/1.1\r\nHost: a:1\r\nAuthorization: Bearer secret\r\n\
              Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
              Content-Length: 2\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n\
-             Mcp-Name: echo\r\nMcp-Session-Id: s\r\n\r\n{}"
+             Mcp-Name: echo\r\nMcp-Param-Region: us west\r\n\
+             Mcp-Param-City: =?base64?S8O2bG4=?=\r\nMcp-Session-Id: s\r\n\r\n{}"
         );
     }
 
@@ -286,9 +303,14 @@ mod tests {
     #[test]
     fn invalid_extra_field_is_refused() {
         let mut extra = ExtraFields::default();
-        for (name, value) in
-            [("", "a"), ("a b", "a"), ("Host", "a"), ("mcp-session-id", "a"), ("a", "s\r\nb: c")]
-        {
+        for (name, value) in [
+            ("", "a"),
+            ("a b", "a"),
+            ("Host", "a"),
+            ("mcp-session-id", "a"),
+            ("mcp-param-a", "a"),
+            ("a", "s\r\nb: c"),
+        ] {
             let error = extra.push(name, value).unwrap_err();
             assert!(!error.contains("\r\n"), "{error}");
         }
