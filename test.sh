@@ -32,6 +32,11 @@ elif [ ! -x "$target/debug/shop_rmcp" ]; then
   cargo build "${rmcp[@]}" --bin shop_rmcp
 fi
 
+# The client that tests/conformance drives; without arguments all examples are built.
+if [ $# -gt 0 ]; then
+  cargo build --workspace --locked --example conformance_client
+fi
+
 # Arguments after `--` go to the test programs, after the one that includes ignored tests.
 cargo_arguments=()
 while [ $# -gt 0 ] && [ "$1" != "--" ]; do

@@ -1,10 +1,11 @@
-//! The official conformance suite against `corelane serve` over Streamable HTTP, and against
-//! `McpService` in axum.
+//! The official conformance suite against `corelane serve` over Streamable HTTP, against
+//! `McpService` in axum, and against the client in `client/`.
 //!
-//! The suite acts as a client of one revision and checks every response, also against the schema of
-//! that revision. It scores only some of its scenarios (not tasks, headers, session lifecycle,
-//! polling and schemas); here all must pass without a warning, which the suite gives for an unmet
-//! SHOULD of the specification. `expected-failures.yml` lists no exception.
+//! The suite acts as a client or a server of one revision and checks every message, also against
+//! the schema of that revision. It scores only some of its scenarios (not tasks, headers, session
+//! lifecycle, polling and schemas); here all must pass without a warning, which the suite gives for
+//! an unmet SHOULD of the specification. `expected-failures.yml` lists the exceptions: those of the
+//! client with authorization.
 //!
 //! `install.sh` installs the suite below the target directory before the tests; without it every
 //! test fails with that hint.
@@ -14,6 +15,8 @@
 mod mounted;
 mod results;
 mod suite;
+
+use std::path::Path;
 
 use corelane_test_support::ServeProcess;
 use mounted::MountedServer;
@@ -57,6 +60,57 @@ fn mounted_conformance_2026_07_28_passes() {
 #[test]
 fn mounted_conformance_2025_11_25_passes() {
     expect_passes_at(&MountedServer::start().url(), Selection::Requirements("2025-11-25"), 33);
+}
+
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn client_conformance_2026_07_28_passes() {
+    let expected = [
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "http-standard-headers",
+        "json-schema-2020-12-preservation",
+        "json-schema-ref-no-deref",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "tools_call",
+    ];
+    expect_client_passes("2026-07-28", &expected, 31);
+}
+
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn client_conformance_2025_11_25_passes() {
+    let expected = [
+        "elicitation-sep1034-client-defaults",
+        "initialize",
+        "json-schema-2020-12-preservation",
+        "sse-retry",
+        "tools_call",
+    ];
+    expect_client_passes("2025-11-25", &expected, 20);
+}
+
+/// Runs the scenarios of the client: these pass, and all others need authorization.
+fn expect_client_passes(revision: &str, expected: &[&str], authorization: usize) {
+    let tests = std::env::current_exe().expect("the path of the tests");
+    // Cargo puts tests into target/debug/deps.
+    let target = tests.ancestors().nth(2).expect("a target directory");
+    let program = target.join("examples/conformance_client");
+    assert!(Path::new(&program).exists(), "build the client first: cargo build --examples");
+    let run = suite::run_client(revision, &program);
+    for scenario in &run.scenarios {
+        eprintln!("{scenario}");
+    }
+    let (with, without): (Vec<_>, Vec<_>) =
+        run.scenarios.iter().partition(|scenario| scenario.name.starts_with("auth/"));
+    let passed = without.iter().filter(|scenario| scenario.outcome() == Outcome::Passed);
+    let passed: Vec<&str> = passed.map(|scenario| scenario.name.as_str()).collect();
+    assert_eq!(passed, expected, "the scenarios that pass:\n{}", run.output);
+    assert_eq!(without.len(), expected.len(), "number of scenarios:\n{}", run.output);
+    assert!(with.iter().all(|scenario| scenario.outcome() == Outcome::Failed), "{}", run.output);
+    assert_eq!(with.len(), authorization, "scenarios with authorization:\n{}", run.output);
+    assert!(run.status.success(), "the suite exited with {}:\n{}", run.status, run.output);
 }
 
 /// Runs a selection against its own server.

@@ -1,7 +1,8 @@
-//! Results of scenarios, read from the `checks.json` that the suite writes for each.
+//! Results of scenarios, read from the `checks.json` that the suite writes for each, and from what
+//! the client has written to standard error.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -10,6 +11,8 @@ use serde_json::Value;
 pub(crate) struct Scenario {
     pub(crate) name: String,
     checks: Vec<Check>,
+    /// Why the client failed; empty for a scenario of the server.
+    client_error: String,
 }
 
 /// Outcome of a scenario.
@@ -19,7 +22,7 @@ pub(crate) enum Outcome {
     Passed,
     /// The suite skipped it.
     Skipped,
-    /// A check failed or warned, or there is no check.
+    /// A check failed or warned, or there is no check, or the client failed.
     Failed,
 }
 
@@ -31,19 +34,32 @@ struct Check {
 }
 
 impl Scenario {
-    /// Reads `server-NAME-TIME/checks.json`.
-    pub(crate) fn read(dir: &Path) -> Self {
-        let dir_name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    /// Reads the scenarios of a run in the order of their names.
+    pub(crate) fn read_all(results: &Path) -> Vec<Self> {
+        let mut scenarios = Vec::new();
+        for dir in subdirectories(results) {
+            // The name of a scenario may have a slash.
+            let inner = subdirectories(&dir);
+            let dirs = if inner.is_empty() { vec![dir] } else { inner };
+            scenarios.extend(dirs.iter().map(|dir| Self::read(results, dir)));
+        }
+        scenarios
+    }
+
+    /// Reads `server-NAME-TIME/checks.json` or `NAME-TIME/checks.json`.
+    fn read(results: &Path, dir: &Path) -> Self {
+        let dir_name = dir.strip_prefix(results).ok().and_then(Path::to_str).unwrap_or_default();
+        let client_error = std::fs::read_to_string(dir.join("stderr.txt")).unwrap_or_default();
         let checks = std::fs::read_to_string(dir.join("checks.json")).unwrap_or_default();
         let checks: Value = serde_json::from_str(&checks).unwrap_or_default();
         let checks = checks.as_array().into_iter().flatten().map(Check::read).collect();
-        Self { name: name_of(dir_name).to_owned(), checks }
+        Self { name: name_of(dir_name).to_owned(), checks, client_error }
     }
 
     /// Combines all checks.
     pub(crate) fn outcome(&self) -> Outcome {
         let any = |status: &str| self.checks.iter().any(|check| check.status == status);
-        if self.checks.iter().any(Check::is_failure) {
+        if !self.client_error.is_empty() || self.checks.iter().any(Check::is_failure) {
             Outcome::Failed
         } else if any("SUCCESS") {
             Outcome::Passed
@@ -67,7 +83,7 @@ impl Check {
     }
 }
 
-/// One line, and one more for each failed check.
+/// One line, and one more for each failed check and for the error of the client.
 impl fmt::Display for Scenario {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let passed = self.checks.iter().filter(|check| check.status == "SUCCESS").count();
@@ -84,8 +100,19 @@ impl fmt::Display for Scenario {
         for check in self.checks.iter().filter(|check| check.is_failure()) {
             write!(formatter, "\n         {} {}: {}", check.status, check.id, check.error_message)?;
         }
+        if !self.client_error.is_empty() {
+            write!(formatter, "\n         client: {}", self.client_error.trim_end())?;
+        }
         Ok(())
     }
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let entries = dir.read_dir().expect("the directory can be read");
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut dirs: Vec<PathBuf> = paths.filter(|path| path.is_dir()).collect();
+    dirs.sort();
+    dirs
 }
 
 /// Returns the name between `server-` and the time, as in `-2026-01-31T23-59-59-999Z`.
@@ -102,12 +129,19 @@ mod tests {
     use super::*;
 
     fn scenario(checks: &Value) -> Scenario {
+        scenario_in("server-tools-list", checks, "")
+    }
+
+    fn scenario_in(dir_name: &str, checks: &Value, client_error: &str) -> Scenario {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let inner = dir.path().join("server-tools-list-2026-01-31T23-59-59-999Z");
-        std::fs::create_dir(&inner).expect("the directory is writable");
-        std::fs::write(inner.join("checks.json"), checks.to_string())
-            .expect("the file is writable");
-        Scenario::read(&inner)
+        let inner = dir.path().join(format!("{dir_name}-2026-01-31T23-59-59-999Z"));
+        std::fs::create_dir_all(&inner).expect("the directory is writable");
+        let write = |name, text: &str| std::fs::write(inner.join(name), text);
+        write("checks.json", &checks.to_string()).expect("the file is writable");
+        write("stderr.txt", client_error).expect("the file is writable");
+        let mut scenarios = Scenario::read_all(dir.path());
+        assert_eq!(scenarios.len(), 1);
+        scenarios.remove(0)
     }
 
     #[test]
@@ -128,6 +162,17 @@ mod tests {
         ]));
         assert_eq!(warned.outcome(), Outcome::Failed);
         assert!(warned.to_string().ends_with("WARNING retry: no retry was sent"), "{warned}");
+    }
+
+    #[test]
+    fn scenario_of_failed_client_fails() {
+        let checks = json!([{ "id": "metadata", "status": "SUCCESS" }]);
+        let passed = scenario_in("auth/metadata-default", &checks, "");
+        assert_eq!(passed.name, "auth/metadata-default");
+        assert_eq!(passed.outcome(), Outcome::Passed);
+        let failed = scenario_in("initialize", &checks, "Error: no connection\n");
+        assert_eq!(failed.outcome(), Outcome::Failed);
+        assert!(failed.to_string().ends_with("client: Error: no connection"), "{failed}");
     }
 
     #[test]

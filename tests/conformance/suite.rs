@@ -34,16 +34,29 @@ pub(crate) struct Run {
 
 /// Runs a selection of scenarios against the server at `url`.
 pub(crate) fn run(selection: Selection, url: &str) -> Run {
-    let results = tempfile::tempdir().expect("a temporary directory");
-    let (reader, writer) = io::pipe().expect("a pipe");
     let mut command = command();
-    command.args(["server", "--url", url, "--output-dir"]).arg(results.path());
+    command.args(["server", "--url", url]);
     match selection {
         Selection::Requirements(revision) => command.args(["--requirements", revision]),
         Selection::Applicable(revision) => {
             command.args(["--suite", "all", "--spec-version", revision])
         }
     };
+    run_command(command)
+}
+
+/// Runs the requirements of a revision against the client that `program` is; the suite starts it
+/// for each scenario.
+pub(crate) fn run_client(revision: &str, program: &Path) -> Run {
+    let mut command = command();
+    command.args(["client", "--requirements", revision, "--command"]).arg(program);
+    run_command(command)
+}
+
+fn run_command(mut command: Command) -> Run {
+    let results = tempfile::tempdir().expect("a temporary directory");
+    let (reader, writer) = io::pipe().expect("a pipe");
+    command.arg("--output-dir").arg(results.path());
     command.arg("--expected-failures").arg(source_dir().join("expected-failures.yml"));
     command.stdin(Stdio::null());
     command.stdout(writer.try_clone().expect("the pipe can be duplicated"));
@@ -53,10 +66,7 @@ pub(crate) fn run(selection: Selection, url: &str) -> Run {
     drop(command);
     let (output, status) = suite.wait(reader);
 
-    let entries = results.path().read_dir().expect("the results are in a directory");
-    let mut dirs: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    dirs.sort();
-    let scenarios = dirs.iter().map(|dir| Scenario::read(dir)).collect();
+    let scenarios = Scenario::read_all(results.path());
     Run { scenarios, status, output }
 }
 

@@ -34,6 +34,8 @@ fn is_root(path: &str) -> bool {
     match parts.as_slice() {
         // Packages of their own: one that a test runs, and comparisons with other servers.
         ["tests", _, _, "src", "main.rs"]
+        // The example that the conformance suite starts.
+        | ["tests", "conformance", "client", "main.rs"]
         | ["benches", _, "src", "lib.rs"]
         | ["benches", _, "src", "bin", _]
         | ["benches", _, "benches" | "tests", _]
@@ -196,6 +198,7 @@ mod tests {
             ("loadtest/src/main.rs", ""),
             ("loadtest/benches/generator/main.rs", ""),
             ("loadtest/tests/drive.rs", ""),
+            ("tests/conformance/client/main.rs", ""),
             ("tests/interop/rust/src/main.rs", "mod host;"),
             ("tests/interop/rust/src/host.rs", ""),
             ("benches/other/src/lib.rs", "mod process;"),
