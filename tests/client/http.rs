@@ -14,7 +14,7 @@ use corelane_test_support::{TestServer, http_options};
 use serde_json::json;
 
 use super::ERAS;
-use super::http_peer::{HttpPeer, text_result};
+use super::http_peer::{HttpPeer, http_response, text_result};
 
 /// A client of the HTTP listener of `server`.
 fn client_of(server: &TestServer) -> ClientBuilder {
@@ -269,6 +269,25 @@ fn idle_connection_that_closed_is_replaced() {
         }
     };
     assert_eq!(first.unwrap(), "first");
+    assert_eq!(call(&client).unwrap(), "second");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
+fn connection_is_not_used_until_server_closes() {
+    let (client, peer) = HttpPeer::modern(|peer, mut connection| {
+        let call = connection.receive();
+        let fields = "Content-Type: application/json\r\nKeep-Alive: timeout=1\r\n";
+        let body = text_result(&call, "first").to_string();
+        connection.send(&http_response("200 OK", fields, &body));
+        let mut next = peer.accept();
+        let call = next.receive();
+        next.send_json(&text_result(&call, "second"));
+        connection.expect_end();
+        next.expect_end();
+    });
+    assert_eq!(call(&client).unwrap(), "first");
     assert_eq!(call(&client).unwrap(), "second");
     drop(client);
     peer.join().unwrap();

@@ -175,10 +175,12 @@ fn invalid_response_is_an_error() {
 #[test]
 fn fields_of_mcp_are_read() {
     let head = "HTTP/1.1 429 Too Many Requests\r\nmcp-session-id: a-1\r\nRetry-After: 120\r\n\
+                Keep-Alive: max=100, timeout=5\r\n\
                 Content-Type: Text/Event-Stream;charset=utf-8\r\n\r\n";
     let head = ResponseHead::parse(head.as_bytes()).unwrap();
     assert_eq!(head.session_id.as_deref(), Some("a-1"));
     assert_eq!(head.retry_after_seconds, Some(120));
+    assert_eq!(head.keep_alive_seconds, Some(5));
     assert_eq!(head.media_type, MediaType::EventStream);
     assert!(!head.is_event_stream());
     let date = "HTTP/1.1 503 A\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n\r\n";

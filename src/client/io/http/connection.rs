@@ -1,5 +1,7 @@
 //! One connection, which carries one exchange at a time.
 
+use std::time::Duration;
+
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
@@ -12,6 +14,10 @@ use crate::transport::http::client::response_head::{
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use crate::transport::http::head::ContentCoding;
 
+/// Time for which an idle connection is used again.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
+/// Time before the end that a server announces for an idle connection, in which it is not used.
+const CLOSE_MARGIN: Duration = Duration::from_secs(1);
 /// Bytes of a body that an error may quote.
 const EXCERPT_BYTES_MAX: usize = 1_024;
 
@@ -25,6 +31,8 @@ pub(super) struct HttpConnection {
     exchange: Option<Exchange>,
     /// When an exchange without a timeout of the session is given up.
     deadline: Option<Instant>,
+    /// When the idle connection is no longer used, because the server may be closing it.
+    idle_deadline: Option<Instant>,
     is_sending: bool,
     /// A response was read before that of the exchange.
     is_reused: bool,
@@ -51,6 +59,7 @@ impl HttpConnection {
             events: EventReader::new(),
             exchange: None,
             deadline: None,
+            idle_deadline: None,
             is_sending: false,
             is_reused: false,
             has_response: false,
@@ -76,6 +85,11 @@ impl HttpConnection {
     /// Returns whether an exchange can be started.
     pub(super) const fn is_idle(&self) -> bool {
         self.exchange.is_none() && !self.is_sending
+    }
+
+    /// Returns whether the server may be closing the connection because it is idle.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        self.is_idle() && self.idle_deadline.is_some_and(|deadline| deadline <= now)
     }
 
     /// Sends `request`.
@@ -153,9 +167,13 @@ impl HttpConnection {
     }
 
     /// Ends the exchange whose response is complete.
-    pub(super) fn finish(&mut self) -> Option<(Exchange, Response)> {
+    pub(super) fn finish(&mut self, now: Instant) -> Option<(Exchange, Response)> {
         let exchange = self.exchange.take()?;
         let head = self.reader.head()?.clone();
+        let idle = head.keep_alive_seconds.map_or(IDLE_TIME_MAX, |seconds| {
+            Duration::from_secs(seconds.into()).saturating_sub(CLOSE_MARGIN).min(IDLE_TIME_MAX)
+        });
+        self.idle_deadline = Some(now.after(idle));
         self.deadline = None;
         self.is_reused = true;
         let (body, events) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));

@@ -99,6 +99,7 @@ impl HttpLink {
         // The places of what was closed are free.
         input.send_waiting(&mut self.queue);
         let now = input.now();
+        self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.idle()
             && let Some(mut exchange) = self.queue.begin_next(now)
         {
@@ -254,7 +255,7 @@ impl HttpLink {
         index: usize,
         input: &mut SessionInput<'_, T>,
     ) {
-        let finished = self.pool.get_mut(index).finish();
+        let finished = self.pool.get_mut(index).finish(input.now());
         let keeps = finished.as_ref().is_some_and(|(_, response)| response.head.keep_alive);
         if !keeps {
             self.pool.remove(ring, index);
@@ -441,6 +442,7 @@ impl HttpLink {
         input: &mut SessionInput<'_, T>,
     ) {
         let now = input.now();
+        self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
             self.pool.get_mut(index).handle_timeout();
             self.abort(ring, index, ResponseError::Truncated, input);

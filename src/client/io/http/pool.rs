@@ -75,6 +75,17 @@ impl HttpPool {
         });
     }
 
+    /// Closes the idle connections that the server may be closing.
+    pub(super) fn close_stale<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        self.connections.retain(|connection| {
+            let is_stale = connection.is_stale(now);
+            if is_stale {
+                ring.submit(Operation::Close(connection.socket()));
+            }
+            !is_stale
+        });
+    }
+
     /// Closes the connections that serve the request `id`.
     pub(super) fn close_call<R: Ring>(&mut self, ring: &mut R, queue: &mut HttpQueue, id: u64) {
         self.close_exchanges(ring, queue, |exchange| exchange.call() == Some(id));

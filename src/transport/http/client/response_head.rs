@@ -96,6 +96,9 @@ pub struct ResponseHead {
     pub session_id: Option<Box<str>>,
     /// `Retry-After` in seconds; `None` for a date.
     pub retry_after_seconds: Option<u32>,
+    /// `timeout` of `Keep-Alive`: the server closes the connection once it has been idle for so
+    /// many seconds (RFC 2068, section 19.7.1.1).
+    pub keep_alive_seconds: Option<u32>,
 }
 
 impl ResponseHead {
@@ -133,6 +136,7 @@ impl ResponseHead {
                 && body_end != BodyEnd::Close,
             session_id: fields.session_id,
             retry_after_seconds: fields.retry_after_seconds,
+            keep_alive_seconds: fields.keep_alive_seconds,
         })
     }
 
@@ -154,6 +158,7 @@ struct Fields {
     has_keep_alive: bool,
     session_id: Option<Box<str>>,
     retry_after_seconds: Option<u32>,
+    keep_alive_seconds: Option<u32>,
 }
 
 impl Fields {
@@ -187,6 +192,11 @@ impl Fields {
             let text = std::str::from_utf8(value).ok().filter(|_| is_valid);
             let text = text.ok_or(ResponseError::Invalid("Mcp-Session-Id is invalid"))?;
             self.session_id = Some(text.into());
+        } else if is_named("keep-alive") {
+            let mut parameters = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+            let timeout = parameters.find_map(|parameter| parameter.strip_prefix(b"timeout="));
+            let timeout = timeout.and_then(|timeout| std::str::from_utf8(timeout).ok());
+            self.keep_alive_seconds = timeout.and_then(|timeout| timeout.parse().ok());
         } else if is_named("retry-after") {
             let text = std::str::from_utf8(value).ok();
             self.retry_after_seconds = text.and_then(|text| text.parse().ok());
