@@ -15,7 +15,7 @@ use crate::transport::http::client::response_reader::{ResponseEvent, ResponseRea
 use crate::transport::http::head::ContentCoding;
 
 /// Time for which an idle connection is used again.
-const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
+const IDLE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Time before the end that a server announces for an idle connection, in which it is not used.
 const CLOSE_MARGIN: Duration = Duration::from_secs(1);
 /// Bytes of a body that an error may quote.
