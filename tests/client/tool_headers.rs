@@ -65,6 +65,25 @@ fn listed_tool_is_called_with_its_headers() {
 }
 
 #[test]
+fn call_with_required_input_keeps_its_headers() {
+    let (client, peer) = HttpPeer::modern(|_, mut connection| {
+        answer_list(&mut connection, &list_result());
+        let call = connection.receive();
+        let result = json!({ "resultType": "input_required", "requestState": "s" });
+        connection.send_json(&response(&call.body, &result));
+        let call = connection.receive();
+        assert_eq!(call.body["params"]["requestState"], "s");
+        assert_eq!(call.header("Mcp-Param-Region"), Some("us"));
+        connection.send_json(&text_result(&call, "called"));
+        connection.expect_end();
+    });
+    block_on(client.list_tools()).unwrap();
+    let call = client.call_tool("a", &json!({ "region": "us" }));
+    assert_eq!(call.wait().unwrap().text(), "called");
+    end(client, peer);
+}
+
+#[test]
 fn server_accepts_headers_of_unlisted_tool() {
     let builder = Catalog::builder(Implementation::new("test", "1.0.0"));
     let catalog = demo::add_services(builder).build().unwrap();
