@@ -170,7 +170,7 @@ impl<T: Clone> Session<T> {
     }
 
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
-    /// they fail with [`ClientErrorKind::Closed`], the others with `error`.
+    /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
