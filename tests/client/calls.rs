@@ -164,3 +164,12 @@ fn client_connects_again_after_a_loss() {
     drop(client);
     peer.join().unwrap();
 }
+
+#[test]
+fn panicking_callback_ends_no_call() {
+    let server = TestServer::with_test_tools(tcp_options());
+    let client = client_of(&server).connect_blocking().unwrap();
+    let call = client.call_tool("test_tool_with_progress", &json!({}));
+    let result = call.on_progress(|_| panic!("a test")).wait().unwrap();
+    assert!(!result.is_error, "{result:?}");
+}

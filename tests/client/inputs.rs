@@ -95,3 +95,14 @@ fn failed_handler_fails_its_call_only() {
         assert_eq!(result.text(), "hi");
     }
 }
+
+#[test]
+fn panicking_handler_fails_its_call_only() {
+    let server = TestServer::with_test_tools(tcp_options());
+    let client = client_of(&server).on_elicitation(async |_| panic!("a test"));
+    let client = client.connect_blocking().unwrap();
+    let error = client.call_tool("ask", &json!({})).wait().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Input, "{error}");
+    let result = client.call_tool("echo", &json!({ "message": "hi" })).wait().unwrap();
+    assert_eq!(result.text(), "hi");
+}

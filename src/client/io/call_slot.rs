@@ -1,10 +1,15 @@
 //! A call as its caller and the I/O thread share it.
+//!
+//! Invariants: a call ends also if the thread ends, for whatever reason: with the last
+//! [`CallToken`]. A callback that panics ends nothing.
 
 use std::fmt;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::Oneshot;
 use crate::client::session::{CallId, Progress, ReceivedMessage};
 
@@ -21,13 +26,16 @@ pub(in crate::client) struct CallCallbacks {
 pub(in crate::client) struct CallSlot {
     outcome: Oneshot<Result<ReceivedMessage, ClientError>>,
     callbacks: CallCallbacks,
+    /// Tokens of the call.
+    tokens: AtomicU32,
     /// The [`CallId`] once the call is made; written and read on the I/O thread.
     id: AtomicU64,
 }
 
 impl CallSlot {
     pub(in crate::client) const fn new(callbacks: CallCallbacks) -> Self {
-        Self { outcome: Oneshot::new(), callbacks, id: AtomicU64::new(0) }
+        let (tokens, id) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self { outcome: Oneshot::new(), callbacks, tokens, id }
     }
 
     pub(in crate::client) const fn outcome(
@@ -44,14 +52,14 @@ impl CallSlot {
     /// Reports progress to the caller.
     pub(super) fn report_progress(&self, progress: Progress) {
         if let Some(on_progress) = &self.callbacks.on_progress {
-            on_progress(progress);
+            run_callback(|| on_progress(progress));
         }
     }
 
     /// Reports a notification of a subscription.
     pub(super) fn report_message(&self, message: ReceivedMessage) {
         if let Some(on_message) = &self.callbacks.on_message {
-            on_message(message);
+            run_callback(|| on_message(message));
         }
     }
 
@@ -69,5 +77,77 @@ impl CallSlot {
 impl fmt::Debug for CallSlot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("CallSlot").finish_non_exhaustive()
+    }
+}
+
+/// The right to end a call, held by the I/O thread and on the way to it.
+#[derive(Debug)]
+pub(in crate::client) struct CallToken(Arc<CallSlot>);
+
+impl CallToken {
+    pub(in crate::client) fn new(slot: Arc<CallSlot>) -> Self {
+        slot.tokens.fetch_add(1, Ordering::Relaxed);
+        Self(slot)
+    }
+}
+
+impl Clone for CallToken {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl Deref for CallToken {
+    type Target = CallSlot;
+
+    fn deref(&self) -> &CallSlot {
+        &self.0
+    }
+}
+
+impl Drop for CallToken {
+    fn drop(&mut self) {
+        if self.tokens.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Has no effect if the call has ended.
+            self.complete(Err(stopped()));
+        }
+    }
+}
+
+/// The error of calls to a thread that has ended.
+pub(in crate::client) fn stopped() -> ClientError {
+    ClientError::new(ClientErrorKind::Closed, "the I/O thread of the client has ended")
+}
+
+/// Runs a callback of the program.
+pub(super) fn run_callback(callback: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(callback)).is_err() {
+        tracing::error!("a callback of a client panicked");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::block_on;
+
+    #[test]
+    fn call_ends_with_its_last_token() {
+        let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
+        let first = CallToken::new(Arc::clone(&slot));
+        let second = first.clone();
+        drop(first);
+        assert!(slot.outcome().is_pending());
+        drop(second);
+        let error = block_on(slot.outcome().take()).unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Closed);
+    }
+
+    #[test]
+    fn panic_of_a_callback_is_caught() {
+        let on_progress = |_| panic!("a test");
+        let callbacks =
+            CallCallbacks { on_progress: Some(Arc::new(on_progress)), ..Default::default() };
+        CallSlot::new(callbacks).report_progress(Progress::default());
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::call_slot::CallSlot;
+use super::call_slot::{CallSlot, CallToken, stopped};
 use super::connect::OpenStreams;
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
@@ -15,7 +15,29 @@ use crate::client::session::{CallRequest, ServerInfo};
 pub(super) struct PeerId(pub(super) u64);
 
 /// Where the outcome of a handshake goes.
-pub(in crate::client) type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
+type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
+
+/// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
+#[derive(Debug)]
+pub(super) struct ConnectToken(ConnectSlot);
+
+impl ConnectToken {
+    pub(super) const fn new(slot: ConnectSlot) -> Self {
+        Self(slot)
+    }
+
+    /// Reports the outcome.
+    pub(super) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
+        self.0.set(outcome);
+    }
+}
+
+impl Drop for ConnectToken {
+    fn drop(&mut self) {
+        // Has no effect after the outcome.
+        self.0.set(Err(stopped()));
+    }
+}
 
 /// A message to the I/O thread.
 #[derive(Debug)]
@@ -23,9 +45,9 @@ pub(super) enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
     /// Connects, unless the server is connected, and reports the end of the handshake.
-    Connect(PeerId, ConnectSlot),
+    Connect(PeerId, ConnectToken),
     /// Makes a call.
-    Call(PeerId, Box<(CallRequest, Arc<CallSlot>)>),
+    Call(PeerId, Box<(CallRequest, CallToken)>),
     /// Cancels the calls whose caller is gone.
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.

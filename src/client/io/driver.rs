@@ -91,7 +91,7 @@ impl IoDriver {
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
-                    return slot.set(Err(closed()));
+                    return slot.complete(Err(closed()));
                 }
                 self.with_peer(ring, id, now, |peer, _, workspace| {
                     peer.connect(slot, workspace, now)
@@ -359,9 +359,4 @@ impl<R: Ring> Driver<R> for IoDriver {
 /// The error of calls to a client that was closed.
 fn closed() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "the client was closed")
-}
-
-/// The error of calls to a thread that has ended.
-pub(super) fn stopped() -> ClientError {
-    ClientError::new(ClientErrorKind::Closed, "the I/O thread of the client has ended")
 }

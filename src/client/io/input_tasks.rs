@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::command::PeerId;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::inputs::InputFuture;
 use crate::client::session::InputKey;
 use crate::engine::executor::{Executor, NativeExecutor, Task};
@@ -20,6 +20,31 @@ pub(super) struct FinishedInput {
     pub(super) peer: PeerId,
     pub(super) key: InputKey,
     pub(super) result: Result<Vec<u8>, ClientError>,
+}
+
+/// Reports the end of a handler when it is dropped, also after a panic.
+struct InputReport {
+    finished: Rc<RefCell<Vec<FinishedInput>>>,
+    peer: PeerId,
+    key: InputKey,
+    result: Option<Result<Vec<u8>, ClientError>>,
+}
+
+impl InputReport {
+    fn finish(mut self, result: Result<Vec<u8>, ClientError>) {
+        self.result = Some(result);
+    }
+}
+
+impl Drop for InputReport {
+    fn drop(&mut self) {
+        let result = self.result.take().unwrap_or_else(|| {
+            let text = "the handler of the client panicked or was cancelled";
+            Err(ClientError::new(ClientErrorKind::Input, text))
+        });
+        let (peer, key) = (self.peer, self.key);
+        self.finished.borrow_mut().push(FinishedInput { peer, key, result });
+    }
 }
 
 /// The handlers that run, and the results of those that have ended.
@@ -37,9 +62,10 @@ impl InputTasks {
     /// Runs a handler until it ends or its task is dropped.
     pub(super) fn spawn(&self, peer: PeerId, key: InputKey, input: InputFuture) -> Task {
         let finished = Rc::clone(&self.finished);
+        let report = InputReport { finished, peer, key, result: None };
         self.executor.spawn(Box::pin(async move {
             let result = input.await;
-            finished.borrow_mut().push(FinishedInput { peer, key, result });
+            report.finish(result);
         }))
     }
 

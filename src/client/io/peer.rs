@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::call_slot::CallSlot;
-use super::command::{ConnectSlot, PeerId};
+use super::call_slot::{CallSlot, CallToken, run_callback};
+use super::command::{ConnectToken, PeerId};
 use super::connect::{ExitNotifier, OpenStreams, ServerProcess};
 use super::http::{HttpLink, SessionInput};
 use super::input_tasks::FinishedInput;
@@ -41,9 +41,9 @@ pub(super) enum PeerAction {
 pub(super) struct Peer {
     id: PeerId,
     handle: PeerHandle,
-    session: Session<Arc<CallSlot>>,
+    session: Session<CallToken>,
     link: Link,
-    connect_waiters: Vec<ConnectSlot>,
+    connect_waiters: Vec<ConnectToken>,
     /// The server is known to negotiate with `initialize`.
     is_legacy: bool,
     /// The timer that is set.
@@ -87,12 +87,12 @@ impl Peer {
     /// Reports the end of the handshake to `slot`.
     pub(super) fn connect(
         &mut self,
-        slot: ConnectSlot,
+        slot: ConnectToken,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {
         if let Some(server) = self.session.server() {
-            slot.set(Ok(Arc::clone(server)));
+            slot.complete(Ok(Arc::clone(server)));
             return PeerAction::None;
         }
         self.connect_waiters.push(slot);
@@ -103,14 +103,14 @@ impl Peer {
     pub(super) fn call(
         &mut self,
         request: CallRequest,
-        slot: &Arc<CallSlot>,
+        token: &CallToken,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {
         let mut sink = self.link.sink();
         let mut ctx = workspace.context(&mut sink, now);
-        let id = self.session.call(request, Arc::clone(slot), &mut ctx);
-        slot.set_id(id);
+        let id = self.session.call(request, token.clone(), &mut ctx);
+        token.set_id(id);
         self.handle_events(workspace);
         self.need_link(workspace, now)
     }
@@ -151,7 +151,7 @@ impl Peer {
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
-        act: impl FnOnce(&mut HttpLink, &mut SessionInput<'_, Arc<CallSlot>>) -> O,
+        act: impl FnOnce(&mut HttpLink, &mut SessionInput<'_, CallToken>) -> O,
     ) -> Option<O> {
         let Link::Http(link) = &mut self.link else { return None };
         let Workspace { parser, buffers, events, .. } = workspace;
@@ -452,12 +452,12 @@ impl Peer {
                         link.handle_ready(server.revision);
                     }
                     for slot in self.connect_waiters.drain(..) {
-                        slot.set(Ok(Arc::clone(server)));
+                        slot.complete(Ok(Arc::clone(server)));
                     }
                 }
                 SessionEvent::HandshakeFailed(error) => {
                     for slot in self.connect_waiters.drain(..) {
-                        slot.set(Err(error.clone()));
+                        slot.complete(Err(error.clone()));
                     }
                 }
                 SessionEvent::Completed { token, result } => token.complete(result),
@@ -465,7 +465,7 @@ impl Peer {
                 SessionEvent::Subscription { token, message } => token.report_message(message),
                 SessionEvent::Notification(message) => {
                     if let Some(on_notification) = &self.handle.on_notification {
-                        on_notification(message);
+                        run_callback(|| on_notification(message));
                     }
                 }
                 SessionEvent::Violation(text) => {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::channel::bounded;
 
-use super::call_slot::CallSlot;
-use super::command::{Command, PeerId};
-use super::driver::{IoDriver, SHARD, stopped};
+use super::call_slot::{CallSlot, CallToken, stopped};
+use super::command::{Command, ConnectToken, PeerId};
+use super::driver::{IoDriver, SHARD};
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
 use crate::client::oneshot::{CloseSlot, Oneshot};
@@ -127,7 +127,8 @@ impl PeerRef {
     /// Returns what the server declared in the handshake, and connects if it is not connected.
     pub(in crate::client) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         let slot = Arc::new(Oneshot::new());
-        self.thread.send(Command::Connect(self.id, Arc::clone(&slot)))?;
+        let token = ConnectToken::new(Arc::clone(&slot));
+        self.thread.send(Command::Connect(self.id, token))?;
         slot.take().await
     }
 
@@ -137,7 +138,8 @@ impl PeerRef {
         request: CallRequest,
         slot: Arc<CallSlot>,
     ) -> Result<(), ClientError> {
-        self.thread.send(Command::Call(self.id, Box::new((request, slot))))
+        let call = Box::new((request, CallToken::new(slot)));
+        self.thread.send(Command::Call(self.id, call))
     }
 
     /// Cancels a call.

@@ -1,8 +1,6 @@
 //! Memory that the servers of a thread share.
 
-use std::sync::Arc;
-
-use super::call_slot::CallSlot;
+use super::call_slot::CallToken;
 use super::input_tasks::InputTasks;
 use crate::base::time::Instant;
 use crate::client::session::{SessionBuffers, SessionContext, SessionEvent};
@@ -13,7 +11,7 @@ use crate::protocol::json::{ParseLimits, Parser};
 pub(super) struct Workspace {
     pub(super) parser: Parser,
     pub(super) buffers: SessionBuffers,
-    pub(super) events: Vec<SessionEvent<Arc<CallSlot>>>,
+    pub(super) events: Vec<SessionEvent<CallToken>>,
     pub(super) inputs: InputTasks,
     /// The bytes that an HTTP connection has received.
     pub(super) input: Vec<u8>,
@@ -34,7 +32,7 @@ impl Workspace {
         &'a mut self,
         sink: &'a mut S,
         now: Instant,
-    ) -> SessionContext<'a, Arc<CallSlot>, S> {
+    ) -> SessionContext<'a, CallToken, S> {
         SessionContext { now, sink, events: &mut self.events, buffers: &mut self.buffers }
     }
 }
