@@ -187,7 +187,8 @@ impl Verdict {
 
     /// Checks that the server did not go away: that most connections are open at the end, or in an
     /// open loop that requests did not stay unsent. In a closed loop, none is due without a
-    /// connection.
+    /// connection; connections that were closed between requests are not lost, and open again
+    /// unless there is an error.
     fn check_end(&mut self, plan: &Plan, totals: &Totals, open: u64) {
         let total = plan.total_connections() as u64;
         if open * 2 >= total {
@@ -202,7 +203,7 @@ impl Verdict {
                  at the end){why}",
                 totals.due
             ));
-        } else if plan.closed && totals.lost > 0 {
+        } else if plan.closed && (totals.lost > 0 || totals.last_error.is_some()) {
             self.failed.push(format!("{lost} ({open} of {total} at the end){why}"));
         }
     }

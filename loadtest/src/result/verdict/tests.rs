@@ -144,17 +144,21 @@ fn closed_loop_without_connections_at_end_fails() {
     let plan = Plan { closed: true, ..Plan::new("tcp://localhost:1") };
     let mut totals = Totals { due: 500, sent: 500, answered: 499, opened: 64, ..Totals::default() };
     totals.failures.insert("closed".into(), 1);
-    totals.last_error = Some("refused".into());
     let reasons = |totals: &Totals, open| {
         let all = (&Percentiles { count: 499, ..Percentiles::default() }, &Percentiles::default());
         Verdict::evaluate(&plan, totals, all, (&ProcessCost::default(), 1), open).failed
     };
     // Connections that the server closes between requests are not lost.
     assert!(reasons(&totals, 0).is_empty());
-    totals.lost = 64;
+    totals.last_error = Some("refused".into());
     assert!(reasons(&totals, 32).is_empty());
     let expected = "connections were lost and did not open again (31 of 64 at the end): refused";
     assert_eq!(reasons(&totals, 31), [expected]);
+    (totals.last_error, totals.lost) = (None, 64);
+    assert_eq!(
+        reasons(&totals, 31),
+        ["connections were lost and did not open again (31 of 64 at the end)"]
+    );
 }
 
 #[test]
