@@ -111,7 +111,8 @@ impl<T> CallTable<T> {
 
     /// Takes a call by the id of its first request, with the id of the one in flight.
     pub(super) fn remove_call(&mut self, first_id: u64) -> Option<(Option<u64>, Call<T>)> {
-        if let Some(index) = self.waiting.iter().position(|call| call.first_id == first_id) {
+        // Calls wait in the order of their ids.
+        if let Ok(index) = self.waiting.binary_search_by_key(&first_id, |call| call.first_id) {
             return Some((None, self.waiting.remove(index)?));
         }
         let is_wanted = |(_, call): &(&u64, &Call<T>)| call.first_id == first_id;
