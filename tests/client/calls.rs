@@ -1,4 +1,4 @@
-//! Calls over TCP to the server of this library.
+//! Calls to the server of this library, over TCP and HTTP.
 
 use std::net::TcpListener;
 use std::sync::mpsc;
@@ -12,7 +12,11 @@ use corelane::testing::block_on;
 use corelane_test_support::{LineClient, TestServer, tcp_options};
 use serde_json::json;
 
-use super::{ERAS, client_of, discover_result, response};
+use super::{ERAS, client_of, discover_result, over_each_transport, response};
+
+/// The newest revision of each era.
+const BOTH_ERAS: [EraPreference; 2] =
+    [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)];
 
 #[test]
 fn call_tool_in_every_era() {
@@ -81,17 +85,20 @@ fn first_calls_share_one_handshake() {
 
 #[test]
 fn threads_share_a_client() {
-    let server = TestServer::start(tcp_options());
-    let thread = IoThread::start().unwrap();
-    let client = client_of(&server).io_thread(&thread).connect_blocking().unwrap();
-    thread::scope(|scope| {
-        for name in ["a", "b", "c", "d"] {
-            let client = client.clone();
-            scope.spawn(move || {
-                for index in 0..200 {
-                    let text = format!("{name}{index}");
-                    let call = client.call_tool("echo", &json!({ "message": text }));
-                    assert_eq!(call.wait().unwrap().text(), text);
+    over_each_transport(|_, client| {
+        for era in BOTH_ERAS {
+            let thread = IoThread::start().unwrap();
+            let client = client().era(era).io_thread(&thread).connect_blocking().unwrap();
+            thread::scope(|scope| {
+                for name in ["a", "b", "c", "d"] {
+                    let client = client.clone();
+                    scope.spawn(move || {
+                        for index in 0..200 {
+                            let text = format!("{name}{index}");
+                            let call = client.call_tool("echo", &json!({ "message": text }));
+                            assert_eq!(call.wait().unwrap().text(), text);
+                        }
+                    });
                 }
             });
         }
@@ -100,29 +107,31 @@ fn threads_share_a_client() {
 
 #[test]
 fn progress_is_reported_before_the_result() {
-    let server = TestServer::with_test_tools(tcp_options());
-    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
-        let client = client_of(&server).era(era).connect_blocking().unwrap();
-        let (progress_tx, progress_rx) = mpsc::channel();
-        let call = client.call_tool("test_tool_with_progress", &json!({}));
-        call.on_progress(move |progress| progress_tx.send(progress.progress).unwrap())
-            .wait()
-            .unwrap();
-        let progress: Vec<f64> = progress_rx.try_iter().collect();
-        assert_eq!(progress, [0.0, 50.0, 100.0], "{era:?}");
-    }
+    over_each_transport(|_, client| {
+        for era in BOTH_ERAS {
+            let client = client().era(era).connect_blocking().unwrap();
+            let (progress_tx, progress_rx) = mpsc::channel();
+            let call = client.call_tool("test_tool_with_progress", &json!({}));
+            call.on_progress(move |progress| progress_tx.send(progress.progress).unwrap())
+                .wait()
+                .unwrap();
+            let progress: Vec<f64> = progress_rx.try_iter().collect();
+            assert_eq!(progress, [0.0, 50.0, 100.0], "{era:?}");
+        }
+    });
 }
 
 #[test]
 fn dropped_call_is_cancelled_on_the_server() {
-    let server = TestServer::with_test_tools(tcp_options());
-    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
-        let client = client_of(&server).era(era).connect_blocking().unwrap();
-        let call = client.call_tool("until-cancelled", &json!({})).into_future();
-        assert_eq!(server.next_signal(), "begun");
-        drop(call);
-        assert_eq!(server.next_signal(), "cancelled");
-    }
+    over_each_transport(|server, client| {
+        for era in BOTH_ERAS {
+            let client = client().era(era).connect_blocking().unwrap();
+            let call = client.call_tool("until-cancelled", &json!({})).into_future();
+            assert_eq!(server.next_signal(), "begun");
+            drop(call);
+            assert_eq!(server.next_signal(), "cancelled");
+        }
+    });
 }
 
 #[test]

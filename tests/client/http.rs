@@ -1,12 +1,11 @@
 //! Calls over Streamable HTTP to the server of this library, and over connections that end.
 
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use corelane::Client;
 use corelane::client::{
-    CallToolResult, ClientBuilder, ClientError, ClientErrorKind, EraPreference, IoThread, Request,
+    CallToolResult, ClientBuilder, ClientError, ClientErrorKind, EraPreference, Request,
 };
 use corelane::model::Revision;
 use corelane::testing::block_on;
@@ -17,7 +16,7 @@ use super::ERAS;
 use super::http_peer::{HttpPeer, http_response, text_result};
 
 /// A client of the HTTP listener of `server`.
-fn client_of(server: &TestServer) -> ClientBuilder {
+pub(crate) fn client_of(server: &TestServer) -> ClientBuilder {
     Client::builder(format!("http://{}/mcp", server.http()).as_str())
 }
 
@@ -90,53 +89,6 @@ fn concurrent_calls_share_ten_connections() {
     drop(client);
     let accepted = server.close().connections.accepted;
     assert!((2..=10).contains(&accepted), "{accepted} connections");
-}
-
-#[test]
-fn threads_share_a_client_over_http() {
-    let server = TestServer::start(http_options());
-    let thread = IoThread::start().unwrap();
-    let era = EraPreference::Legacy(Revision::V2025_11_25);
-    let client = client_of(&server).era(era).io_thread(&thread).connect_blocking().unwrap();
-    thread::scope(|scope| {
-        for name in ["a", "b", "c", "d"] {
-            let client = client.clone();
-            scope.spawn(move || {
-                for index in 0..100 {
-                    let text = format!("{name}{index}");
-                    let call = client.call_tool("echo", &json!({ "message": text }));
-                    assert_eq!(call.wait().unwrap().text(), text);
-                }
-            });
-        }
-    });
-}
-
-#[test]
-fn progress_over_http_precedes_the_result() {
-    let server = TestServer::with_test_tools(http_options());
-    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
-        let client = client_of(&server).era(era).connect_blocking().unwrap();
-        let (progress_tx, progress_rx) = mpsc::channel();
-        let call = client.call_tool("test_tool_with_progress", &json!({}));
-        call.on_progress(move |progress| progress_tx.send(progress.progress).unwrap())
-            .wait()
-            .unwrap();
-        let progress: Vec<f64> = progress_rx.try_iter().collect();
-        assert_eq!(progress, [0.0, 50.0, 100.0], "{era:?}");
-    }
-}
-
-#[test]
-fn dropped_call_over_http_is_cancelled() {
-    let server = TestServer::with_test_tools(http_options());
-    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
-        let client = client_of(&server).era(era).connect_blocking().unwrap();
-        let call = client.call_tool("until-cancelled", &json!({})).into_future();
-        assert_eq!(server.next_signal(), "begun");
-        drop(call);
-        assert_eq!(server.next_signal(), "cancelled");
-    }
 }
 
 #[test]

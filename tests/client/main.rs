@@ -18,7 +18,7 @@ mod tool_headers;
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};
 use corelane::model::Revision;
-use corelane_test_support::TestServer;
+use corelane_test_support::{TestServer, http_options, tcp_options};
 use serde_json::{Value, json};
 
 /// Every way to agree on a revision.
@@ -34,6 +34,14 @@ const ERAS: [EraPreference; 6] = [
 /// A client of the TCP listener of `server`.
 fn client_of(server: &TestServer) -> ClientBuilder {
     Client::builder(format!("tcp://{}", server.tcp()).as_str())
+}
+
+/// Runs `test` for a server over TCP and one over HTTP, with clients of it.
+fn over_each_transport(test: impl Fn(&TestServer, &dyn Fn() -> ClientBuilder)) {
+    let server = TestServer::with_test_tools(tcp_options());
+    test(&server, &|| client_of(&server));
+    let server = TestServer::with_test_tools(http_options());
+    test(&server, &|| http::client_of(&server));
 }
 
 /// The response of a server that this library is not.

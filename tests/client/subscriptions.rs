@@ -1,26 +1,17 @@
 //! Notifications of changes.
 
-use corelane::Client;
-use corelane::client::{Change, ClientBuilder, ClientErrorKind, EraPreference, SubscriptionFilter};
+use corelane::client::{Change, ClientErrorKind, EraPreference, SubscriptionFilter};
 use corelane::model::Revision;
 use corelane::testing::block_on;
-use corelane_test_support::{TestServer, http_options, tcp_options};
+use corelane_test_support::{TestServer, tcp_options};
 use serde_json::json;
 
-use super::client_of;
-
-/// Both transports: a server and a client of it.
-fn over_each_transport(test: impl Fn(&TestServer, ClientBuilder)) {
-    let server = TestServer::with_test_tools(tcp_options());
-    test(&server, client_of(&server));
-    let server = TestServer::with_test_tools(http_options());
-    test(&server, Client::builder(format!("http://{}/mcp", server.http()).as_str()));
-}
+use super::{client_of, over_each_transport};
 
 #[test]
 fn subscription_receives_changes_it_asked_for() {
     over_each_transport(|server, client| {
-        let client = client.connect_blocking().unwrap();
+        let client = client().connect_blocking().unwrap();
         let mut filter = SubscriptionFilter::default().resource("test://one");
         filter.tools_list_changed = true;
         let mut changes = block_on(client.subscribe(&filter)).unwrap();
@@ -38,7 +29,7 @@ fn subscription_receives_changes_it_asked_for() {
 #[test]
 fn drained_server_ends_subscription() {
     over_each_transport(|server, client| {
-        let client = client.connect_blocking().unwrap();
+        let client = client().connect_blocking().unwrap();
         let mut changes = block_on(client.subscribe(&SubscriptionFilter::lists())).unwrap();
         server.drain();
         let end = block_on(changes.next());
