@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use corelane::model::Implementation;
 use corelane::{Catalog, CatalogError, InProcessConnection, Options, Server, Tool};
+use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
 use corelane_bench_support::requests::{MESSAGE_BYTES, META, message};
 use rustix::time::{ClockId, clock_gettime};
@@ -39,11 +40,7 @@ fn main() -> io::Result<()> {
     if arguments.first().is_some_and(|first| first == CHILD) {
         return serve();
     }
-    let number = |flag: &str, default: usize| {
-        let position = arguments.iter().position(|argument| argument == flag);
-        let value = position.and_then(|position| arguments.get(position + 1));
-        value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
-    };
+    let number = |flag, default| number(&arguments, flag, default);
     let (rounds, calls) = (number("--rounds", 7)?.max(1), number("--calls", 50_000)?.max(1));
     process::pin(&[CLIENT_CORE])?;
 

@@ -17,6 +17,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use corelane::server::Options;
+use corelane_bench_support::arguments::number;
 use corelane_bench_support::catalog_server::{self, CatalogServer};
 use corelane_bench_support::process::{self, CHILD};
 
@@ -30,11 +31,7 @@ const SERVER_CORE: usize = 1;
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |flag: &str, default: usize| {
-        let position = arguments.iter().position(|argument| argument == flag);
-        let value = position.and_then(|position| arguments.get(position + 1));
-        value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
-    };
+    let number = |flag, default| number(&arguments, flag, default);
     let connections = number("--connections", 100)?;
     let streams = number("--streams", 100)?;
     if arguments.first().is_some_and(|first| first == CHILD) {

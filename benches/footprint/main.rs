@@ -35,6 +35,7 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::engine::clock::Clock;
+use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, Server};
 
 use self::client_group::ClientGroup;
@@ -62,11 +63,7 @@ fn main() -> io::Result<()> {
         process::setup_child(&[0, 1])?;
         return Err(process::exec_program(program, rest));
     }
-    let number = |flag: &str, default: usize| {
-        let position = arguments.iter().position(|argument| argument == flag);
-        let value = position.and_then(|position| arguments.get(position + 1));
-        value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
-    };
+    let number = |flag, default| number(&arguments, flag, default);
     let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
     if has_flag("--stdio") {
         return stdio_start::measure(CORELANE);

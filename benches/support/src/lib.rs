@@ -2,6 +2,7 @@
 //!
 //! What a measured loop calls is inlined into the bench: it is generic or has `#[inline]`.
 
+pub mod arguments;
 pub mod requests;
 pub mod text_template;
 
