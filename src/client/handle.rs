@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
-use super::io::{IoThread, NotificationCallback, PeerHandle, PeerRef};
+use super::io::{IoThread, PeerHandle, PeerRef};
+use super::notifications::{LogMessage, NotificationHandlers};
 use super::oneshot::Oneshot;
-use super::request::{Request, read_list, read_tools};
+use super::request::{ListItem, Pages, Request, Task};
 use super::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
@@ -22,8 +23,8 @@ use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
 };
 use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
-use super::target::Target;
-use crate::protocol::eras::Method;
+use super::target::{IntoTarget, Target};
+use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -94,7 +95,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<CallToolResult> {
-        self.named_request(Method::ToolsCall, "name", name, arguments)
+        self.new_request(CallRequest::with_arguments(Method::ToolsCall, name, arguments))
     }
 
     /// Gets the messages of a prompt. `arguments` must serialize to a JSON object of strings.
@@ -103,7 +104,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<GetPromptResult> {
-        self.named_request(Method::PromptsGet, "name", name, arguments)
+        self.new_request(CallRequest::with_arguments(Method::PromptsGet, name, arguments))
     }
 
     /// Reads a resource.
@@ -133,6 +134,11 @@ impl Client {
         value: &str,
     ) -> Request<CompleteResult> {
         self.complete(&json!({ "type": "ref/resource", "uri": uri_template }), argument, value)
+    }
+
+    /// Names a task by its id, such as one of an earlier client.
+    pub fn task(&self, id: &str) -> Task {
+        Task::of_id(Arc::clone(&self.peer), id)
     }
 
     /// Makes a request by the name of its method, for results that this library has no type for,
@@ -178,41 +184,29 @@ impl Client {
         Ok(())
     }
 
+    /// Sets the lowest level of the log messages that the server sends from now on
+    /// ([`ClientBuilder::on_log`]).
+    ///
+    /// # Errors
+    ///
+    /// Up to 2025-11-25 [`ClientErrorKind::Unsupported`] if the server sends no log messages, and
+    /// those of a request.
+    pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), ClientError> {
+        let is_modern = self.server().await?.revision.is_modern();
+        self.peer.config().set_log_level(level);
+        if !is_modern {
+            let params = json!({ "level": level.as_str() }).to_string().into_bytes();
+            let request = CallRequest { params, ..CallRequest::new(Method::LoggingSetLevel) };
+            let _: Map<String, Value> = self.new_request(Ok(request)).await?;
+        }
+        Ok(())
+    }
+
     fn complete(&self, reference: &Value, name: &str, value: &str) -> Request<CompleteResult> {
         let params = json!({ "ref": reference, "argument": { "name": name, "value": value } });
         let params = params.to_string().into_bytes();
         let request = CallRequest::new(Method::CompletionComplete);
         self.new_request(Ok(CallRequest { params, ..request }))
-    }
-
-    fn named_request<R: DeserializeOwned>(
-        &self,
-        method: Method,
-        key: &str,
-        name: &str,
-        arguments: &(impl Serialize + ?Sized),
-    ) -> Request<R> {
-        let mut params = b"{".to_vec();
-        write::string(&mut params, key);
-        params.push(b':');
-        write::string(&mut params, name);
-        params.extend_from_slice(b",\"arguments\":");
-        let start = params.len();
-        let request = match serde_json::to_writer(&mut params, arguments) {
-            Ok(()) if params[start..].starts_with(b"{") => {
-                params.push(b'}');
-                Ok(CallRequest { name: Some(name.into()), params, ..CallRequest::new(method) })
-            }
-            Ok(()) => {
-                let text = "the arguments do not serialize to a JSON object";
-                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
-            }
-            Err(error) => {
-                let text = format!("the arguments do not serialize to JSON: {error}");
-                Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
-            }
-        };
-        self.new_request(request)
     }
 
     fn new_request<R: DeserializeOwned>(
@@ -225,6 +219,28 @@ impl Client {
 
 /// Lists: all pages.
 impl Client {
+    /// Reads a list page by page: of tools, prompts, resources, resource templates or tasks, as `T`
+    /// says.
+    ///
+    /// ```no_run
+    /// # async fn print(client: &corelane::Client) -> Result<(), corelane::client::ClientError> {
+    /// let mut pages = client.pages::<corelane::client::ToolInfo>();
+    /// while let Some(page) = pages.next().await {
+    ///     page?.items.iter().for_each(|tool| println!("{}", tool.name));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pages<T: ListItem>(&self) -> Pages<T> {
+        Pages::new(Arc::clone(&self.peer))
+    }
+
+    /// Reads the list of `method`, whose items are in the member `key`, as it was sent.
+    #[cfg(feature = "cli")]
+    pub(crate) fn raw_pages(&self, method: Method, key: &'static str) -> Pages<Value> {
+        Pages::raw(Arc::clone(&self.peer), method, key)
+    }
+
     /// Lists the tools. Over HTTP those with an invalid `x-mcp-header` are left out, and the
     /// others are called with the headers that they require (2026-07-28).
     ///
@@ -232,50 +248,28 @@ impl Client {
     ///
     /// Those of a request; [`ClientErrorKind::Protocol`] for more than 1,000 pages.
     pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
-        read_tools(&self.peer).await
+        self.pages().collect().await
     }
 
     /// Lists the prompts. Errors: as for [`Client::list_tools`].
     pub async fn list_prompts(&self) -> Result<Vec<PromptInfo>, ClientError> {
-        read_list(&self.peer, Method::PromptsList, "prompts").await
+        self.pages().collect().await
     }
 
     /// Lists the resources. Errors: as for [`Client::list_tools`].
     pub async fn list_resources(&self) -> Result<Vec<ResourceInfo>, ClientError> {
-        read_list(&self.peer, Method::ResourcesList, "resources").await
+        self.pages().collect().await
     }
 
     /// Lists the resource templates. Errors: as for [`Client::list_tools`].
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplateInfo>, ClientError> {
-        read_list(&self.peer, Method::ResourcesTemplatesList, "resourceTemplates").await
+        self.pages().collect().await
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Client").finish_non_exhaustive()
-    }
-}
-
-/// What names a server: a [`Target`], a [`Program`](super::Program), or the text of a target.
-pub trait IntoTarget {
-    /// Returns the target.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientErrorKind::InvalidInput`] for a text that is none.
-    fn into_target(self) -> Result<Target, ClientError>;
-}
-
-impl<T: Into<Target>> IntoTarget for T {
-    fn into_target(self) -> Result<Target, ClientError> {
-        Ok(self.into())
-    }
-}
-
-impl IntoTarget for &str {
-    fn into_target(self) -> Result<Target, ClientError> {
-        self.parse()
     }
 }
 
@@ -287,7 +281,8 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
-    on_notification: Option<NotificationCallback>,
+    notifications: NotificationHandlers,
+    log_level: Option<LoggingLevel>,
     thread: Option<IoThread>,
 }
 
@@ -299,7 +294,8 @@ impl ClientBuilder {
             connect_timeout: Duration::from_secs(5),
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
-            on_notification: None,
+            notifications: NotificationHandlers::default(),
+            log_level: None,
             thread: None,
         }
     }
@@ -325,6 +321,13 @@ impl ClientBuilder {
     /// Sets the time to open a connection to one address. Default 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// Lets servers answer tool calls with tasks (2026-07-28); the calls wait for their results.
+    /// Default `true`.
+    pub const fn tasks(mut self, is_allowed: bool) -> Self {
+        self.options.tasks = is_allowed;
         self
     }
 
@@ -388,7 +391,21 @@ impl ClientBuilder {
         mut self,
         on_notification: impl Fn(ReceivedMessage) + Send + Sync + 'static,
     ) -> Self {
-        self.on_notification = Some(Box::new(on_notification));
+        self.notifications.set_all(on_notification);
+        self
+    }
+
+    /// Receives the log messages of the server from `level` on: `logging/setLevel` up to
+    /// 2025-11-25, `io.modelcontextprotocol/logLevel` in each request since then.
+    /// [`Client::set_log_level`] changes the level. `on_log` is called on the I/O thread and must
+    /// not block.
+    pub fn on_log(
+        mut self,
+        level: LoggingLevel,
+        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
+    ) -> Self {
+        self.log_level = Some(level);
+        self.notifications.set_log(on_log);
         self
     }
 
@@ -434,13 +451,17 @@ impl ClientBuilder {
                 ClientError::with_source(ClientErrorKind::Connect, text, error)
             })?,
         };
+        let config = SessionConfig::new(self.options, self.inputs.capabilities());
+        if let Some(level) = self.log_level {
+            config.set_log_level(level);
+        }
         let handle = PeerHandle {
             target: Arc::new(target),
-            config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
+            config: Arc::new(config),
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             extra_fields: self.extra_fields,
-            on_notification: self.on_notification,
+            notifications: self.notifications,
         };
         Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
     }

@@ -4,7 +4,7 @@
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
 //! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS,
-//! WebSocket, OAuth and tasks are not yet.
+//! WebSocket and OAuth are not yet.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,9 @@ pub(crate) mod session;
 mod inputs;
 mod results;
 
-mod tool_headers;
+mod known_tools;
+
+mod notifications;
 
 mod io;
 
@@ -36,16 +38,18 @@ mod pool;
 
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
-pub use self::handle::{Client, ClientBuilder, IntoTarget};
+pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::IoThread;
+pub use self::notifications::LogMessage;
 pub use self::pool::ClientPool;
-pub use self::request::{Request, ResponseFuture};
+pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
     PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
-    ResourceTemplateInfo, ToolAnnotations, ToolInfo,
+    ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 pub use self::subscription::{Change, Subscription, SubscriptionFilter};
-pub use self::target::{HttpEndpoint, Program, Target};
+pub use self::target::{HttpEndpoint, IntoTarget, Program, Target};
+pub use crate::protocol::model::TaskStatus;

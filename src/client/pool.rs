@@ -7,11 +7,11 @@ use std::sync::{MutexGuard, PoisonError};
 use serde::Serialize;
 
 use super::error::{ClientError, ClientErrorKind};
-use super::handle::{Client, ClientBuilder, IntoTarget};
+use super::handle::{Client, ClientBuilder};
 use super::io::IoThread;
 use super::request::Request;
 use super::results::CallToolResult;
-use super::target::Target;
+use super::target::{IntoTarget, Target};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -221,6 +221,28 @@ impl fmt::Display for Target {
     }
 }
 
+/// What names a server: a [`Target`], a [`Program`](super::Program), or the text of a target.
+pub trait IntoTarget {
+    /// Returns the target.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for a text that is none.
+    fn into_target(self) -> Result<Target, ClientError>;
+}
+
+impl<T: Into<Target>> IntoTarget for T {
+    fn into_target(self) -> Result<Target, ClientError> {
+        Ok(self.into())
+    }
+}
+
+impl IntoTarget for &str {
+    fn into_target(self) -> Result<Target, ClientError> {
+        self.parse()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,10 +9,13 @@ mod http_peer;
 mod http_responder;
 mod http_sessions;
 mod inputs;
+mod logging;
 mod other_servers;
+mod pages;
 mod pool;
 mod programs;
 mod subscriptions;
+mod tasks;
 mod tool_headers;
 
 use corelane::Client;

@@ -20,6 +20,6 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
-pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
+pub(in crate::client) use self::peer_handle::PeerHandle;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::inputs::InputHandlers;
-use crate::client::session::{ReceivedMessage, SessionConfig};
+use crate::client::notifications::NotificationHandlers;
+use crate::client::session::SessionConfig;
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
-
-/// Called on the I/O thread for each notification that belongs to no call.
-pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;
 
 /// The address of a server, and how to talk to it.
 pub(in crate::client) struct PeerHandle {
@@ -20,7 +18,7 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) inputs: InputHandlers,
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,
-    pub(in crate::client) on_notification: Option<NotificationCallback>,
+    pub(in crate::client) notifications: NotificationHandlers,
 }
 
 impl fmt::Debug for PeerHandle {

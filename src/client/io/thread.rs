@@ -12,10 +12,10 @@ use super::command::{Command, ConnectToken, PeerId};
 use super::driver::{IoDriver, SHARD};
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
+use crate::client::known_tools::KnownTools;
 use crate::client::oneshot::{CloseSlot, Oneshot};
-use crate::client::session::{CallRequest, ServerInfo};
+use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
 use crate::client::target::Target;
-use crate::client::tool_headers::ToolHeaders;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
 use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
@@ -104,7 +104,8 @@ impl IoThread {
 pub(in crate::client) struct PeerRef {
     thread: IoThread,
     id: PeerId,
-    tool_headers: Option<ToolHeaders>,
+    config: Arc<SessionConfig>,
+    tools: KnownTools,
 }
 
 impl PeerRef {
@@ -115,13 +116,19 @@ impl PeerRef {
     ) -> Result<Self, ClientError> {
         let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
         let is_http = matches!(*handle.target, Target::Http(_));
+        let config = Arc::clone(&handle.config);
         thread.send(Command::AddPeer(id, Box::new(handle)))?;
-        Ok(Self { thread, id, tool_headers: is_http.then(ToolHeaders::default) })
+        Ok(Self { thread, id, config, tools: KnownTools::new(is_http) })
     }
 
-    /// Returns what the tools of a server over HTTP repeat in headers.
-    pub(in crate::client) const fn tool_headers(&self) -> Option<&ToolHeaders> {
-        self.tool_headers.as_ref()
+    /// Returns what its sessions have in common.
+    pub(in crate::client) fn config(&self) -> &SessionConfig {
+        &self.config
+    }
+
+    /// Returns what its tools have declared.
+    pub(in crate::client) const fn tools(&self) -> &KnownTools {
+        &self.tools
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.

@@ -12,6 +12,8 @@
 mod handshake;
 mod request;
 
+mod followed_task;
+
 mod calls;
 
 mod inputs;
@@ -20,6 +22,9 @@ mod refusal;
 mod event;
 
 mod context;
+
+mod side_requests;
+mod tasks;
 
 mod receive;
 pub(in crate::client) mod renewal;
@@ -34,6 +39,8 @@ use self::calls::CallTable;
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
 use self::refusal::{busy, closed, timeout_error, unsupported};
+use self::side_requests::SideRequests;
+use self::tasks::TaskTable;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
@@ -45,7 +52,7 @@ pub use self::event::{
 };
 pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-pub use self::request::{CallRequest, ParameterField};
+pub use self::request::{CallRequest, ParameterField, TaskMode};
 
 /// Time after which a subscription ends: its response has no other deadline.
 const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);
@@ -85,6 +92,8 @@ pub struct Session<T> {
     phase: Phase,
     calls: CallTable<T>,
     inputs: InputTable<T>,
+    tasks: TaskTable<T>,
+    side_requests: SideRequests,
 }
 
 /// Lifecycle.
@@ -92,7 +101,8 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        Self { config, phase: Phase::New, calls, inputs }
+        let (tasks, side_requests) = (TaskTable::new(), SideRequests::default());
+        Self { config, phase: Phase::New, calls, inputs, tasks, side_requests }
     }
 
     /// Returns the configuration.
@@ -147,9 +157,11 @@ impl<T: Clone> Session<T> {
 
     /// Returns when [`Session::expire`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
-        let calls = self.calls.deadline();
-        let Phase::Handshake(request) = &self.phase else { return calls };
-        Some(calls.map_or(request.deadline, |deadline| deadline.min(request.deadline)))
+        let handshake = match &self.phase {
+            Phase::Handshake(request) => Some(request.deadline),
+            Phase::New | Phase::Ready(_) | Phase::Ended(_) => None,
+        };
+        self.calls.deadline().into_iter().chain(self.tasks.deadline()).chain(handshake).min()
     }
 
     /// Ends what has timed out by now.
@@ -159,13 +171,15 @@ impl<T: Clone> Session<T> {
         {
             self.fail_request(request.id, timeout_error(request.timeout), ctx);
         }
-        for (id, call) in self.calls.take_expired(ctx.now) {
+        for (id, mut call) in self.calls.take_expired(ctx.now) {
             if let Some(id) = id {
                 ctx.send_cancellation(self.revision(), id, Some("timeout"));
             }
+            tasks::abandon(self, &mut call, ctx);
             let result = Err(timeout_error(call.timeout));
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
+        tasks::expire(self, ctx);
         self.send_waiting(ctx);
     }
 
@@ -178,10 +192,12 @@ impl<T: Clone> Session<T> {
         let (rounds, keys) = self.inputs.take_all();
         events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
         let calls = self.calls.take_all();
-        for (call, is_sent) in rounds.into_iter().map(|call| (call, true)).chain(calls) {
+        let sent = rounds.into_iter().chain(self.tasks.take_all()).map(|call| (call, true));
+        for (call, is_sent) in sent.chain(calls) {
             let error = if is_sent { closed(&error) } else { error.clone() };
             events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
         }
+        self.side_requests = SideRequests::default();
         self.phase = Phase::Ended(error);
     }
 }
@@ -200,7 +216,7 @@ impl<T: Clone> Session<T> {
         let is_full = self.calls.in_flight() >= self.config.options().in_flight_max;
         let refusal = match &self.phase {
             Phase::Ended(error) => Some(error.clone()),
-            Phase::Ready(server) => unsupported(server, request.method),
+            Phase::Ready(server) => unsupported(server, &request),
             Phase::New | Phase::Handshake(_) => None,
         };
         let server = self.server().map(|server| server.revision);
@@ -240,6 +256,12 @@ impl<T: Clone> Session<T> {
             ctx.events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
             return Some(call.token);
         }
+        if let Some(call) = tasks::take(self, call.0, ctx) {
+            let keys = self.inputs.remove_inputs(call.first_id);
+            ctx.events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+            self.send_waiting(ctx);
+            return Some(call.token);
+        }
         let (id, call) = self.calls.remove_call(call.0)?;
         if let Some(id) = id {
             ctx.send_cancellation(self.revision(), id, reason);
@@ -264,7 +286,10 @@ impl<T: Clone> Session<T> {
                 handshake::after_discover_failure(self.config.options(), error)
             };
             self.advance_handshake(next, ctx);
-        } else if let Some(call) = self.calls.remove(id) {
+        } else if tasks::handle_side_response(self, id, Some(error.clone()), ctx) {
+            // No call waits for it.
+        } else if let Some(mut call) = self.calls.remove(id) {
+            tasks::abandon(self, &mut call, ctx);
             ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
             self.send_waiting(ctx);
         }
@@ -302,6 +327,7 @@ impl<T: Clone> Session<T> {
                     request::write_notification(encoded, "notifications/initialized");
                     let kind = OutgoingKind::Notification;
                     ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
+                    side_requests::send_log_level(self, ctx);
                 }
                 ctx.events.push(SessionEvent::Ready);
                 self.send_waiting(ctx);
@@ -335,7 +361,7 @@ impl<T: Clone> Session<T> {
             && !ctx.sink.is_full()
             && let Some(call) = self.calls.pop_waiting()
         {
-            if let Some(error) = unsupported(&server, call.request.method) {
+            if let Some(error) = unsupported(&server, &call.request) {
                 ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
                 continue;
             }

@@ -5,6 +5,7 @@ use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
 use super::handshake;
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
+use super::tasks;
 use super::{Phase, Session, SessionContext};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::Method;
@@ -59,8 +60,12 @@ impl<T: Clone> Session<T> {
             Ok(Message::Notification { method: "notifications/cancelled", params }) => {
                 self.handle_cancelled(params, ctx);
             }
-            Ok(Message::Notification { params, .. }) => {
-                let message = ReceivedMessage(std::mem::take(&mut ctx.buffers.received));
+            Ok(Message::Notification { method, params }) => {
+                if matches!(method, "notifications/tasks" | "notifications/tasks/status") {
+                    tasks::handle_notification(self, params, ctx);
+                }
+                let received = std::mem::take(&mut ctx.buffers.received);
+                let message = ReceivedMessage::new(received, self.revision(), false);
                 let call = subscription_id(params).and_then(|id| self.calls.get(id));
                 ctx.events.push(match call {
                     Some(call) => SessionEvent::Subscription { token: call.token.clone(), message },
@@ -101,19 +106,27 @@ impl<T: Clone> Session<T> {
             };
             return self.advance_handshake(next, ctx);
         }
+        let error = outcome.err().map(ClientError::from_response);
+        if tasks::handle_side_response(self, id, error, ctx) {
+            return;
+        }
         // The response to a call that was cancelled or has ended is ignored.
         let Some(call) = self.calls.remove(id) else { return };
         let is_modern = self.server().is_some_and(|server| server.revision.is_modern());
         let result = match outcome {
-            Ok(result) if is_modern => match read_result_type(result) {
+            Ok(result) => match read_result_type(&call, result, is_modern) {
                 Ok(ResultType::Complete) => Ok(()),
                 Ok(ResultType::InputRequired) => return self.begin_round(call, result, ctx),
+                Ok(ResultType::Task) => return tasks::advance(self, call, result, ctx),
                 Err(error) => Err(error),
             },
-            Ok(_) => Ok(()),
             Err(error) => Err(ClientError::from_response(error)),
         };
-        let result = result.map(|()| ReceivedMessage(std::mem::take(&mut ctx.buffers.received)));
+        let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
+        let result = result.map(|()| {
+            let received = std::mem::take(&mut ctx.buffers.received);
+            ReceivedMessage::new(received, revision, used_input)
+        });
         ctx.events.push(SessionEvent::Completed { token: call.token, result });
         self.send_waiting(ctx);
     }
@@ -196,6 +209,9 @@ impl<T: Clone> Session<T> {
                 let result = result.map_err(|error| Error::internal(error.to_string()));
                 ctx.send_response(self.revision(), id.as_id(), result.as_deref());
                 self.calls.resume_unless(self.inputs.has_requests(), ctx.now);
+            }
+            Some(InputTarget::Task { call, name }) => {
+                tasks::provide_input(self, call, &name, result, ctx);
             }
             Some(InputTarget::Member { call, name }) => match result {
                 Ok(result) => {

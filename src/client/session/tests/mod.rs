@@ -1,6 +1,8 @@
 //! Handshakes, calls and messages of one session, on the time of the test.
 
 mod inputs;
+mod logging;
+mod tasks;
 
 use serde_json::json;
 
@@ -129,6 +131,13 @@ impl TestSession {
         std::mem::take(&mut self.events).into_iter().map(describe).collect()
     }
 
+    /// Takes the key of the only input that was required.
+    fn required_key(&mut self) -> InputKey {
+        self.events();
+        let [key] = std::mem::take(&mut self.required)[..] else { panic!("not one input") };
+        key
+    }
+
     /// A session after the handshake of the newest revision.
     fn modern() -> Self {
         let mut session = Self::with(|_| {});
@@ -172,7 +181,9 @@ fn discover_result_makes_session_modern() {
     assert_eq!(sent[0]["method"], "server/discover");
     let meta = &sent[0]["params"]["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
-    let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+    let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+    let declared =
+        json!({ "elicitation": { "form": {} }, "extensions": extensions, "sampling": {} });
     assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], declared);
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "corelane");
     session.receive(DISCOVERED);
@@ -191,6 +202,8 @@ fn any_discover_error_falls_back_to_initialize() {
         let sent = session.sent();
         assert_eq!(sent[1]["method"], "initialize", "{code}");
         assert_eq!(sent[1]["params"]["protocolVersion"], "2025-11-25");
+        let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+        assert_eq!(sent[1]["params"]["capabilities"], declared);
         session.receive(&initialized(2, Revision::V2025_06_18));
         assert_eq!(session.events(), ["ready"]);
         assert_eq!(session.sent_methods(), ["notifications/initialized"]);
