@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::block_on::block_on;
+use super::cache::{Cache, CachePolicy};
 use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
 use super::io::{IoThread, PeerHandle, PeerRef};
@@ -180,7 +181,7 @@ impl Client {
     pub async fn ping(&self) -> Result<(), ClientError> {
         let is_modern = self.server().await?.revision.is_modern();
         let method = if is_modern { Method::Discover } else { Method::Ping };
-        let _: Map<String, Value> = self.new_request(Ok(CallRequest::new(method))).await?;
+        let _: Map<String, Value> = self.new_request(Ok(CallRequest::new(method))).fresh().await?;
         Ok(())
     }
 
@@ -283,6 +284,7 @@ pub struct ClientBuilder {
     extra_fields: ExtraFields,
     notifications: NotificationHandlers,
     log_level: Option<LoggingLevel>,
+    cache: CachePolicy,
     thread: Option<IoThread>,
 }
 
@@ -296,6 +298,7 @@ impl ClientBuilder {
             extra_fields: ExtraFields::default(),
             notifications: NotificationHandlers::default(),
             log_level: None,
+            cache: CachePolicy::default(),
             thread: None,
         }
     }
@@ -328,6 +331,12 @@ impl ClientBuilder {
     /// Default `true`.
     pub const fn tasks(mut self, is_allowed: bool) -> Self {
         self.options.tasks = is_allowed;
+        self
+    }
+
+    /// Sets which results are used again while they are fresh. Default [`CachePolicy::Lists`].
+    pub const fn cache(mut self, policy: CachePolicy) -> Self {
+        self.cache = policy;
         self
     }
 
@@ -462,6 +471,7 @@ impl ClientBuilder {
             inputs: self.inputs,
             extra_fields: self.extra_fields,
             notifications: self.notifications,
+            cache: Arc::new(Cache::new(self.cache)),
         };
         Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
     }

@@ -22,6 +22,7 @@ pub(crate) mod session;
 mod inputs;
 mod results;
 
+mod cache;
 mod known_tools;
 
 mod notifications;
@@ -37,6 +38,7 @@ mod handle;
 mod pool;
 
 pub use self::block_on::block_on;
+pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};

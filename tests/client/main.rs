@@ -1,6 +1,7 @@
 //! The client over sockets and pipes: calls to real servers, and to peers that misbehave.
 
 mod bad_peers;
+mod cache;
 mod calls;
 mod cli;
 mod http;

@@ -462,8 +462,12 @@ impl Peer {
                 }
                 SessionEvent::Completed { token, result } => token.complete(result),
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
-                SessionEvent::Subscription { token, message } => token.report_message(message),
+                SessionEvent::Subscription { token, message } => {
+                    self.handle.cache.handle_notification(&message);
+                    token.report_message(message);
+                }
                 SessionEvent::Notification(message) => {
+                    self.handle.cache.handle_notification(&message);
                     run_callback(|| self.handle.notifications.handle(message));
                 }
                 SessionEvent::Violation(text) => {

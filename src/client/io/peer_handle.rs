@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::cache::Cache;
 use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
 use crate::client::session::SessionConfig;
@@ -19,6 +20,8 @@ pub(in crate::client) struct PeerHandle {
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,
     pub(in crate::client) notifications: NotificationHandlers,
+    /// Shared with the callers.
+    pub(in crate::client) cache: Arc<Cache>,
 }
 
 impl fmt::Debug for PeerHandle {

@@ -11,6 +11,7 @@ use super::call_slot::{CallSlot, CallToken, stopped};
 use super::command::{Command, ConnectToken, PeerId};
 use super::driver::{IoDriver, SHARD};
 use super::peer_handle::PeerHandle;
+use crate::client::cache::Cache;
 use crate::client::error::ClientError;
 use crate::client::known_tools::KnownTools;
 use crate::client::oneshot::{CloseSlot, Oneshot};
@@ -106,6 +107,7 @@ pub(in crate::client) struct PeerRef {
     id: PeerId,
     config: Arc<SessionConfig>,
     tools: KnownTools,
+    cache: Arc<Cache>,
 }
 
 impl PeerRef {
@@ -116,14 +118,19 @@ impl PeerRef {
     ) -> Result<Self, ClientError> {
         let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
         let is_http = matches!(*handle.target, Target::Http(_));
-        let config = Arc::clone(&handle.config);
+        let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
         thread.send(Command::AddPeer(id, Box::new(handle)))?;
-        Ok(Self { thread, id, config, tools: KnownTools::new(is_http) })
+        Ok(Self { thread, id, config, tools: KnownTools::new(is_http), cache })
     }
 
     /// Returns what its sessions have in common.
     pub(in crate::client) fn config(&self) -> &SessionConfig {
         &self.config
+    }
+
+    /// Returns its results that may be used again.
+    pub(in crate::client) fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// Returns what its tools have declared.

@@ -80,7 +80,7 @@ impl ToolCall {
     async fn repeat(self: Box<Self>, error: ClientError) -> Result<ReceivedMessage, ClientError> {
         let Self { peer, request, callbacks } = *self;
         let tools = Pages::<ToolInfo>::new(Arc::clone(&peer));
-        let tools = tools.collect().await?;
+        let tools = tools.fresh().collect().await?;
         if !tools.iter().any(|tool| Some(tool.name.as_str()) == request.name.as_deref()) {
             return Err(error);
         }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::client::cache::{CacheLookup, CacheTicket};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::{CallCallbacks, CallSlot, PeerRef};
 use crate::client::results::{TaskSupport, ToolInfo};
@@ -23,6 +24,8 @@ pub(super) struct Call {
     failure: Option<ClientError>,
     /// The page of the list of tools that it requests.
     tools_page: Option<ToolsPage>,
+    /// Stores the result, if it may be used again.
+    ticket: Option<CacheTicket>,
 }
 
 /// A page of the list of tools.
@@ -72,23 +75,28 @@ impl Call {
         if let Some(error) = task_support_error(&peer, &request) {
             return Self::failed(error);
         }
+        let ticket = match peer.cache().look_up(&request) {
+            CacheLookup::Hit(message) => return Self::answered(message),
+            CacheLookup::Miss(ticket) => Some(ticket),
+            CacheLookup::Bypass => None,
+        };
         let tools_page = ToolsPage::of_request(&request);
         let slot = Arc::new(CallSlot::new(callbacks));
         let failure = peer.call(request, Arc::clone(&slot)).err();
-        Self { peer: Some(peer), slot, failure, tools_page }
+        Self { peer: Some(peer), slot, failure, tools_page, ticket }
     }
 
     /// Creates a call whose response is known.
     pub(super) fn answered(message: ReceivedMessage) -> Self {
         let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
         slot.complete(Ok(message));
-        Self { peer: None, slot, failure: None, tools_page: None }
+        Self { peer: None, slot, failure: None, tools_page: None, ticket: None }
     }
 
     /// Creates a call that was not sent because of `error`.
     pub(super) fn failed(error: ClientError) -> Self {
         let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
-        Self { peer: None, slot, failure: Some(error), tools_page: None }
+        Self { peer: None, slot, failure: Some(error), tools_page: None, ticket: None }
     }
 }
 
@@ -100,10 +108,14 @@ impl Future for Call {
             Some(error) => Poll::Ready(Err(error)),
             None => {
                 let outcome = ready!(self.slot.outcome().poll_take(context));
-                if let Ok(message) = &outcome
-                    && let (Some(page), Some(peer)) = (self.tools_page, &self.peer)
-                {
-                    page.learn(message, peer);
+                let (page, ticket) = (self.tools_page, self.ticket.take());
+                if let (Ok(message), Some(peer)) = (&outcome, &self.peer) {
+                    if let Some(page) = page {
+                        page.learn(message, peer);
+                    }
+                    if let Some(ticket) = ticket {
+                        peer.cache().store(ticket, message);
+                    }
                 }
                 Poll::Ready(outcome)
             }

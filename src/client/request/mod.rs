@@ -75,6 +75,16 @@ impl<R: DeserializeOwned> Request<R> {
         self
     }
 
+    /// Sends the request even if the client has a fresh result ([`CachePolicy`]).
+    ///
+    /// [`CachePolicy`]: crate::client::CachePolicy
+    pub fn fresh(mut self) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.is_fresh = true;
+        }
+        self
+    }
+
     /// Asks for progress; `on_progress` is called on the I/O thread and must not block.
     pub fn on_progress(mut self, on_progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         if let Ok(request) = &mut self.request {

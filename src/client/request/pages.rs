@@ -122,6 +122,15 @@ impl<T: DeserializeOwned> Pages<T> {
         Self { pages_left: pages_max, ..self }
     }
 
+    /// Requests the pages even if the client has fresh ones
+    /// ([`CachePolicy`](crate::client::CachePolicy)).
+    pub fn fresh(mut self) -> Self {
+        if let Some(request) = &mut self.request {
+            request.is_fresh = true;
+        }
+        self
+    }
+
     /// Returns the next page, or `None` after the last one.
     ///
     /// # Errors
@@ -129,7 +138,7 @@ impl<T: DeserializeOwned> Pages<T> {
     /// Those of a request; [`ClientErrorKind::Protocol`] for more pages than allowed.
     pub async fn next(&mut self) -> Option<Result<Page<T>, ClientError>> {
         let request = self.request.as_ref()?;
-        let method = request.method;
+        let (method, is_fresh) = (request.method, request.is_fresh);
         if self.pages_left == 0 {
             self.request = None;
             let text = format!("{} has more pages than allowed", method.as_str());
@@ -147,6 +156,7 @@ impl<T: DeserializeOwned> Pages<T> {
         self.pages_left -= 1;
         self.request = next_cursor.map(|cursor| CallRequest {
             params: json!({ "cursor": cursor }).to_string().into_bytes(),
+            is_fresh,
             ..CallRequest::new(method)
         });
         if page.message.revision().is_modern() {

@@ -67,7 +67,11 @@ pub struct ReceivedMessage {
 impl ReceivedMessage {
     /// Creates a message of a session of `revision`. `used_input` marks the result of a call that
     /// was sent again with input of the client.
-    pub(super) const fn new(text: Vec<u8>, revision: Revision, used_input: bool) -> Self {
+    pub(in crate::client) const fn new(
+        text: Vec<u8>,
+        revision: Revision,
+        used_input: bool,
+    ) -> Self {
         Self { text, revision, used_input }
     }
 

@@ -70,6 +70,8 @@ pub struct CallRequest {
     pub parameters: Vec<ParameterField>,
     /// What becomes of a task.
     pub task: TaskMode,
+    /// The result must not be one that the client has kept.
+    pub is_fresh: bool,
 }
 
 impl CallRequest {
@@ -84,6 +86,7 @@ impl CallRequest {
             wants_progress: false,
             parameters: Vec::new(),
             task: TaskMode::Follow,
+            is_fresh: false,
         }
     }
 
