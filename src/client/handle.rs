@@ -23,7 +23,9 @@ use super::results::{
 use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
 };
-use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
+use super::subscription::{
+    ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
+};
 use super::target::{IntoTarget, Target};
 use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;
@@ -153,13 +155,12 @@ impl Client {
         self.new_request(CallRequest::with_params(method, params))
     }
 
-    /// Subscribes to changes of lists and resources (2026-07-28), and waits until the server has
-    /// acknowledged it. An older server notifies of its lists unasked
-    /// ([`ClientBuilder::on_notification`]).
+    /// Subscribes to changes of lists and resources, and waits until the server has acknowledged
+    /// it: `subscriptions/listen`, and up to 2025-11-25 `resources/subscribe` for each resource.
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Unsupported`] for an older server; those of a request.
+    /// Those of a request.
     pub async fn subscribe(
         &self,
         filter: &SubscriptionFilter,
@@ -234,6 +235,16 @@ impl Client {
     /// ```
     pub fn pages<T: ListItem>(&self) -> Pages<T> {
         Pages::new(Arc::clone(&self.peer))
+    }
+
+    /// Reads a list, and reads it again after each change: `client.watch::<ToolInfo>()`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::subscribe`].
+    pub async fn watch<T: WatchedItem>(&self) -> Result<ListWatch<T>, ClientError> {
+        let subscription = self.subscribe(&T::change_filter()).await?;
+        Ok(ListWatch::new(Arc::clone(&self.peer), subscription))
     }
 
     /// Reads the list of `method`, whose items are in the member `key`, as it was sent.

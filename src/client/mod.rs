@@ -52,6 +52,6 @@ pub use self::results::{
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
-pub use self::subscription::{Change, Subscription, SubscriptionFilter};
+pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::target::{HttpEndpoint, IntoTarget, Program, Target};
 pub use crate::protocol::model::TaskStatus;

@@ -18,8 +18,8 @@ fn tool(name: &str) -> Value {
 
 /// A server that answers with these pages, in order, and then with none.
 fn serve(pages: Vec<Value>) -> (Client, JoinHandle<Vec<Value>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = format!("tcp://{}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("it succeeds");
+    let target = format!("tcp://{}", listener.local_addr().expect("it succeeds"));
     let peer = thread::spawn(move || {
         let mut peer = LineClient::accept(&listener);
         let discover = peer.receive();
@@ -33,7 +33,7 @@ fn serve(pages: Vec<Value>) -> (Client, JoinHandle<Vec<Value>>) {
         peer.receive_rest();
         requests
     });
-    (Client::builder(target.as_str()).connect_blocking().unwrap(), peer)
+    (Client::builder(target.as_str()).connect_blocking().expect("it succeeds"), peer)
 }
 
 fn names(pages: &mut Pages<ToolInfo>) -> Vec<String> {

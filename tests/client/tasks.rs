@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use corelane::client::{
-    ClientBuilder, ClientErrorKind, EraPreference, TaskInfo, TaskStatus, ToolInfo,
+    self, Change, ClientBuilder, ClientErrorKind, EraPreference, SubscriptionFilter, TaskInfo,
+    TaskStatus, ToolInfo,
 };
 use corelane::model::{
     ElicitAction, ElicitRequest, ElicitResult, Field, Form, Implementation, Revision,
@@ -153,6 +154,21 @@ fn call_waits_for_task_that_the_server_made() {
 }
 
 #[test]
+fn subscription_notifies_of_end_of_task() {
+    let server = TestServer::with_gate(tcp_options(), catalog);
+    let client = client_of(&server).connect_blocking().unwrap();
+    let task = client.call_tool("hold", &json!({})).task(None).wait().unwrap();
+    let id = task.id().unwrap();
+    let filter = SubscriptionFilter::default().task(id);
+    let mut changes = block_on(client.subscribe(&filter)).unwrap();
+    assert_eq!(changes.granted(), &filter);
+    server.open_gate();
+    let change = block_on(changes.next()).unwrap().unwrap();
+    assert_eq!(change, Change::Task { id: id.to_owned() });
+    assert_eq!(task.result().wait().unwrap().text(), "held");
+}
+
+#[test]
 fn client_without_tasks_gets_results_only() {
     let server = TestServer::with_gate(tcp_options(), catalog);
     server.open_gate();
@@ -185,18 +201,21 @@ fn listed_task_support_is_enforced_locally() {
     let client = client_of(&server).era(GENERATIONS[1]).connect_blocking().unwrap();
     let tools: Vec<ToolInfo> = block_on(client.list_tools()).unwrap();
     let support = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap().task_support();
-    use corelane::client::TaskSupport::{Forbidden, Optional, Required};
     assert_eq!(
         [support("plain"), support("hold"), support("fail")],
-        [Forbidden, Optional, Required]
+        [
+            client::TaskSupport::Forbidden,
+            client::TaskSupport::Optional,
+            client::TaskSupport::Required
+        ]
     );
-    let before = server.handle().counters().requests.tools_call;
     let error = client.call_tool("plain", &json!({})).task(None).wait().unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Unsupported, "{error}");
     let error = client.call_tool("fail", &json!({})).wait().unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Unsupported, "{error}");
-    assert_eq!(server.handle().counters().requests.tools_call, before);
     assert_eq!(client.call_tool("hold", &json!({})).wait().unwrap().text(), "held");
+    drop(client);
+    assert_eq!(server.close().requests.tools_call, 1);
 }
 
 #[test]

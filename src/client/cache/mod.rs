@@ -67,10 +67,15 @@ impl Cache {
     pub(super) fn look_up(&self, request: &CallRequest) -> CacheLookup {
         let is_allowed = match (self.policy, request.method) {
             (CachePolicy::Off, _) => false,
-            (_, Method::ToolsList | Method::PromptsList | Method::Discover) => true,
-            (_, Method::ResourcesList | Method::ResourcesTemplatesList) => true,
-            (CachePolicy::ListsAndResources, Method::ResourcesRead) => true,
-            _ => false,
+            (_, Method::ResourcesRead) => self.policy == CachePolicy::ListsAndResources,
+            (_, method) => matches!(
+                method,
+                Method::ToolsList
+                    | Method::PromptsList
+                    | Method::ResourcesList
+                    | Method::ResourcesTemplatesList
+                    | Method::Discover
+            ),
         };
         if !is_allowed || !request.meta.is_empty() || request.wants_progress {
             return CacheLookup::Bypass;

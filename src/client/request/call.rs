@@ -104,22 +104,20 @@ impl Future for Call {
     type Output = Result<ReceivedMessage, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.failure.take() {
-            Some(error) => Poll::Ready(Err(error)),
-            None => {
-                let outcome = ready!(self.slot.outcome().poll_take(context));
-                let (page, ticket) = (self.tools_page, self.ticket.take());
-                if let (Ok(message), Some(peer)) = (&outcome, &self.peer) {
-                    if let Some(page) = page {
-                        page.learn(message, peer);
-                    }
-                    if let Some(ticket) = ticket {
-                        peer.cache().store(ticket, message);
-                    }
-                }
-                Poll::Ready(outcome)
+        if let Some(error) = self.failure.take() {
+            return Poll::Ready(Err(error));
+        }
+        let outcome = ready!(self.slot.outcome().poll_take(context));
+        let (page, ticket) = (self.tools_page, self.ticket.take());
+        if let (Ok(message), Some(peer)) = (&outcome, &self.peer) {
+            if let Some(page) = page {
+                page.learn(message, peer);
+            }
+            if let Some(ticket) = ticket {
+                peer.cache().store(ticket, message);
             }
         }
+        Poll::Ready(outcome)
     }
 }
 
@@ -140,7 +138,7 @@ fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientErr
     let text = match (peer.tools().task_support(name)?, is_task) {
         (TaskSupport::Forbidden, true) => format!("calls of the tool {name} cannot be tasks"),
         (TaskSupport::Required, false) => format!("calls of the tool {name} must be tasks"),
-        (TaskSupport::Optional, _) | (_, _) => return None,
+        _ => return None,
     };
     Some(ClientError::new(ClientErrorKind::Unsupported, text))
 }

@@ -142,8 +142,8 @@ impl Task {
         }
     }
 
-    /// Asks for the task as it is now (`tasks/get`). A call that was answered at once is a task that
-    /// is completed and has no id.
+    /// Asks for the task as it is now (`tasks/get`). A call that was answered at once is a task
+    /// that is completed and has no id.
     pub fn status(&self) -> Request<TaskInfo> {
         match &self.state {
             TaskState::Created { id, .. } => self.request(Method::TasksGet, id, TaskMode::Follow),

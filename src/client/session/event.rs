@@ -54,6 +54,12 @@ pub trait MessageSink {
     fn is_full(&self) -> bool {
         false
     }
+
+    /// Returns whether notifications that belong to no request can arrive. Legacy sessions over
+    /// HTTP have a stream for them.
+    fn receives_notifications(&self) -> bool {
+        true
+    }
 }
 
 /// A complete message of the server, as it was received.

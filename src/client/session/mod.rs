@@ -24,6 +24,7 @@ mod event;
 mod context;
 
 mod side_requests;
+mod subscriptions;
 mod tasks;
 
 mod receive;
@@ -35,11 +36,12 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::calls::CallTable;
+use self::calls::{Call, CallTable};
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
 use self::refusal::{busy, closed, timeout_error, unsupported};
 use self::side_requests::SideRequests;
+use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
@@ -93,6 +95,7 @@ pub struct Session<T> {
     calls: CallTable<T>,
     inputs: InputTable<T>,
     tasks: TaskTable<T>,
+    subscriptions: SubscriptionTable<T>,
     side_requests: SideRequests,
 }
 
@@ -102,7 +105,8 @@ impl<T: Clone> Session<T> {
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
         let (tasks, side_requests) = (TaskTable::new(), SideRequests::default());
-        Self { config, phase: Phase::New, calls, inputs, tasks, side_requests }
+        let subscriptions = SubscriptionTable::new();
+        Self { config, phase: Phase::New, calls, inputs, tasks, subscriptions, side_requests }
     }
 
     /// Returns the configuration.
@@ -161,7 +165,8 @@ impl<T: Clone> Session<T> {
             Phase::Handshake(request) => Some(request.deadline),
             Phase::New | Phase::Ready(_) | Phase::Ended(_) => None,
         };
-        self.calls.deadline().into_iter().chain(self.tasks.deadline()).chain(handshake).min()
+        let others = self.tasks.deadline().into_iter().chain(self.subscriptions.deadline());
+        self.calls.deadline().into_iter().chain(others).chain(handshake).min()
     }
 
     /// Ends what has timed out by now.
@@ -192,7 +197,8 @@ impl<T: Clone> Session<T> {
         let (rounds, keys) = self.inputs.take_all();
         events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
         let calls = self.calls.take_all();
-        let sent = rounds.into_iter().chain(self.tasks.take_all()).map(|call| (call, true));
+        let others = self.tasks.take_all().into_iter().chain(self.subscriptions.take_all());
+        let sent = rounds.into_iter().chain(others).map(|call| (call, true));
         for (call, is_sent) in sent.chain(calls) {
             let error = if is_sent { closed(&error) } else { error.clone() };
             events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
@@ -236,10 +242,7 @@ impl<T: Clone> Session<T> {
         let call = self.calls.create(request, token, timeout, ctx.now);
         let id = call.first_id;
         match server.filter(|_| !waits) {
-            Some(revision) => {
-                ctx.send_request(&self.config, id, &call.request, revision);
-                self.calls.insert(id, call);
-            }
+            Some(revision) => send_call(self, call, revision, ctx),
             None => self.calls.push_waiting(call),
         }
         CallId(id)
@@ -254,6 +257,9 @@ impl<T: Clone> Session<T> {
     ) -> Option<T> {
         if let Some((call, keys)) = self.inputs.remove_round(call.0) {
             ctx.events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+            return Some(call.token);
+        }
+        if let Some(call) = subscriptions::close(self, call.0, ctx) {
             return Some(call.token);
         }
         if let Some(call) = tasks::take(self, call.0, ctx) {
@@ -286,7 +292,7 @@ impl<T: Clone> Session<T> {
                 handshake::after_discover_failure(self.config.options(), error)
             };
             self.advance_handshake(next, ctx);
-        } else if tasks::handle_side_response(self, id, Some(error.clone()), ctx) {
+        } else if receive::handle_side_response(self, id, Some(error.clone()), ctx) {
             // No call waits for it.
         } else if let Some(mut call) = self.calls.remove(id) {
             tasks::abandon(self, &mut call, ctx);
@@ -328,6 +334,7 @@ impl<T: Clone> Session<T> {
                     let kind = OutgoingKind::Notification;
                     ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
                     side_requests::send_log_level(self, ctx);
+                    subscriptions::resume(self, ctx);
                 }
                 ctx.events.push(SessionEvent::Ready);
                 self.send_waiting(ctx);
@@ -357,6 +364,7 @@ impl<T: Clone> Session<T> {
     pub fn send_waiting<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
         let Phase::Ready(server) = &self.phase else { return };
         let server = Arc::clone(server);
+        subscriptions::acknowledge(self, ctx);
         while self.calls.in_flight() < self.config.options().in_flight_max
             && !ctx.sink.is_full()
             && let Some(call) = self.calls.pop_waiting()
@@ -365,8 +373,21 @@ impl<T: Clone> Session<T> {
                 ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
                 continue;
             }
-            ctx.send_request(&self.config, call.first_id, &call.request, server.revision);
-            self.calls.insert(call.first_id, call);
+            send_call(self, call, server.revision, ctx);
         }
     }
+}
+
+/// Sends a call for the first time.
+fn send_call<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    call: Call<T>,
+    revision: Revision,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    if call.request.method == Method::SubscriptionsListen && !revision.is_modern() {
+        return subscriptions::open(session, call, ctx);
+    }
+    ctx.send_request(&session.config, call.first_id, &call.request, revision);
+    session.calls.insert(call.first_id, call);
 }

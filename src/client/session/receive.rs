@@ -5,8 +5,9 @@ use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
 use super::handshake;
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
-use super::tasks;
+use super::side_requests::SideRequest;
 use super::{Phase, Session, SessionContext};
+use super::{subscriptions, tasks};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
@@ -66,6 +67,9 @@ impl<T: Clone> Session<T> {
                 }
                 let received = std::mem::take(&mut ctx.buffers.received);
                 let message = ReceivedMessage::new(received, self.revision(), false);
+                if self.server().is_some_and(|server| !server.revision.is_modern()) {
+                    subscriptions::handle_notification(self, method, params, &message, ctx);
+                }
                 let call = subscription_id(params).and_then(|id| self.calls.get(id));
                 ctx.events.push(match call {
                     Some(call) => SessionEvent::Subscription { token: call.token.clone(), message },
@@ -107,7 +111,7 @@ impl<T: Clone> Session<T> {
             return self.advance_handshake(next, ctx);
         }
         let error = outcome.err().map(ClientError::from_response);
-        if tasks::handle_side_response(self, id, error, ctx) {
+        if handle_side_response(self, id, error, ctx) {
             return;
         }
         // The response to a call that was cancelled or has ended is ignored.
@@ -238,6 +242,27 @@ impl<T: Clone> Session<T> {
         ctx.send_request(&self.config, id, &request, revision);
         self.calls.insert(id, call);
     }
+}
+
+/// Handles the end of a request of the session itself: `error` is why it failed, if it did.
+/// Returns `false` if `id` is no such request.
+pub(super) fn handle_side_response<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    id: u64,
+    error: Option<ClientError>,
+    ctx: &mut SessionContext<'_, T, S>,
+) -> bool {
+    match (session.side_requests.take(id), error) {
+        (Some(SideRequest::TaskUpdate { call }), Some(error)) => {
+            tasks::fail(session, call, error, ctx);
+        }
+        (Some(SideRequest::Subscribe { call, uri }), error) => {
+            subscriptions::handle_answer(session, call, &uri, error.is_some(), ctx);
+        }
+        (Some(SideRequest::TaskUpdate { .. } | SideRequest::Ignored), _) => {}
+        (None, _) => return false,
+    }
+    true
 }
 
 /// Returns the id of a request of this client, which are positive integers.

@@ -19,6 +19,8 @@ pub(super) enum SideRequest {
     Ignored,
     /// An error fails the call whose first request has this id: the server refuses its input.
     TaskUpdate { call: u64 },
+    /// The answer decides whether the subscription `call` has this resource.
+    Subscribe { call: u64, uri: Box<str> },
 }
 
 /// The requests that are in flight.

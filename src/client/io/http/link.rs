@@ -77,8 +77,7 @@ impl HttpLink {
     /// legacy session.
     pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
         self.queue.extend(self.parked.drain(..));
-        let has_stream = !revision.is_modern() && revision != Revision::V2024_11_05;
-        if has_stream && self.legacy_sse.is_unused() {
+        if !revision.is_modern() && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
     }
@@ -240,6 +239,9 @@ impl HttpLink {
     /// Remembers the session that the response to `initialize` begins.
     fn note_session(&mut self, index: usize) {
         let connection = self.pool.get(index);
+        if let Some(exchange) = connection.exchange() {
+            self.queue.note_head(exchange);
+        }
         if connection.exchange().is_some_and(Exchange::is_initialize)
             && let Some(head) = connection.head()
             && matches!(head.status, 200..300)

@@ -60,7 +60,9 @@ impl ServerInfo {
 
     /// Returns why `method` cannot be called on this server, or `None` if it can.
     pub(in crate::client::session) fn missing_support(&self, method: Method) -> Option<String> {
-        if !method.is_defined_in(self.revision) {
+        // The session itself answers it for a legacy server.
+        let is_emulated = method == Method::SubscriptionsListen;
+        if !method.is_defined_in(self.revision) && !is_emulated {
             return Some(format!("{} is not part of MCP {}", method.as_str(), self.revision));
         }
         let declared = &self.capabilities;

@@ -240,24 +240,8 @@ pub(super) fn provide_input<T: Clone, S: MessageSink>(
     side_requests::send(session, &request, SideRequest::TaskUpdate { call }, ctx);
 }
 
-/// Handles the end of a request of the session itself: `error` is why it failed, if it did.
-/// Returns `false` if `id` is no such request.
-pub(super) fn handle_side_response<T: Clone, S: MessageSink>(
-    session: &mut Session<T>,
-    id: u64,
-    error: Option<ClientError>,
-    ctx: &mut SessionContext<'_, T, S>,
-) -> bool {
-    match (session.side_requests.take(id), error) {
-        (Some(SideRequest::TaskUpdate { call }), Some(error)) => fail(session, call, error, ctx),
-        (Some(_), _) => {}
-        (None, _) => return false,
-    }
-    true
-}
-
 /// Ends a call that waits for a task, and the task if no caller knows it.
-fn fail<T: Clone, S: MessageSink>(
+pub(super) fn fail<T: Clone, S: MessageSink>(
     session: &mut Session<T>,
     call: u64,
     error: ClientError,

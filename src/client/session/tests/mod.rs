@@ -2,6 +2,7 @@
 
 mod inputs;
 mod logging;
+mod subscriptions;
 mod tasks;
 
 use serde_json::json;
@@ -286,7 +287,7 @@ fn calls_above_in_flight_max_wait() {
 fn undeclared_capability_fails_locally() {
     let mut session = TestSession::legacy(Revision::V2025_11_25);
     session.call("prompts", Method::PromptsList);
-    session.call("discover", Method::SubscriptionsListen);
+    session.call("discover", Method::Discover);
     assert_eq!(session.events(), ["prompts Unsupported", "discover Unsupported"]);
     assert!(session.sent().is_empty());
 }
