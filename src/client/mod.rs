@@ -37,6 +37,9 @@ mod handle;
 
 mod pool;
 
+#[cfg(feature = "skills")]
+mod skills;
+
 pub use self::block_on::block_on;
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
@@ -52,6 +55,8 @@ pub use self::results::{
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
+#[cfg(feature = "skills")]
+pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::target::{HttpEndpoint, IntoTarget, Program, Target};
 pub use crate::protocol::model::TaskStatus;

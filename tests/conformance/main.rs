@@ -16,11 +16,11 @@ mod mounted;
 mod results;
 mod suite;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use corelane_test_support::ServeProcess;
 use mounted::MountedServer;
-use results::Outcome;
+use results::{Outcome, Scenario};
 use suite::Selection;
 
 /// Skipped by the suite, which has no client for it yet.
@@ -91,14 +91,31 @@ fn client_conformance_2025_11_25_passes() {
     expect_client_passes("2025-11-25", &expected, 20);
 }
 
-/// Runs the scenarios of the client: these pass, and all others need authorization.
-fn expect_client_passes(revision: &str, expected: &[&str], authorization: usize) {
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn client_conformance_of_skills_passes() {
+    for check in ["no-prefetch", "verify-digest", "verify-frontmatter", "verify-size"] {
+        let scenario = format!("sep-2640-client-{check}");
+        let run = suite::run_client_scenario(&scenario, &client_program());
+        let outcomes: Vec<_> = run.scenarios.iter().map(Scenario::outcome).collect();
+        assert_eq!(outcomes, [Outcome::Passed], "{scenario}:\n{}", run.output);
+        assert!(run.status.success(), "the suite exited with {}:\n{}", run.status, run.output);
+    }
+}
+
+/// Returns the path of the client that the suite starts.
+fn client_program() -> PathBuf {
     let tests = std::env::current_exe().expect("the path of the tests");
     // Cargo puts tests into target/debug/deps.
     let target = tests.ancestors().nth(2).expect("a target directory");
     let program = target.join("examples/conformance_client");
-    assert!(Path::new(&program).exists(), "build the client first: cargo build --examples");
-    let run = suite::run_client(revision, &program);
+    assert!(program.exists(), "build the client first: cargo build --examples");
+    program
+}
+
+/// Runs the scenarios of the client: these pass, and all others need authorization.
+fn expect_client_passes(revision: &str, expected: &[&str], authorization: usize) {
+    let run = suite::run_client(revision, &client_program());
     for scenario in &run.scenarios {
         eprintln!("{scenario}");
     }

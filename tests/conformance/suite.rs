@@ -53,6 +53,13 @@ pub(crate) fn run_client(revision: &str, program: &Path) -> Run {
     run_command(command)
 }
 
+/// Runs one scenario, which the requirements do not include, against the client.
+pub(crate) fn run_client_scenario(scenario: &str, program: &Path) -> Run {
+    let mut command = command();
+    command.args(["client", "--scenario", scenario, "--command"]).arg(program);
+    run_command(command)
+}
+
 fn run_command(mut command: Command) -> Run {
     let results = tempfile::tempdir().expect("a temporary directory");
     let (reader, writer) = io::pipe().expect("a pipe");
