@@ -3,8 +3,8 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS,
-//! WebSocket, OAuth and tasks are not yet.
+//! Streamable HTTP, WebSocket, TCP, Unix sockets and the standard streams of a program are
+//! supported. TLS, OAuth and tasks are not yet.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub(crate) mod session;
 mod inputs;
 mod results;
 
+mod reconnect;
 mod tool_headers;
 
 mod io;
@@ -36,10 +37,11 @@ mod pool;
 
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
-pub use self::handle::{Client, ClientBuilder, IntoTarget};
+pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::IoThread;
 pub use self::pool::ClientPool;
+pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
@@ -48,4 +50,4 @@ pub use self::results::{
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 pub use self::subscription::{Change, Subscription, SubscriptionFilter};
-pub use self::target::{HttpEndpoint, Program, Target};
+pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use http::Uri;
 
@@ -12,8 +13,8 @@ use super::error::{ClientError, ClientErrorKind};
 /// The server to connect to.
 ///
 /// As text: `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, where the path is `/mcp` if missing,
-/// `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the
-/// quoting of a shell.
+/// `ws://HOST:PORT/PATH`, where it is `/mcp/ws`, `tcp://HOST:PORT`, `unix:PATH`, or
+/// `stdio:COMMAND` with the quoting of a shell.
 ///
 /// ```
 /// use corelane::client::Target;
@@ -27,6 +28,8 @@ use super::error::{ClientError, ClientErrorKind};
 pub enum Target {
     /// Streamable HTTP.
     Http(HttpEndpoint),
+    /// Messages in WebSocket frames.
+    WebSocket(HttpEndpoint),
     /// Messages on lines over TCP.
     Tcp {
         /// Host name or address.
@@ -40,7 +43,7 @@ pub enum Target {
     Stdio(Program),
 }
 
-/// The endpoint of a server of Streamable HTTP.
+/// The endpoint of a server of Streamable HTTP or WebSocket.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct HttpEndpoint {
     pub(super) host: String,
@@ -50,8 +53,8 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Reads a URL of the scheme `http`.
-    fn parse(text: &str) -> Result<Self, &'static str> {
+    /// Reads a URL of the scheme `http` or `ws`, whose path is `default_path` if missing.
+    fn parse(text: &str, default_path: &str) -> Result<Self, &'static str> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("a URL has only visible ASCII characters");
         }
@@ -73,9 +76,9 @@ impl HttpEndpoint {
         }
         let has_path = text.splitn(3, '/').nth(2).is_some_and(|rest| rest.contains('/'));
         let path = match uri.path_and_query().map_or("/", |path| path.as_str()) {
-            "/" if !has_path => DEFAULT_PATH.to_owned(),
+            "/" if !has_path => default_path.to_owned(),
             path if path.starts_with('/') => path.to_owned(),
-            path => format!("{DEFAULT_PATH}{path}"),
+            path => format!("{default_path}{path}"),
         };
         Ok(Self { host: host.to_owned(), port, path })
     }
@@ -92,8 +95,10 @@ impl HttpEndpoint {
     }
 }
 
-/// The path of a URL that names none.
-const DEFAULT_PATH: &str = "/mcp";
+/// The path of a URL of Streamable HTTP that names none.
+const HTTP_PATH: &str = "/mcp";
+/// The path of a URL of WebSocket that names none.
+const WEBSOCKET_PATH: &str = "/mcp/ws";
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
 
@@ -101,14 +106,38 @@ const HTTP_PORT: u16 = 80;
 ///
 /// It runs in a process group of its own, with the environment variables `HOME`, `LANG`,
 /// `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR` and `USER` of this process and those of
-/// [`Program::env`]. Its standard error is that of this process.
+/// [`Program::env`].
+///
+/// It is ended with the client: its standard input is closed, and after each
+/// [`Program::exit_timeout`] its group gets SIGTERM, then SIGKILL. If this process is killed, a
+/// `/bin/sh` that was started with the program (about 1 MB) sends SIGTERM after a second, and
+/// SIGKILL 5 seconds later.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Program {
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) directory: Option<PathBuf>,
+    pub(super) stderr: ProgramStderr,
+    pub(super) exit_timeout: Duration,
 }
+
+/// Where the standard error of a [`Program`] goes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ProgramStderr {
+    /// To that of this process.
+    #[default]
+    Inherit,
+    /// Each line is an event of `tracing` with the level INFO and the target
+    /// `corelane::client::stderr`.
+    Log,
+    /// It is discarded.
+    Discard,
+}
+
+/// Default of [`Program::exit_timeout`].
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Program {
     /// Creates one that is found in `PATH` or by its path.
@@ -118,6 +147,8 @@ impl Program {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: None,
+            stderr: ProgramStderr::default(),
+            exit_timeout: EXIT_TIMEOUT,
         }
     }
 
@@ -133,6 +164,19 @@ impl Program {
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Sets where its standard error goes. Default [`ProgramStderr::Inherit`].
+    #[must_use]
+    pub fn stderr(self, stderr: ProgramStderr) -> Self {
+        Self { stderr, ..self }
+    }
+
+    /// Sets the time that it has to exit after its standard input is closed, and again after
+    /// SIGTERM. Default 5 s.
+    #[must_use]
+    pub fn exit_timeout(self, exit_timeout: Duration) -> Self {
+        Self { exit_timeout, ..self }
     }
 
     /// Sets the working directory. Default: that of this process.
@@ -170,7 +214,13 @@ impl FromStr for Target {
             };
         }
         if text.starts_with("http://") {
-            return HttpEndpoint::parse(text).map(Self::Http).map_err(invalid);
+            return HttpEndpoint::parse(text, HTTP_PATH).map(Self::Http).map_err(invalid);
+        }
+        if text.starts_with("ws://") {
+            return HttpEndpoint::parse(text, WEBSOCKET_PATH).map(Self::WebSocket).map_err(invalid);
+        }
+        if text.starts_with("wss://") {
+            return Err(invalid("TLS is not supported for WebSocket yet; use ws://"));
         }
         if text.starts_with("https://") {
             return Err(invalid("TLS is not supported yet; use http://"));
@@ -188,9 +238,32 @@ impl FromStr for Target {
             return Ok(Self::Stdio(words.fold(Program::new(program), Program::arg)));
         }
         if is_bare_address(text) {
-            return HttpEndpoint::parse(&format!("http://{text}")).map(Self::Http).map_err(invalid);
+            let url = format!("http://{text}");
+            return HttpEndpoint::parse(&url, HTTP_PATH).map(Self::Http).map_err(invalid);
         }
-        Err(invalid("it must begin with http://, tcp://, unix: or stdio:"))
+        Err(invalid("it must begin with http://, ws://, tcp://, unix: or stdio:"))
+    }
+}
+
+/// What names a server: a [`Target`], a [`Program`], or the text of a target.
+pub trait IntoTarget {
+    /// Returns the target.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for a text that is none.
+    fn into_target(self) -> Result<Target, ClientError>;
+}
+
+impl<T: Into<Target>> IntoTarget for T {
+    fn into_target(self) -> Result<Target, ClientError> {
+        Ok(self.into())
+    }
+}
+
+impl IntoTarget for &str {
+    fn into_target(self) -> Result<Target, ClientError> {
+        self.parse()
     }
 }
 
@@ -206,6 +279,9 @@ impl fmt::Display for Target {
         match self {
             Self::Http(endpoint) => {
                 write!(formatter, "http://{}{}", endpoint.authority(), endpoint.path)
+            }
+            Self::WebSocket(endpoint) => {
+                write!(formatter, "ws://{}{}", endpoint.authority(), endpoint.path)
             }
             Self::Tcp { host, port } if host.contains(':') => {
                 write!(formatter, "tcp://[{host}]:{port}")
@@ -245,6 +321,16 @@ mod tests {
             assert_eq!(target(text), Target::Http(HttpEndpoint { host, port, path }));
         }
         assert_eq!(target("http://[::1]:80/mcp").to_string(), "http://[::1]/mcp");
+        for (text, path) in [
+            ("ws://a:1", "/mcp/ws"),
+            ("ws://a:1/", "/"),
+            ("ws://a:1/x?y", "/x?y"),
+            ("ws://a:1?y", "/mcp/ws?y"),
+        ] {
+            let endpoint = HttpEndpoint { host: "a".into(), port: 1, path: path.into() };
+            assert_eq!(target(text), Target::WebSocket(endpoint));
+        }
+        assert_eq!(target("ws://[::1]:80").to_string(), "ws://[::1]/mcp/ws");
         assert_eq!(target("unix:/run/mcp.sock"), Target::Unix("/run/mcp.sock".into()));
         let program = Program::new("npx").arg("-y").arg("a server");
         assert_eq!(target("stdio:npx -y 'a server'"), program.into());
@@ -261,6 +347,8 @@ mod tests {
             ("stdio:'a", "quote"),
             ("ftp://a", "must begin with"),
             ("https://a", "TLS"),
+            ("wss://a", "TLS"),
+            ("ws://", "invalid"),
             ("http://", "invalid"),
             ("http://:1/", "host is missing"),
             ("http://a:b/", "65535"),

@@ -1,6 +1,6 @@
 //! The turns of an I/O thread.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,17 @@ use super::command::{Command, PeerId};
 use super::connect::{self, OpenStreams};
 use super::input_tasks::InputTasks;
 use super::link::Loss;
+use super::messages::ClosingSockets;
 use super::peer::{Peer, PeerAction};
 use super::peer_handle::PeerHandle;
+use super::process::StderrCallback;
 use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
 use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Inbox, Sender, ShardId};
-use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
+use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
 
@@ -33,17 +35,17 @@ const CONNECTS_MAX: usize = 65_536;
 pub(super) const SHARD: ShardId = ShardId(0);
 
 /// Opens the streams of one server and reports them.
-#[derive(Debug)]
 struct ConnectJob {
     peer: PeerId,
     target: Arc<Target>,
     timeout: Duration,
+    on_stderr: Option<StderrCallback>,
     commands: Sender<Command>,
 }
 
 impl Job for ConnectJob {
     fn run(self) {
-        let opened = Box::new(connect::open(&self.target, self.timeout));
+        let opened = Box::new(connect::open(&self.target, self.timeout, self.on_stderr));
         // Fails once the thread has ended.
         drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
     }
@@ -54,8 +56,7 @@ pub(super) struct IoDriver {
     peers: BTreeMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
-    /// Outputs of programs that end, read until then.
-    draining: BTreeSet<Socket>,
+    closing: ClosingSockets,
     workspace: Workspace,
     timers: TimerWheel<PeerId>,
     /// Servers with output, without duplicates that matter.
@@ -72,7 +73,7 @@ impl IoDriver {
         Self {
             peers: BTreeMap::new(),
             sockets: Vec::new(),
-            draining: BTreeSet::new(),
+            closing: ClosingSockets::default(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
             flush_queue: Vec::new(),
@@ -141,7 +142,7 @@ impl IoDriver {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let action = act(peer, ring, &mut self.workspace);
         if peer.is_closed() {
-            self.remove(ring, id);
+            self.remove(ring, id, now);
             return;
         }
         if peer.has_failed() {
@@ -162,20 +163,23 @@ impl IoDriver {
     }
 
     /// Removes a server whose connection is closed.
-    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
+    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        self.draining.extend(peer.close(ring, false));
+        if let Some(socket) = peer.close(ring, false) {
+            self.closing.insert(ring, socket, now);
+        }
     }
 
     /// Lets a thread open the streams of a server.
     fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, connect_timeout, .. } = peer.handle();
+        let PeerHandle { target, connect_timeout, on_stderr, .. } = peer.handle();
         let job = ConnectJob {
             peer: id,
             target: Arc::clone(target),
             timeout: *connect_timeout,
+            on_stderr: on_stderr.clone(),
             commands: self.sender.clone(),
         };
         let refused = match self.connects.spawn(id, job) {
@@ -237,10 +241,7 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(id) = self.peer_of(socket) else {
-            if self.draining.remove(&socket) {
-                ring.submit(Operation::Close(socket));
-            }
-            return;
+            return self.closing.handle_end(ring, socket);
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -256,8 +257,13 @@ impl IoDriver {
     fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace);
-        self.draining.extend(left);
+        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace, now);
+        if let Some(socket) = left {
+            self.closing.insert(ring, socket, now);
+        }
+        if let Some(deadline) = peer.arm_timer(now) {
+            self.timers.insert(deadline, id);
+        }
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
             self.open_streams(ring, id, now);
@@ -280,7 +286,10 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
-                let Some(id) = self.peer_of(socket) else { return };
+                let Some(id) = self.peer_of(socket) else {
+                    self.closing.handle_sent(ring, socket, result.is_ok());
+                    return;
+                };
                 let (sent, error) = match result {
                     Ok(_) => (Ok(buffer), None),
                     Err(error) => (Err(()), Some(error)),
@@ -305,11 +314,11 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        self.closing.expire(ring, now);
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(id) = self.timers.pop_expired(now) else { return };
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.expire(ring, workspace, now);
-                PeerAction::None
+                peer.expire(ring, workspace, now)
             });
         }
     }
@@ -344,7 +353,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        self.timers.next_deadline().into_iter().chain(self.closing.deadline()).min()
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -352,7 +361,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_stopping && self.peers.is_empty() && self.draining.is_empty()
+        self.is_stopping && self.peers.is_empty() && self.closing.is_empty()
     }
 }
 

@@ -1,9 +1,12 @@
 //! The thread that moves the bytes of clients: one ring, many servers.
 
 mod call_slot;
+mod process;
+
 mod connect;
-mod line_stream;
 mod peer_handle;
+
+mod messages;
 
 mod command;
 mod input_tasks;
@@ -20,6 +23,9 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
-pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
+pub(in crate::client) use self::peer_handle::{
+    ConnectionCallback, NotificationCallback, PeerHandle,
+};
+pub(in crate::client) use self::process::StderrCallback;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

@@ -1,116 +1,220 @@
-//! One open byte stream with messages on lines.
+//! One open byte stream with messages.
 
-use crate::client::session::{MessageSink, OutgoingMessage, Session, SessionContext, SessionEvent};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::closing::ClosingSocket;
+use super::output::StreamOutput;
+use super::websocket::WebSocketCodec;
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::io::process::ExitNotifier;
+use crate::client::session::{Session, SessionContext, SessionEvent};
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PaddedText, Parser};
-use crate::transport::ndjson::{LineEvent, LineReader, end_line};
+use crate::transport::ndjson::{LineEvent, LineReader};
+use crate::transport::websocket::code::CloseCode;
 
-/// Output above which calls wait for the server to read.
-const OUTGOING_BYTES_MAX: usize = 1 << 20;
+/// Time that the server has to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The sockets, the incomplete line and the output of a connection.
+/// The sockets, the incomplete message and the output of a connection.
 #[derive(Debug)]
-pub(super) struct LineStream {
+pub(in crate::client::io) struct MessageStream {
     receive: Socket,
     send: Socket,
-    reader: LineReader,
-    output: LineOutput,
+    codec: Codec,
+    output: StreamOutput,
     /// A send is in flight.
     is_sending: bool,
+    /// Until when the server must accept the upgrade to WebSocket.
+    open_deadline: Option<Instant>,
+    /// Why the connection must end.
+    failure: Option<ClientError>,
 }
 
-/// Messages to send, one a line.
-#[derive(Debug, Default)]
-pub(super) struct LineOutput(Vec<u8>);
-
-impl MessageSink for LineOutput {
-    fn send(&mut self, message: OutgoingMessage<'_>) {
-        self.0.extend_from_slice(message.text);
-        end_line(&mut self.0);
-    }
-
-    fn is_full(&self) -> bool {
-        self.0.len() >= OUTGOING_BYTES_MAX
-    }
+#[derive(Debug)]
+enum Codec {
+    Lines(LineReader),
+    WebSocket(Box<WebSocketCodec>),
 }
 
-impl LineStream {
-    /// Starts to receive.
-    pub(super) fn open<R: Ring>(ring: &mut R, receive: Socket, send: Socket) -> Self {
+impl MessageStream {
+    /// Starts to receive messages on lines. The session may start.
+    pub(super) fn open_lines<R: Ring>(ring: &mut R, sockets: [Socket; 2]) -> Self {
+        Self::open(ring, sockets, Codec::Lines(LineReader::new()), StreamOutput::new(None))
+    }
+
+    /// Sends the upgrade request in `output`, and starts to receive. The session starts once the
+    /// server has accepted the upgrade, which must be before `deadline`.
+    pub(super) fn open_websocket<R: Ring>(
+        ring: &mut R,
+        sockets: [Socket; 2],
+        begun: Result<(WebSocketCodec, StreamOutput), ClientError>,
+        deadline: Instant,
+    ) -> Self {
+        let (codec, output, failure) = match begun {
+            Ok((codec, output)) => (Codec::WebSocket(Box::new(codec)), output, None),
+            Err(error) => (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(error)),
+        };
+        let stream = Self::open(ring, sockets, codec, output);
+        Self { open_deadline: Some(deadline), failure, ..stream }
+    }
+
+    fn open<R: Ring>(
+        ring: &mut R,
+        [receive, send]: [Socket; 2],
+        codec: Codec,
+        output: StreamOutput,
+    ) -> Self {
         ring.submit(Operation::Receive(receive));
-        let (reader, output) = (LineReader::new(), LineOutput::default());
-        Self { receive, send, reader, output, is_sending: false }
+        let (open_deadline, failure) = (None, None);
+        Self { receive, send, codec, output, is_sending: false, open_deadline, failure }
     }
 
     /// Returns the sockets; both are the same for a socket, and differ for pipes.
-    pub(super) const fn sockets(&self) -> [Socket; 2] {
+    pub(in crate::client::io) const fn sockets(&self) -> [Socket; 2] {
         [self.receive, self.send]
     }
 
     /// Returns the output.
-    pub(super) const fn output(&mut self) -> &mut LineOutput {
+    pub(in crate::client::io) const fn output(&mut self) -> &mut StreamOutput {
         &mut self.output
     }
 
-    /// Passes the messages in `text` to `session`. `ctx` has everything but the output.
-    pub(super) fn receive<T: Clone>(
+    /// Returns whether the session may send.
+    pub(in crate::client::io) const fn is_open(&self) -> bool {
+        self.open_deadline.is_none()
+    }
+
+    /// Returns why the connection must end, if it must.
+    pub(in crate::client::io) const fn failure(&self) -> Option<&ClientError> {
+        self.failure.as_ref()
+    }
+
+    /// Passes the messages in `text` to `session`. `ctx` has everything but the output. `is_legacy`
+    /// is passed to the session when it starts.
+    pub(in crate::client::io) fn receive<T: Clone>(
         &mut self,
         mut text: PaddedText<'_>,
+        is_legacy: bool,
         session: &mut Session<T>,
         parser: &mut Parser,
         ctx: &mut SessionContext<'_, T, ()>,
     ) {
-        let line_bytes_max = session.config().options().message_bytes_max;
+        if self.failure.is_some() {
+            return;
+        }
+        let Self { codec, output, .. } = self;
+        let codec = match codec {
+            Codec::Lines(reader) => {
+                return receive_lines(reader, text, output, session, parser, ctx);
+            }
+            Codec::WebSocket(codec) => codec,
+        };
         let mut from = 0;
-        loop {
-            let event = self.reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new);
-            let mut ctx = ctx.with_sink(&mut self.output);
-            match event {
-                LineEvent::NeedMore => return,
-                LineEvent::InPlace { start, end } => {
-                    session.receive(text.part(start, end), parser, &mut ctx);
+        if codec.is_opening() {
+            match codec.open(text.as_bytes(), &mut from) {
+                Ok(false) => return,
+                Ok(true) => {
+                    self.open_deadline = None;
+                    session.start(is_legacy, &mut ctx.with_sink(output));
                 }
-                LineEvent::Assembled => {
-                    session.receive(self.reader.take().text(), parser, &mut ctx);
-                }
-                LineEvent::TooLarge => {
-                    let violation = "a message longer than message_bytes_max";
-                    ctx.events.push(SessionEvent::Violation(violation));
+                Err(error) => {
+                    self.failure = Some(error);
+                    return;
                 }
             }
         }
+        let length = text.as_bytes().len();
+        let received = codec.receive(text.part(from, length), output, &mut |message, output| {
+            session.receive(message, parser, &mut ctx.with_sink(output));
+        });
+        self.failure = received.err();
     }
 
     /// Sends the output, unless a send is in flight.
-    pub(super) fn flush<R: Ring>(&mut self, ring: &mut R) {
-        if self.is_sending || self.output.0.is_empty() {
+    pub(in crate::client::io) fn flush<R: Ring>(&mut self, ring: &mut R) {
+        if self.is_sending {
             return;
         }
-        self.is_sending = true;
-        let buffer = std::mem::take(&mut self.output.0);
-        ring.submit(Operation::Send { socket: self.send, buffer, offset: 0 });
+        if let Some(buffer) = self.output.take() {
+            self.is_sending = true;
+            ring.submit(Operation::Send { socket: self.send, buffer, offset: 0 });
+        }
     }
 
     /// Handles a completed send; its buffer is used again.
-    pub(super) fn handle_sent(&mut self, mut buffer: Vec<u8>) {
+    pub(in crate::client::io) fn handle_sent(&mut self, buffer: Vec<u8>) {
         self.is_sending = false;
-        buffer.clear();
-        if self.output.0.is_empty() && buffer.capacity() <= OUTGOING_BYTES_MAX {
-            self.output.0 = buffer;
+        self.output.give_back(buffer);
+    }
+
+    /// Returns when [`MessageStream::expire`] must be called.
+    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
+        self.open_deadline.filter(|_| self.failure.is_none())
+    }
+
+    /// Fails the connection if the server has not accepted the upgrade in time.
+    pub(in crate::client::io) fn expire(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            let text = "the server did not answer the upgrade request to WebSocket in time";
+            self.failure = Some(ClientError::new(ClientErrorKind::Connect, text));
         }
     }
 
-    /// Closes the connection. Returns the socket to read to its end and then to close, so that a
-    /// program which still writes does not fail: that of a pipe, unless it `has_ended`.
-    pub(super) fn close<R: Ring>(&self, ring: &mut R, has_ended: bool) -> Option<Socket> {
-        ring.submit(Operation::Close(self.send));
-        if self.send == self.receive {
+    /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
+    /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
+    /// of a pipe, so that a program which still writes does not fail.
+    pub(in crate::client::io) fn close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        has_ended: bool,
+        exit: &Arc<ExitNotifier>,
+    ) -> Option<ClosingSocket> {
+        let (socket, is_pipe) = (self.receive, self.send != self.receive);
+        if is_pipe {
+            ring.submit(Operation::Close(self.send));
+        }
+        if has_ended || !is_pipe && (matches!(self.codec, Codec::Lines(_)) || !self.is_open()) {
+            ring.submit(Operation::Close(socket));
             return None;
         }
-        if has_ended {
-            ring.submit(Operation::Close(self.receive));
-            return None;
+        let exit = Arc::clone(exit);
+        if is_pipe {
+            let (output, is_sending, timeout) = (None, false, None);
+            return Some(ClosingSocket { socket, output, is_sending, timeout, exit });
         }
-        Some(self.receive)
+        self.output.push_close(CloseCode::NORMAL, "");
+        let (output, is_sending) = (self.output.take(), self.is_sending);
+        Some(ClosingSocket { socket, output, is_sending, timeout: Some(CLOSE_TIMEOUT), exit })
+    }
+}
+
+/// Passes the lines in `text` to `session`.
+fn receive_lines<T: Clone>(
+    reader: &mut LineReader,
+    mut text: PaddedText<'_>,
+    output: &mut StreamOutput,
+    session: &mut Session<T>,
+    parser: &mut Parser,
+    ctx: &mut SessionContext<'_, T, ()>,
+) {
+    let line_bytes_max = session.config().options().message_bytes_max;
+    let mut from = 0;
+    loop {
+        let event = reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new);
+        let mut ctx = ctx.with_sink(output);
+        match event {
+            LineEvent::NeedMore => return,
+            LineEvent::InPlace { start, end } => {
+                session.receive(text.part(start, end), parser, &mut ctx);
+            }
+            LineEvent::Assembled => session.receive(reader.take().text(), parser, &mut ctx),
+            LineEvent::TooLarge => {
+                let violation = "a message longer than message_bytes_max";
+                ctx.events.push(SessionEvent::Violation(violation));
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Handshakes, calls and messages of one session, on the time of the test.
 
 mod inputs;
+mod suspension;
 
 use serde_json::json;
 
@@ -223,7 +224,7 @@ fn unsupported_version_error_selects_listed_revision() {
     let mut session = TestSession::with(|_| {});
     session.receive(&error(r#""2031-01-01""#));
     assert_eq!(session.events(), ["failed Handshake"]);
-    assert!(session.session.has_ended());
+    assert!(session.session.end_reason().is_some());
 }
 
 #[test]
