@@ -54,7 +54,7 @@ fn shell_server(script: &str) -> Program {
 const HELLO: &str = r#"answer '{"content":[{"type":"text","text":"hello"}]}'"#;
 
 #[test]
-fn ended_program_is_started_again_for_the_next_call() {
+fn ended_program_is_started_again() {
     let client = Client::builder(shell_server(HELLO)).connect_blocking().unwrap();
     let call = || client.call_tool("a", &json!({})).wait();
     assert_eq!(call().unwrap().text(), "hello");
@@ -80,7 +80,7 @@ fn lines_of_standard_error_are_passed_on() {
 }
 
 #[test]
-fn program_with_discarded_or_logged_standard_error_serves_calls() {
+fn discarded_or_logged_stderr_disturbs_no_call() {
     for stderr in [ProgramStderr::Discard, ProgramStderr::Log] {
         let program = shell_server(&format!("echo lost >&2; {HELLO}")).stderr(stderr);
         let client = Client::builder(program).connect_blocking().unwrap();
@@ -98,7 +98,7 @@ fn output_that_is_no_message_fails_the_handshake() {
 }
 
 #[test]
-fn output_that_is_no_message_is_ignored_between_messages() {
+fn output_between_messages_is_ignored() {
     let program = shell_server(&format!("echo 'a banner'; {HELLO}; cat"));
     let client = Client::builder(program).connect_blocking().unwrap();
     assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "hello");
@@ -106,10 +106,8 @@ fn output_that_is_no_message_is_ignored_between_messages() {
 }
 
 #[test]
-fn program_that_ignores_the_end_of_its_input_is_terminated() {
-    for (trap, expected) in
-        [("trap 'echo TERM >&2; exit' TERM", Some("TERM")), ("trap '' TERM", None)]
-    {
+fn program_that_stays_is_terminated() {
+    for (trap, is_trapped) in [("trap 'echo TERM >&2; exit' TERM", true), ("trap '' TERM", false)] {
         let (line_tx, line_rx) = mpsc::channel();
         // The shell runs its trap between commands.
         let script = format!("{trap}; while :; do sleep 0.01; done");
@@ -120,7 +118,9 @@ fn program_that_ignores_the_end_of_its_input_is_terminated() {
             .unwrap();
         // Ends once the program has.
         block_on(client.close());
-        assert_eq!(line_rx.recv_timeout(TIMEOUT).ok().as_deref(), expected);
+        // The shell may also report the end of its last command.
+        let mut lines = std::iter::from_fn(|| line_rx.recv_timeout(TIMEOUT).ok());
+        assert_eq!(lines.any(|line| line == "TERM"), is_trapped, "{trap}");
     }
 }
 

@@ -175,7 +175,8 @@ fn sent_call_fails_and_idempotent_one_is_repeated() {
         });
         let mut options = fast();
         options.resend_idempotent = resends;
-        let client = builder.reconnect(options).connect_blocking().unwrap();
+        let (builder, events) = with_events(builder.reconnect(options));
+        let client = builder.connect_blocking().unwrap();
         let list = client.request::<Value>("tools/list", &json!({})).into_future();
         let call = client.call_tool("a", &json!({})).into_future();
         let error = block_on(call).unwrap_err();
@@ -184,6 +185,9 @@ fn sent_call_fails_and_idempotent_one_is_repeated() {
             Ok(list) => assert!(resends, "{list}"),
             Err(error) => assert!(!resends && error.kind() == ClientErrorKind::Closed, "{error}"),
         }
+        expect_event(&events, "connected");
+        expect_event(&events, "disconnected");
+        expect_event(&events, "connected");
         drop(client);
         peer.join().unwrap();
     }
@@ -278,7 +282,7 @@ fn server_errors_at_initialize_are_retried() {
 }
 
 #[test]
-fn close_codes_of_websocket_are_followed_by_a_connection() {
+fn websocket_close_is_followed_by_a_connection() {
     for code in [1000, 1001, 1012, 1013] {
         let (builder, peer) = serve(move |listener| {
             WebSocketPeer::accept(listener).handshake().close(code, "restart");

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_any_length_and_content_are_passed_on() {
+    fn lines_of_any_length_are_passed_on() {
         let long = "x".repeat(usize::try_from(LINE_BYTES_MAX).unwrap());
         let text = [b"one\r\n\n\xff\n", long.as_bytes(), b"rest"].concat();
         let lines = RefCell::new(Vec::new());

@@ -42,7 +42,7 @@ mod tests {
     const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
     #[test]
-    fn text_of_any_length_is_read_by_a_server() {
+    fn text_of_any_length_is_masked() {
         for length in [0, 1, 125, 126, 65_535, 65_536] {
             let text = vec![b'a'; length];
             let mut out = Vec::new();
