@@ -38,7 +38,7 @@ pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder, IntoTarget};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
-pub use self::io::IoThread;
+pub use self::io::{IoTask, IoThread};
 pub use self::pool::ClientPool;
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{

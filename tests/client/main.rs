@@ -9,6 +9,7 @@ mod http_peer;
 mod http_responder;
 mod http_sessions;
 mod inputs;
+mod io_tasks;
 mod other_servers;
 mod pool;
 mod programs;

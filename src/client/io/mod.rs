@@ -4,9 +4,11 @@ mod call_slot;
 mod connect;
 mod line_stream;
 mod peer_handle;
+mod task;
 
 mod command;
 mod input_tasks;
+mod own_commands;
 
 mod http;
 
@@ -21,5 +23,6 @@ mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
 pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
+pub use self::task::IoTask;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;
