@@ -32,6 +32,8 @@ mod subscription;
 
 mod handle;
 
+mod local;
+
 mod pool;
 
 pub use self::block_on::block_on;
@@ -39,6 +41,7 @@ pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder, IntoTarget};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::{IoTask, IoThread};
+pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::pool::ClientPool;
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{

@@ -10,6 +10,7 @@ mod http_responder;
 mod http_sessions;
 mod inputs;
 mod io_tasks;
+mod local;
 mod other_servers;
 mod pool;
 mod programs;
