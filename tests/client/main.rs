@@ -14,6 +14,7 @@ mod local;
 mod other_servers;
 mod pool;
 mod programs;
+mod sdk_servers;
 mod subscriptions;
 mod tool_headers;
 
