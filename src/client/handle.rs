@@ -195,27 +195,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<R> {
-        let mut params = b"{".to_vec();
-        write::string(&mut params, key);
-        params.push(b':');
-        write::string(&mut params, name);
-        params.extend_from_slice(b",\"arguments\":");
-        let start = params.len();
-        let request = match serde_json::to_writer(&mut params, arguments) {
-            Ok(()) if params[start..].starts_with(b"{") => {
-                params.push(b'}');
-                Ok(CallRequest { name: Some(name.into()), params, ..CallRequest::new(method) })
-            }
-            Ok(()) => {
-                let text = "the arguments do not serialize to a JSON object";
-                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
-            }
-            Err(error) => {
-                let text = format!("the arguments do not serialize to JSON: {error}");
-                Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
-            }
-        };
-        self.new_request(request)
+        self.new_request(CallRequest::named(method, (key, name), arguments))
     }
 
     fn new_request<R: DeserializeOwned>(

@@ -33,13 +33,16 @@ mod subscription;
 
 mod handle;
 
+mod local;
+
 mod pool;
 
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
-pub use self::io::IoThread;
+pub use self::io::{IoTask, IoThread};
+pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::pool::ClientPool;
 pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{Request, ResponseFuture};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::call_slot::{CallSlot, CallToken, stopped};
 use super::connect::OpenStreams;
 use super::peer_handle::PeerHandle;
+use super::task::NewTask;
 use crate::client::error::ClientError;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo};
@@ -55,6 +56,8 @@ pub(super) enum Command {
     /// Disconnects and removes a server; the slot is set once its streams are closed and the
     /// programs that were started for it have ended.
     RemovePeer(PeerId, Option<CloseSlot>),
+    /// Runs a task on the thread.
+    Spawn(NewTask),
     /// Ends the thread.
     Stop,
 }

@@ -1,6 +1,5 @@
 //! The turns of an I/O thread.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +9,12 @@ use super::connect::{self, OpenStreams};
 use super::input_tasks::InputTasks;
 use super::link::Loss;
 use super::messages::ClosingSockets;
+use super::own_commands;
 use super::peer::{Peer, PeerAction};
 use super::peer_handle::PeerHandle;
 use super::process::StderrCallback;
 use super::workspace::Workspace;
+use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
@@ -53,7 +54,7 @@ impl Job for ConnectJob {
 
 /// The servers of an I/O thread.
 pub(super) struct IoDriver {
-    peers: BTreeMap<PeerId, Peer>,
+    peers: IdMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     closing: ClosingSockets,
@@ -71,7 +72,7 @@ pub(super) struct IoDriver {
 impl IoDriver {
     pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>, waker: Waker) -> Self {
         Self {
-            peers: BTreeMap::new(),
+            peers: IdMap::default(),
             sockets: Vec::new(),
             closing: ClosingSockets::default(),
             workspace: Workspace::new(InputTasks::new(waker)),
@@ -121,6 +122,7 @@ impl IoDriver {
                     PeerAction::None
                 }),
             },
+            Command::Spawn(task) => self.workspace.inputs.run(task.start()),
             Command::Stop => {
                 self.is_stopping = true;
                 let peers: Vec<PeerId> = self.peers.keys().copied().collect();
@@ -330,6 +332,10 @@ impl<R: Ring> Driver<R> for IoDriver {
             self.handle_command(ring, command, now);
         }
         self.commands = commands;
+        // A command to itself may need what another thread has sent before it.
+        while !has_more && let Some(command) = own_commands::pop() {
+            self.handle_command(ring, command, now);
+        }
         has_more
     }
 
@@ -341,7 +347,7 @@ impl<R: Ring> Driver<R> for IoDriver {
                 PeerAction::None
             });
         }
-        has_more
+        has_more || !own_commands::is_empty()
     }
 
     fn flush(&mut self, ring: &mut R, _: Instant) {
@@ -357,7 +363,9 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.workspace.inputs.prepare_park() && self.inbox.prepare_park()
+        own_commands::is_empty()
+            && self.workspace.inputs.prepare_park()
+            && self.inbox.prepare_park()
     }
 
     fn is_finished(&self) -> bool {

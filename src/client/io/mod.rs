@@ -5,11 +5,13 @@ mod process;
 
 mod connect;
 mod peer_handle;
+mod task;
 
 mod messages;
 
 mod command;
 mod input_tasks;
+mod own_commands;
 
 mod http;
 
@@ -27,5 +29,6 @@ pub(in crate::client) use self::peer_handle::{
     ConnectionCallback, NotificationCallback, PeerHandle,
 };
 pub(in crate::client) use self::process::StderrCallback;
+pub use self::task::IoTask;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

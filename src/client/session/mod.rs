@@ -25,6 +25,9 @@ mod receive;
 pub(in crate::client) mod renewal;
 pub(in crate::client) mod suspension;
 
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;
+
 #[cfg(test)]
 mod tests;
 
