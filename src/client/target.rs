@@ -104,14 +104,14 @@ const HTTP_PORT: u16 = 80;
 
 /// A program that serves MCP over its standard streams.
 ///
-/// It runs in a process group of its own, with the environment variables `HOME`, `LANG`,
+/// It runs in a process group that has no other program, with the environment variables `HOME`, `LANG`,
 /// `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR` and `USER` of this process and those of
 /// [`Program::env`].
 ///
 /// It is ended with the client: its standard input is closed, and after each
-/// [`Program::exit_timeout`] its group gets SIGTERM, then SIGKILL. If this process is killed, a
-/// `/bin/sh` that was started with the program (about 1 MB) sends SIGTERM after a second, and
-/// SIGKILL 5 seconds later.
+/// [`Program::exit_timeout`] its group gets SIGTERM, then SIGKILL. If this process is killed, the
+/// leader of the group, a `/bin/sh` (about 1 MB), sends SIGTERM after a second, and SIGKILL
+/// 5 seconds later.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Program {
     pub(super) program: OsString,

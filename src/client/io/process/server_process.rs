@@ -18,15 +18,19 @@ use crate::client::oneshot::CloseSlot;
 pub(in crate::client::io) struct ServerProcess {
     child: Option<Child>,
     exit_timeout: Duration,
-    /// Ends the program if this process is killed.
+    /// Leads the process group, and ends it if this process is killed.
     watcher: Option<Watcher>,
     /// Dropped once the program has ended.
     exit: Option<Arc<ExitNotifier>>,
 }
 
 impl ServerProcess {
-    pub(super) fn new(child: Child, exit_timeout: Duration) -> Self {
-        let watcher = process_id(&child).and_then(Watcher::start);
+    /// `child` is in the process group of `watcher`, or leads its own.
+    pub(super) const fn new(
+        child: Child,
+        exit_timeout: Duration,
+        watcher: Option<Watcher>,
+    ) -> Self {
         Self { child: Some(child), exit_timeout, watcher, exit: None }
     }
 
@@ -61,7 +65,8 @@ impl Drop for ServerProcess {
         let (exit, watcher, exit_timeout) =
             (self.exit.take(), self.watcher.take(), self.exit_timeout);
         let stop = move || {
-            stop(&mut child, exit_timeout, watcher);
+            stop(&mut child, exit_timeout, watcher.as_ref());
+            drop(watcher);
             drop(exit);
         };
         if let Err(error) = std::thread::Builder::new().name("corelane-stop".into()).spawn(stop) {
@@ -74,22 +79,22 @@ fn process_id(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Ends `child`. It is reaped last, after its watcher has ended: until then its id names its
-/// process group and no other.
-fn stop(child: &mut Child, exit_timeout: Duration, watcher: Option<Watcher>) {
-    if let Some(id) = process_id(child) {
+/// Ends `child` and its process group. The leader of the group is reaped after that: until then its
+/// id names the group and no other.
+fn stop(child: &mut Child, exit_timeout: Duration, watcher: Option<&Watcher>) {
+    let group = process_id(watcher.map_or(child, Watcher::leader));
+    if let (Some(id), Some(group)) = (process_id(child), group) {
         let exited = notify_exit(id);
         for signal in [Signal::TERM, Signal::KILL] {
             // Also an error once there is no thread that waits.
             if exited.recv_timeout(exit_timeout) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
-            send_to_group(id, signal);
+            send_to_group(group, signal);
         }
         // What the program has started and left behind.
-        send_to_group(id, Signal::KILL);
+        send_to_group(group, Signal::KILL);
     }
-    drop(watcher);
     if let Err(error) = child.wait() {
         tracing::warn!(%error, "the program of a server cannot be awaited");
     }

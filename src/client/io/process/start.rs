@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::server_process::ServerProcess;
 use super::stderr_lines::{StderrCallback, read_on_thread};
+use super::watcher::Watcher;
 use crate::client::target::{Program, ProgramStderr};
 
 /// Environment variables that a program inherits.
@@ -29,7 +30,9 @@ pub(in crate::client::io) fn start(
     on_stderr: Option<StderrCallback>,
 ) -> io::Result<StartedProgram> {
     let mut command = Command::new(&program.program);
-    command.args(&program.arguments).env_clear().process_group(0);
+    let watcher = Watcher::start();
+    let leader = watcher.as_ref().and_then(|watcher| i32::try_from(watcher.leader().id()).ok());
+    command.args(&program.arguments).env_clear().process_group(leader.unwrap_or(0));
     for name in INHERITED_VARIABLES {
         #[expect(clippy::disallowed_methods, reason = "the program inherits the variable")]
         if let Some(value) = std::env::var_os(name) {
@@ -51,7 +54,7 @@ pub(in crate::client::io) fn start(
     });
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let process = ServerProcess::new(child, program.exit_timeout);
+    let process = ServerProcess::new(child, program.exit_timeout, watcher);
     let (Some(input), Some(output), stderr) = pipes else {
         return Err(io::Error::other("no pipe for a standard stream"));
     };

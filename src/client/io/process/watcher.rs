@@ -7,25 +7,23 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use rustix::process::Pid;
+/// Waits for the end of its input, which ends with this process, and then ends its process group.
+const SCRIPT: &str = "trap '' TERM; read -r _; sleep 1; kill -TERM 0; sleep 5; kill -KILL 0";
 
-/// Waits for the end of its input, which ends with this process, and then ends a process group.
-const SCRIPT: &str = "read -r _; sleep 1; kill -TERM \"-$1\" && sleep 5 && kill -KILL \"-$1\"";
-
-/// A shell that watches this process. Dropping it ends the shell and nothing else.
+/// A shell that watches this process. It leads the process group of a program, and exists before
+/// it. Dropping it ends the shell alone.
 #[derive(Debug)]
 pub(super) struct Watcher {
     shell: Child,
-    /// Open as long as this process runs, and no other process has it.
+    /// Open as long as this process runs; no other process has it.
     _input: Option<ChildStdin>,
 }
 
 impl Watcher {
-    /// Starts to watch over the process group `group`, or logs why that is not possible.
-    pub(super) fn start(group: Pid) -> Option<Self> {
-        // A group of its own, so that signals of a terminal do not reach the shell.
+    /// Starts to watch, or logs why that is not possible.
+    pub(super) fn start() -> Option<Self> {
         let shell = Command::new("/bin/sh")
-            .args(["-c", SCRIPT, "sh", &group.as_raw_nonzero().to_string()])
+            .args(["-c", SCRIPT])
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .process_group(0)
@@ -40,6 +38,11 @@ impl Watcher {
                 None
             }
         }
+    }
+
+    /// Returns the shell, which leads the process group.
+    pub(super) const fn leader(&self) -> &Child {
+        &self.shell
     }
 
     fn end(&mut self) -> io::Result<()> {
