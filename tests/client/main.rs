@@ -16,6 +16,7 @@ mod pool;
 mod programs;
 mod sdk_servers;
 mod subscriptions;
+mod tls;
 mod tool_headers;
 
 use corelane::Client;

@@ -1,10 +1,9 @@
 //! What other threads ask of the I/O thread.
 
-use std::io;
 use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::connect::OpenStreams;
+use super::connect::{OpenError, OpenStreams};
 use super::peer_handle::PeerHandle;
 use super::task::NewTask;
 use crate::client::error::ClientError;
@@ -52,7 +51,7 @@ pub(super) enum Command {
     /// Cancels the calls whose caller is gone.
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.
-    Opened(PeerId, Box<io::Result<OpenStreams>>),
+    Opened(PeerId, Box<Result<OpenStreams, OpenError>>),
     /// Disconnects and removes a server; the slot is set once its streams are closed and the
     /// programs that were started for it have ended.
     RemovePeer(PeerId, Option<CloseSlot>),

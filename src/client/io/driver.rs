@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, PeerId};
-use super::connect::{self, OpenStreams};
+use super::connect::{self, OpenError, OpenStreams};
 use super::input_tasks::InputTasks;
-use super::link::Loss;
 use super::own_commands;
 use super::peer::{Peer, PeerAction};
 use super::peer_handle::PeerHandle;
+use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
@@ -22,6 +22,7 @@ use crate::engine::mesh::{Inbox, Sender, ShardId};
 use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
+use crate::transport::tls::TlsClient;
 
 /// Commands handled per turn.
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -39,13 +40,14 @@ pub(super) const SHARD: ShardId = ShardId(0);
 struct ConnectJob {
     peer: PeerId,
     target: Arc<Target>,
+    tls: Option<TlsClient>,
     timeout: Duration,
     commands: Sender<Command>,
 }
 
 impl Job for ConnectJob {
     fn run(self) {
-        let opened = Box::new(connect::open(&self.target, self.timeout));
+        let opened = Box::new(connect::open(&self.target, self.tls.as_ref(), self.timeout));
         // Fails once the thread has ended.
         drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
     }
@@ -56,6 +58,7 @@ pub(super) struct IoDriver {
     peers: IdMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
+    tls: TlsStreams,
     /// Outputs of programs that end, read until then.
     draining: BTreeSet<Socket>,
     workspace: Workspace,
@@ -74,6 +77,7 @@ impl IoDriver {
         Self {
             peers: IdMap::default(),
             sockets: Vec::new(),
+            tls: TlsStreams::default(),
             draining: BTreeSet::new(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
@@ -139,10 +143,11 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut Peer, &mut R, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut Peer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let action = act(peer, ring, &mut self.workspace);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let action = act(peer, &mut tls_ring, &mut self.workspace);
         if peer.is_closed() {
             self.remove(ring, id);
             return;
@@ -151,7 +156,8 @@ impl IoDriver {
             self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
-        let connections = peer.advance(ring, &mut self.workspace, now);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let connections = peer.advance(&mut tls_ring, &mut self.workspace, now);
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
@@ -168,16 +174,18 @@ impl IoDriver {
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        self.draining.extend(peer.close(ring, false));
+        let mut ring = TlsRing::new(ring, &mut self.tls);
+        self.draining.extend(peer.close(&mut ring, false));
     }
 
     /// Lets a thread open the streams of a server.
     fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, connect_timeout, .. } = peer.handle();
+        let PeerHandle { target, tls, connect_timeout, .. } = peer.handle();
         let job = ConnectJob {
             peer: id,
             target: Arc::clone(target),
+            tls: tls.clone(),
             timeout: *connect_timeout,
             commands: self.sender.clone(),
         };
@@ -187,7 +195,7 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            self.handle_opened(ring, job.peer, Err(error), now);
+            self.handle_opened(ring, job.peer, Err(error.into()), now);
         }
     }
 
@@ -195,19 +203,33 @@ impl IoDriver {
         &mut self,
         ring: &mut R,
         id: PeerId,
-        opened: io::Result<OpenStreams>,
+        opened: Result<OpenStreams, OpenError>,
         now: Instant,
     ) {
+        if !self.peers.contains_key(&id) {
+            return;
+        }
+        let opened = opened.and_then(|streams| Ok(streams.register(ring)?)).map(|mut streams| {
+            if let Some(tls) = streams.tls.take() {
+                self.tls.insert(streams.sockets[0], tls);
+            }
+            streams
+        });
         let mut sockets = None;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
             sockets = peer.handle_opened(opened, ring, workspace, now);
             PeerAction::None
         });
-        for socket in sockets.into_iter().flatten() {
+        let Some(sockets) = sockets else { return };
+        for socket in sockets {
             if self.sockets.len() <= socket.index() {
                 self.sockets.resize(socket.index() + 1, None);
             }
             self.sockets[socket.index()] = Some(id);
+        }
+        // What came with the end of a TLS handshake.
+        if let Some(buffer) = self.tls.receive(sockets[0], &[]) {
+            self.pass_received(ring, sockets[0], &buffer, now);
         }
     }
 
@@ -222,13 +244,34 @@ impl IoDriver {
         buffer: ReceiveBuffer,
         now: Instant,
     ) {
-        if let Some(id) = self.peer_of(socket) {
+        if self.peer_of(socket).is_some() {
+            let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
+            match self.tls.receive(socket, bytes) {
+                None => self.pass_received(ring, socket, &buffer, now),
+                Some(plaintext) => self.pass_received(ring, socket, &plaintext, now),
+            }
+        }
+        ring.release(buffer);
+    }
+
+    /// Passes received bytes to the server of a socket, and then the end of its TLS connection.
+    fn pass_received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: &ReceiveBuffer,
+        now: Instant,
+    ) {
+        let Some(id) = self.peer_of(socket) else { return };
+        if buffer.len > 0 {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.receive(ring, (socket, &buffer), workspace, now);
+                peer.receive(ring, (socket, buffer), workspace, now);
                 PeerAction::None
             });
         }
-        ring.release(buffer);
+        if let Some(result) = self.tls.take_end(socket) {
+            self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
+        }
     }
 
     /// Handles the end or the failure of a socket.
@@ -259,7 +302,8 @@ impl IoDriver {
     fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace);
         self.draining.extend(left);
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
@@ -283,6 +327,7 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
+                self.tls.handle_sent(socket);
                 let Some(id) = self.peer_of(socket) else { return };
                 let (sent, error) = match result {
                     Ok(_) => (Ok(buffer), None),
@@ -293,11 +338,16 @@ impl<R: Ring> Driver<R> for IoDriver {
                     is_handled = peer.handle_sent(socket, sent, workspace, now);
                     PeerAction::None
                 });
-                if !is_handled && let Some(error) = error {
+                // An encrypted stream ends with the alert that says why, or with an error.
+                if !is_handled
+                    && !self.tls.is_encrypted(socket)
+                    && let Some(error) = error
+                {
                     self.lose(ring, id, &Loss::Send(error), now);
                 }
             }
             Completion::EndOfStream { socket, result } => {
+                let result = self.tls.end(socket, result);
                 self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
             Completion::Closed { .. }
@@ -342,11 +392,15 @@ impl<R: Ring> Driver<R> for IoDriver {
         has_more || !own_commands::is_empty()
     }
 
-    fn flush(&mut self, ring: &mut R, _: Instant) {
+    fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
             if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
-                stream.flush(ring);
+                stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
+        }
+        while let Some((socket, error)) = self.tls.take_failed() {
+            let loss = Loss::Send(io::Error::other(error));
+            self.handle_socket_end(ring, socket, &loss, now);
         }
     }
 

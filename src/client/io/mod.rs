@@ -1,10 +1,12 @@
 //! The thread that moves the bytes of clients: one ring, many servers.
 
 mod call_slot;
-mod connect;
 mod line_stream;
 mod peer_handle;
+mod stream;
 mod task;
+
+mod connect;
 
 mod command;
 mod input_tasks;
