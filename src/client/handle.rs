@@ -26,6 +26,7 @@ use super::session::{
 };
 use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
 use super::target::{IntoTarget, Target};
+use super::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
@@ -246,6 +247,7 @@ pub struct ClientBuilder {
     target: Result<Target, ClientError>,
     options: SessionOptions,
     connect_timeout: Duration,
+    tls: Option<TlsOptions>,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
     on_notification: Option<NotificationCallback>,
@@ -261,6 +263,7 @@ impl ClientBuilder {
             target,
             options: SessionOptions::default(),
             connect_timeout: Duration::from_secs(5),
+            tls: None,
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
             on_notification: None,
@@ -289,10 +292,18 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time to open a connection to one address. Default 5 s.
+    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
+    /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
+    }
+
+    /// Sets how the server is verified, for a target that begins with `https://` or `tls://`.
+    /// Default: by the root certificates of the system. Another target fails the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn tls(self, tls: TlsOptions) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// Answers questions of the server to the user. `handler` runs on the I/O thread and must not
@@ -334,7 +345,7 @@ impl ClientBuilder {
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let added = match &self.target {
             Ok(Target::Http(_) | Target::WebSocket(_)) => self.extra_fields.push(name, value),
-            Ok(_) => Err("headers need a target that begins with http:// or ws://".to_owned()),
+            Ok(_) => Err("headers need a target of HTTP or WebSocket".to_owned()),
             Err(_) => return self,
         };
         if let Err(text) = added {
@@ -392,7 +403,7 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
-    /// [`ClientErrorKind::Handshake`].
+    /// [`ClientErrorKind::Tls`], [`ClientErrorKind::Handshake`].
     pub async fn connect(self) -> Result<Client, ClientError> {
         let client = self.connect_lazy()?;
         client.server().await?;
@@ -413,10 +424,11 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`] if
-    /// the system grants no thread.
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
+    /// [`ClientErrorKind::Connect`] if the system grants no thread.
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let target = self.target?;
+        let tls = tls_client(&target, self.tls.as_ref())?;
         let thread = match self.thread {
             Some(thread) => thread,
             None => IoThread::start().map_err(|error| {
@@ -426,6 +438,7 @@ impl ClientBuilder {
         };
         let handle = PeerHandle {
             target: Arc::new(target),
+            tls,
             config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,

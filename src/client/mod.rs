@@ -3,14 +3,15 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! Streamable HTTP, WebSocket, TCP, Unix sockets and the standard streams of a program are
-//! supported. TLS, OAuth and tasks are not yet.
+//! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
+//! sockets and the standard streams of a program are supported. OAuth and tasks are not yet.
 
 #![forbid(unsafe_code)]
 
 mod error;
 pub(crate) mod oneshot;
 mod target;
+mod tls_options;
 
 mod block_on;
 
@@ -54,3 +55,6 @@ pub use self::results::{
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 pub use self::subscription::{Change, Subscription, SubscriptionFilter};
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
+#[cfg(all(feature = "internals", feature = "tls"))]
+pub use self::tls_options::system_roots;
+pub use self::tls_options::{Pem, TlsOptions};

@@ -17,6 +17,7 @@ mod programs;
 mod reconnects;
 mod sdk_servers;
 mod subscriptions;
+mod tls;
 mod tool_headers;
 mod websocket;
 mod websocket_peer;

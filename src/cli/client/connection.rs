@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation;
 use super::failure::{Failure, print_note};
-use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE};
+use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
@@ -55,6 +55,9 @@ impl Connection {
         }
         for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
             builder = builder.header(name, value);
+        }
+        if let Some(tls) = given_tls(matches) {
+            builder = builder.tls(tls);
         }
         let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         let progress: Arc<ProgressLine> = Arc::default();

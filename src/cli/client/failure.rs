@@ -1,11 +1,13 @@
 //! Why a client command failed.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
 use crate::client::{ClientError, ClientErrorKind};
+use crate::transport::tls::TlsError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -73,6 +75,9 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let hint = match error.kind() {
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
+            ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {
+                tls_hint(&error)
+            }
             ClientErrorKind::Connect => Some("check the target, and that the server runs"),
             ClientErrorKind::Handshake => {
                 Some("check that the target serves MCP, or name a revision with --era")
@@ -88,6 +93,11 @@ impl From<ClientError> for Failure {
         };
         Self::call(message, hint.map(str::to_owned))
     }
+}
+
+/// Returns what to do about the TLS error behind `error`.
+fn tls_hint(error: &ClientError) -> Option<&'static str> {
+    error.source()?.downcast_ref::<TlsError>()?.kind().hint()
 }
 
 impl From<io::Error> for Failure {

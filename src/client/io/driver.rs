@@ -4,15 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::command::{Command, PeerId};
-use super::connect::{self, OpenStreams};
+use super::commands::{Command, PeerId, own_commands};
+use super::connect::{self, OpenError, OpenStreams};
 use super::input_tasks::InputTasks;
-use super::link::Loss;
 use super::messages::ClosingSockets;
-use super::own_commands;
 use super::peer::{Peer, PeerAction};
 use super::peer_handle::PeerHandle;
 use super::process::StderrCallback;
+use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
@@ -23,6 +22,7 @@ use crate::engine::mesh::{Inbox, Sender, ShardId};
 use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
+use crate::transport::tls::TlsClient;
 
 /// Commands handled per turn.
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -39,6 +39,7 @@ pub(super) const SHARD: ShardId = ShardId(0);
 struct ConnectJob {
     peer: PeerId,
     target: Arc<Target>,
+    tls: Option<TlsClient>,
     timeout: Duration,
     on_stderr: Option<StderrCallback>,
     commands: Sender<Command>,
@@ -46,7 +47,9 @@ struct ConnectJob {
 
 impl Job for ConnectJob {
     fn run(self) {
-        let opened = Box::new(connect::open(&self.target, self.timeout, self.on_stderr));
+        let Self { target, tls, timeout, on_stderr, .. } = &self;
+        let opened = connect::open(target, tls.as_ref(), *timeout, on_stderr.clone());
+        let opened = Box::new(opened);
         // Fails once the thread has ended.
         drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
     }
@@ -57,6 +60,7 @@ pub(super) struct IoDriver {
     peers: IdMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
+    tls: TlsStreams,
     closing: ClosingSockets,
     workspace: Workspace,
     timers: TimerWheel<PeerId>,
@@ -74,6 +78,7 @@ impl IoDriver {
         Self {
             peers: IdMap::default(),
             sockets: Vec::new(),
+            tls: TlsStreams::default(),
             closing: ClosingSockets::default(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
@@ -139,10 +144,11 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut Peer, &mut R, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut Peer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let action = act(peer, ring, &mut self.workspace);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let action = act(peer, &mut tls_ring, &mut self.workspace);
         if peer.is_closed() {
             self.remove(ring, id, now);
             return;
@@ -151,7 +157,8 @@ impl IoDriver {
             self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
-        let connections = peer.advance(ring, &mut self.workspace, now);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let connections = peer.advance(&mut tls_ring, &mut self.workspace, now);
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
@@ -168,18 +175,20 @@ impl IoDriver {
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        if let Some(socket) = peer.close(ring, false) {
-            self.closing.insert(ring, socket, now);
+        let mut ring = TlsRing::new(ring, &mut self.tls);
+        if let Some(socket) = peer.close(&mut ring, false) {
+            self.closing.insert(&mut ring, socket, now);
         }
     }
 
     /// Lets a thread open the streams of a server.
     fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, connect_timeout, on_stderr, .. } = peer.handle();
+        let PeerHandle { target, tls, connect_timeout, on_stderr, .. } = peer.handle();
         let job = ConnectJob {
             peer: id,
             target: Arc::clone(target),
+            tls: tls.clone(),
             timeout: *connect_timeout,
             on_stderr: on_stderr.clone(),
             commands: self.sender.clone(),
@@ -190,7 +199,7 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            self.handle_opened(ring, job.peer, Err(error), now);
+            self.handle_opened(ring, job.peer, Err(error.into()), now);
         }
     }
 
@@ -198,19 +207,33 @@ impl IoDriver {
         &mut self,
         ring: &mut R,
         id: PeerId,
-        opened: io::Result<OpenStreams>,
+        opened: Result<OpenStreams, OpenError>,
         now: Instant,
     ) {
+        if !self.peers.contains_key(&id) {
+            return;
+        }
+        let opened = opened.and_then(|streams| Ok(streams.register(ring)?)).map(|mut streams| {
+            if let Some(tls) = streams.tls.take() {
+                self.tls.insert(streams.sockets[0], tls);
+            }
+            streams
+        });
         let mut sockets = None;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
             sockets = peer.handle_opened(opened, ring, workspace, now);
             PeerAction::None
         });
-        for socket in sockets.into_iter().flatten() {
+        let Some(sockets) = sockets else { return };
+        for socket in sockets {
             if self.sockets.len() <= socket.index() {
                 self.sockets.resize(socket.index() + 1, None);
             }
             self.sockets[socket.index()] = Some(id);
+        }
+        // What came with the end of a TLS handshake.
+        if let Some(buffer) = self.tls.receive(sockets[0], &[]) {
+            self.pass_received(ring, sockets[0], &buffer, now);
         }
     }
 
@@ -225,13 +248,34 @@ impl IoDriver {
         buffer: ReceiveBuffer,
         now: Instant,
     ) {
-        if let Some(id) = self.peer_of(socket) {
+        if self.peer_of(socket).is_some() {
+            let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
+            match self.tls.receive(socket, bytes) {
+                None => self.pass_received(ring, socket, &buffer, now),
+                Some(plaintext) => self.pass_received(ring, socket, &plaintext, now),
+            }
+        }
+        ring.release(buffer);
+    }
+
+    /// Passes received bytes to the server of a socket, and then the end of its TLS connection.
+    fn pass_received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: &ReceiveBuffer,
+        now: Instant,
+    ) {
+        let Some(id) = self.peer_of(socket) else { return };
+        if buffer.len > 0 {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.receive(ring, (socket, &buffer), workspace, now);
+                peer.receive(ring, (socket, buffer), workspace, now);
                 PeerAction::None
             });
         }
-        ring.release(buffer);
+        if let Some(result) = self.tls.take_end(socket) {
+            self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
+        }
     }
 
     /// Handles the end or the failure of a socket.
@@ -243,7 +287,8 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(id) = self.peer_of(socket) else {
-            return self.closing.handle_end(ring, socket);
+            let mut ring = TlsRing::new(ring, &mut self.tls);
+            return self.closing.handle_end(&mut ring, socket);
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -259,9 +304,10 @@ impl IoDriver {
     fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace, now);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace, now);
         if let Some(socket) = left {
-            self.closing.insert(ring, socket, now);
+            self.closing.insert(&mut tls_ring, socket, now);
         }
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
@@ -288,8 +334,10 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
+                self.tls.handle_sent(socket);
                 let Some(id) = self.peer_of(socket) else {
-                    self.closing.handle_sent(ring, socket, result.is_ok());
+                    let mut ring = TlsRing::new(ring, &mut self.tls);
+                    self.closing.handle_sent(&mut ring, socket, result.is_ok());
                     return;
                 };
                 let (sent, error) = match result {
@@ -301,11 +349,16 @@ impl<R: Ring> Driver<R> for IoDriver {
                     is_handled = peer.handle_sent(socket, sent, workspace, now);
                     PeerAction::None
                 });
-                if !is_handled && let Some(error) = error {
+                // An encrypted stream ends with the alert that says why, or with an error.
+                if !is_handled
+                    && !self.tls.is_encrypted(socket)
+                    && let Some(error) = error
+                {
                     self.lose(ring, id, &Loss::Send(error), now);
                 }
             }
             Completion::EndOfStream { socket, result } => {
+                let result = self.tls.end(socket, result);
                 self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
             Completion::Closed { .. }
@@ -316,7 +369,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
-        self.closing.expire(ring, now);
+        self.closing.expire(&mut TlsRing::new(ring, &mut self.tls), now);
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(id) = self.timers.pop_expired(now) else { return };
             self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -350,11 +403,15 @@ impl<R: Ring> Driver<R> for IoDriver {
         has_more || !own_commands::is_empty()
     }
 
-    fn flush(&mut self, ring: &mut R, _: Instant) {
+    fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
             if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
-                stream.flush(ring);
+                stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
+        }
+        while let Some((socket, error)) = self.tls.take_failed() {
+            let loss = Loss::Send(io::Error::other(error));
+            self.handle_socket_end(ring, socket, &loss, now);
         }
     }
 

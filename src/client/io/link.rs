@@ -1,15 +1,12 @@
 //! The connection of a server, whatever its transport.
 
-use std::io;
 use std::sync::Arc;
 
 use super::http::{HttpLink, HttpQueue};
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::session::{MessageSink, OutgoingMessage};
-use crate::client::target::Target;
 use crate::engine::ring::Ring;
 
 #[derive(Debug)]
@@ -71,6 +68,19 @@ impl Link {
         }
     }
 
+    /// Ends what has timed out by now. Returns whether the link is connecting now.
+    pub(super) fn expire(&mut self, now: Instant) -> bool {
+        match self {
+            Self::Open { stream, .. } => stream.expire(now),
+            Self::Waiting(until) if *until <= now => {
+                *self = Self::Connecting;
+                return true;
+            }
+            Self::Waiting(_) | Self::Idle | Self::Connecting | Self::Http(_) => {}
+        }
+        false
+    }
+
     /// Returns whether the connection must end although it is open: the session `has_ended`, or the
     /// server has violated the protocol.
     pub(super) fn has_failed(&self, has_ended: bool) -> bool {
@@ -105,38 +115,5 @@ impl Link {
             }
             Self::Idle | Self::Waiting(_) | Self::Connecting => None,
         }
-    }
-}
-
-/// How a connection was lost.
-#[derive(Debug)]
-pub(super) enum Loss {
-    /// The server ended it, or receiving failed.
-    EndOfStream(io::Result<()>),
-    /// Sending failed.
-    Send(io::Error),
-    /// The handshake failed.
-    Handshake,
-}
-
-impl Loss {
-    /// Returns the error of the system, if there is one.
-    pub(super) const fn error(&self) -> Option<&io::Error> {
-        match self {
-            Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
-            Self::EndOfStream(Ok(())) | Self::Handshake => None,
-        }
-    }
-
-    /// Returns the error of the calls that were in flight to `target`.
-    pub(super) fn describe(&self, target: &Target) -> ClientError {
-        let cause = match self {
-            Self::EndOfStream(Ok(())) => "the server closed the connection".to_owned(),
-            Self::EndOfStream(Err(error)) | Self::Send(error) => {
-                format!("the connection failed: {error}")
-            }
-            Self::Handshake => "the handshake failed".to_owned(),
-        };
-        ClientError::new(ClientErrorKind::Closed, format!("{target}: {cause}"))
     }
 }

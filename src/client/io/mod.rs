@@ -3,15 +3,16 @@
 mod call_slot;
 mod process;
 
-mod connect;
 mod peer_handle;
+mod stream;
 mod task;
+
+mod connect;
 
 mod messages;
 
-mod command;
+mod commands;
 mod input_tasks;
-mod own_commands;
 
 mod http;
 

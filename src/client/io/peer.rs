@@ -4,18 +4,18 @@
 //! a loss if the options say so; a session lasts as long as its connection.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, run_callback};
-use super::command::{ConnectToken, PeerId};
-use super::connect::OpenStreams;
+use super::commands::{ConnectToken, PeerId};
+use super::connect::{OpenError, RegisteredStreams};
 use super::http::{HttpLink, SessionInput};
 use super::input_tasks::FinishedInput;
-use super::link::{Link, LinkSink, Loss};
-use super::messages::{ClosingSocket, MessageStream, open_stream, register, request_writer};
+use super::link::{Link, LinkSink};
+use super::messages::{ClosingSocket, MessageStream, open_stream, request_writer};
 use super::peer_handle::PeerHandle;
-use super::process::{ExitNotifier, ServerProcess};
+use super::process::ExitNotifier;
+use super::stream::Loss;
 use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -185,17 +185,17 @@ impl Peer {
     /// Handles the end of an attempt to connect; returns the sockets of the connection.
     pub(super) fn handle_opened<R: Ring>(
         &mut self,
-        opened: io::Result<OpenStreams>,
+        opened: Result<RegisteredStreams, OpenError>,
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
-        let opened = register(&self.handle, ring, opened);
+        let opened = opened.map_err(|error| error.describe(&self.handle.target));
         if let Target::Http(_) = *self.handle.target {
             return self.handle_http_opened(opened, ring, workspace, now);
         }
         match opened {
-            Ok((sockets, mut process)) => {
+            Ok(RegisteredStreams { sockets, mut process, .. }) => {
                 if let Some(process) = &mut process {
                     process.hold(&self.exit);
                 }
@@ -216,19 +216,21 @@ impl Peer {
 
     fn handle_http_opened<R: Ring>(
         &mut self,
-        opened: Result<([Socket; 2], Option<ServerProcess>), ClientError>,
+        opened: Result<RegisteredStreams, ClientError>,
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
         let is_ready = self.session.server().is_some() || self.is_closing;
         match (opened, &mut self.link) {
-            (Ok((sockets, _)), Link::Http(link)) => {
+            (Ok(RegisteredStreams { sockets, .. }), Link::Http(link)) => {
                 link.handle_connected(ring, sockets[0]);
                 return Some(sockets);
             }
             // The session that needed the connection has ended.
-            (Ok((sockets, _)), _) => ring.submit(Operation::Close(sockets[0])),
+            (Ok(RegisteredStreams { sockets, .. }), _) => {
+                ring.submit(Operation::Close(sockets[0]));
+            }
             (Err(error), Link::Http(_)) if is_ready => {
                 self.with_http(workspace, now, |link, input| {
                     link.handle_connect_failure(&error, input);
@@ -302,7 +304,7 @@ impl Peer {
         now: Instant,
     ) -> bool {
         let act = |link: &mut HttpLink, input: &mut SessionInput<'_, _>| {
-            link.handle_end(ring, socket, loss.error(), input);
+            link.handle_end(ring, socket, loss, input);
         };
         self.with_http(workspace, now, act);
         matches!(*self.handle.target, Target::Http(_))
@@ -319,11 +321,11 @@ impl Peer {
     ) -> (PeerAction, Option<ClosingSocket>) {
         let failure = self.stream().and_then(|stream| stream.failure().cloned());
         let failure = failure.or_else(|| self.session.end_reason().cloned());
-        let is_violation =
-            failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
+        let is_final = loss.tls_error().is_some()
+            || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
         let is_known = self.is_legacy || self.reconnection.is_established();
-        let may_fall_back = self.session.is_discovering() && !is_known && !is_violation;
-        let left = self.close(ring, matches!(loss, Loss::EndOfStream(_) | Loss::Send(_)));
+        let may_fall_back = self.session.is_discovering() && !is_known && !is_final;
+        let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
         if may_fall_back {
             self.is_legacy = true;
             self.session.reset_handshake();
@@ -414,13 +416,8 @@ impl Peer {
             self.session.expire(&mut workspace.context(&mut sink, now));
             self.handle_events(workspace, now);
         }
-        match &mut self.link {
-            Link::Open { stream, .. } => stream.expire(now),
-            Link::Waiting(until) if *until <= now => {
-                self.link = Link::Connecting;
-                return PeerAction::Connect;
-            }
-            _ => {}
+        if self.link.expire(now) {
+            return PeerAction::Connect;
         }
         self.with_http(workspace, now, |link, input| link.expire(ring, input));
         PeerAction::None

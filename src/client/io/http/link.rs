@@ -3,10 +3,9 @@
 //! Invariants: every exchange ends once; a request of the session whose exchange ends without its
 //! response is failed, resumed, or sent again if it has not run or may run twice.
 
-use std::io;
 use std::time::Duration;
 
-use super::connection::Response;
+use super::connection::{Response, end_error, response_error};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
@@ -15,7 +14,8 @@ use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::ClientError;
+use crate::client::io::stream::Loss;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -175,7 +175,7 @@ impl HttpLink {
                 Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
                 Ok(ResponseEvent::HeadComplete) => self.note_session(index),
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
-                Err(error) => return self.abort(ring, index, error, input),
+                Err(error) => return self.abort(ring, index, response_error(error), input),
             }
         }
     }
@@ -227,13 +227,13 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         socket: Socket,
-        error: Option<&io::Error>,
+        loss: &Loss,
         input: &mut SessionInput<'_, T>,
     ) {
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
-            Ok(true) if error.is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, ResponseError::Truncated, input),
+            Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
+            _ => self.abort(ring, index, end_error(loss), input),
         }
     }
 
@@ -385,7 +385,7 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         index: usize,
-        error: ResponseError,
+        failure: ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
         let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
@@ -395,13 +395,6 @@ impl HttpLink {
             return;
         }
         let revision = exchange.revision();
-        let failure = match error {
-            ResponseError::Invalid(text) => ClientError::new(ClientErrorKind::Protocol, text),
-            ResponseError::Truncated => {
-                let text = "the server closed the connection before the end of the response";
-                ClientError::new(ClientErrorKind::Closed, text)
-            }
-        };
         if was_idle && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
@@ -445,7 +438,7 @@ impl HttpLink {
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
             self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, ResponseError::Truncated, input);
+            self.abort(ring, index, response_error(ResponseError::Truncated), input);
         }
         self.close_abandoned(ring, input);
         if self.closing.deadline().is_some_and(|deadline| deadline <= now) {

@@ -13,7 +13,7 @@ use crate::engine::ring::{Operation, Ring, Socket};
 #[derive(Debug)]
 pub(in crate::client::io) struct ClosingSocket {
     pub(super) socket: Socket,
-    /// Bytes to send before the end of the stream.
+    /// Bytes to send.
     pub(super) output: Option<Vec<u8>>,
     /// A send is in flight.
     pub(super) is_sending: bool,
@@ -96,7 +96,7 @@ impl ClosingSockets {
 }
 
 impl Entry {
-    /// Sends the output, and ends the stream after it.
+    /// Sends the output.
     fn send<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
         if self.is_sending {
             return;
@@ -104,8 +104,6 @@ impl Entry {
         if let Some(buffer) = self.output.take() {
             self.is_sending = true;
             ring.submit(Operation::Send { socket, buffer, offset: 0 });
-        } else if self.deadline.is_some() {
-            ring.submit(Operation::ShutdownWrite(socket));
         }
     }
 }

@@ -13,6 +13,6 @@ mod stream;
 mod open;
 
 pub(super) use self::closing::{ClosingSocket, ClosingSockets};
-pub(super) use self::open::{open_stream, register, request_writer};
+pub(super) use self::open::{open_stream, request_writer};
 pub(super) use self::output::StreamOutput;
 pub(super) use self::stream::MessageStream;

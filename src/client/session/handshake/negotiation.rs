@@ -79,7 +79,9 @@ pub(in crate::client::session) fn after_discover_failure(
     error: ClientError,
 ) -> NextStep {
     match options.era {
-        EraPreference::Auto => NextStep::Initialize(options.legacy_revision()),
+        EraPreference::Auto if error.kind() != ClientErrorKind::Tls => {
+            NextStep::Initialize(options.legacy_revision())
+        }
         _ => NextStep::Fail(handshake_error("server/discover", error)),
     }
 }
@@ -121,6 +123,9 @@ fn unsupported_version_data(error: Value<'_>) -> Option<Value<'_>> {
 
 /// A handshake that failed because of `cause`.
 pub(in crate::client::session) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
+    if cause.kind() == ClientErrorKind::Tls {
+        return cause;
+    }
     let text = format!("the handshake failed at {method}: {cause}");
     ClientError::with_source(ClientErrorKind::Handshake, text, cause)
 }

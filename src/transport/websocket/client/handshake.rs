@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn upgrade_request_has_fields_of_rfc_6455() {
         let mut out = Vec::new();
-        let writer = RequestWriter::new("a:1", "/mcp/ws", &ExtraFields::default());
+        let writer = RequestWriter::new("http", "a:1", "/mcp/ws", &ExtraFields::default());
         UpgradeRequest::new(*KEY).write(&mut out, &writer);
         assert_eq!(
             String::from_utf8(out).unwrap(),

@@ -1,34 +1,33 @@
 //! What other threads ask of the I/O thread.
 
-use std::io;
 use std::sync::Arc;
 
-use super::call_slot::{CallSlot, CallToken, stopped};
-use super::connect::OpenStreams;
-use super::peer_handle::PeerHandle;
-use super::task::NewTask;
 use crate::client::error::ClientError;
+use crate::client::io::call_slot::{CallSlot, CallToken, stopped};
+use crate::client::io::connect::{OpenError, OpenStreams};
+use crate::client::io::peer_handle::PeerHandle;
+use crate::client::io::task::NewTask;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo};
 
 /// Names a server of an I/O thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct PeerId(pub(super) u64);
+pub(in crate::client::io) struct PeerId(pub(in crate::client::io) u64);
 
 /// Where the outcome of a handshake goes.
 type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
 
 /// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
 #[derive(Debug)]
-pub(super) struct ConnectToken(ConnectSlot);
+pub(in crate::client::io) struct ConnectToken(ConnectSlot);
 
 impl ConnectToken {
-    pub(super) const fn new(slot: ConnectSlot) -> Self {
+    pub(in crate::client::io) const fn new(slot: ConnectSlot) -> Self {
         Self(slot)
     }
 
     /// Reports the outcome.
-    pub(super) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
+    pub(in crate::client::io) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
         self.0.set(outcome);
     }
 }
@@ -42,7 +41,7 @@ impl Drop for ConnectToken {
 
 /// A message to the I/O thread.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(in crate::client::io) enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
     /// Connects, unless the server is connected, and reports the end of the handshake.
@@ -52,7 +51,7 @@ pub(super) enum Command {
     /// Cancels the calls whose caller is gone.
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.
-    Opened(PeerId, Box<io::Result<OpenStreams>>),
+    Opened(PeerId, Box<Result<OpenStreams, OpenError>>),
     /// Disconnects and removes a server; the slot is set once its streams are closed and the
     /// programs that were started for it have ended.
     RemovePeer(PeerId, Option<CloseSlot>),

@@ -13,18 +13,18 @@ thread_local! {
 }
 
 /// Adds a command to the calling thread. Fails if the thread is ending.
-pub(super) fn push(command: Command) -> Result<(), ()> {
+pub(in crate::client::io) fn push(command: Command) -> Result<(), ()> {
     let mut command = Some(command);
     let pushed = COMMANDS.try_with(|commands| commands.borrow_mut().extend(command.take()));
     pushed.map_err(|_| ())
 }
 
 /// Removes the oldest command of the calling thread.
-pub(super) fn pop() -> Option<Command> {
+pub(in crate::client::io) fn pop() -> Option<Command> {
     COMMANDS.with(|commands| commands.borrow_mut().pop_front())
 }
 
 /// Returns whether the calling thread has no commands to itself.
-pub(super) fn is_empty() -> bool {
+pub(in crate::client::io) fn is_empty() -> bool {
     COMMANDS.with(|commands| commands.borrow().is_empty())
 }
