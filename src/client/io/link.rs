@@ -18,7 +18,7 @@ pub(super) enum Link {
     Open {
         stream: MessageStream,
         #[expect(dead_code, reason = "dropping it ends the program")]
-        process: Option<ServerProcess>,
+        process: Option<Box<ServerProcess>>,
     },
     /// Connections are opened as exchanges need them.
     Http(Box<HttpLink>),

@@ -201,7 +201,7 @@ impl Peer {
                 }
                 let stream = open_stream(&self.handle, ring, sockets, now);
                 let is_open = stream.is_open();
-                self.link = Link::Open { stream, process };
+                self.link = Link::Open { stream, process: process.map(Box::new) };
                 if is_open {
                     self.start_session(workspace, now);
                 }

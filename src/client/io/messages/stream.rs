@@ -30,7 +30,7 @@ pub(in crate::client::io) struct MessageStream {
     /// Until when the server must accept the upgrade to WebSocket.
     open_deadline: Option<Instant>,
     /// Why the connection must end.
-    failure: Option<ClientError>,
+    failure: Option<Box<ClientError>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,9 @@ impl MessageStream {
     ) -> Self {
         let (codec, output, failure) = match begun {
             Ok((codec, output)) => (Codec::WebSocket(Box::new(codec)), output, None),
-            Err(error) => (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(error)),
+            Err(error) => {
+                (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(Box::new(error)))
+            }
         };
         let stream = Self::open(ring, sockets, codec, output);
         Self { open_deadline: Some(deadline), failure, ..stream }
@@ -88,8 +90,8 @@ impl MessageStream {
     }
 
     /// Returns why the connection must end, if it must.
-    pub(in crate::client::io) const fn failure(&self) -> Option<&ClientError> {
-        self.failure.as_ref()
+    pub(in crate::client::io) fn failure(&self) -> Option<&ClientError> {
+        self.failure.as_deref()
     }
 
     /// Passes the messages in `text` to `session`. `ctx` has everything but the output. `is_legacy`
@@ -121,7 +123,7 @@ impl MessageStream {
                     session.start(is_legacy, &mut ctx.with_sink(output));
                 }
                 Err(error) => {
-                    self.failure = Some(error);
+                    self.failure = Some(Box::new(error));
                     return;
                 }
             }
@@ -130,7 +132,7 @@ impl MessageStream {
         let received = codec.receive(text.part(from, length), output, &mut |message, output| {
             session.receive(message, parser, &mut ctx.with_sink(output));
         });
-        self.failure = received.err();
+        self.failure = received.err().map(Box::new);
     }
 
     /// Sends the output, unless a send is in flight.
@@ -159,7 +161,8 @@ impl MessageStream {
     pub(in crate::client::io) fn expire(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             let text = "the server did not answer the upgrade request to WebSocket in time";
-            self.failure = Some(ClientError::new(ClientErrorKind::Connect, text));
+            let error = ClientError::new(ClientErrorKind::Connect, text);
+            self.failure = Some(Box::new(error));
         }
     }
 
