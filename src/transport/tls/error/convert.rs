@@ -1,14 +1,29 @@
 //! The errors of rustls in one line.
 
+use std::error::Error as StdError;
+use std::fmt;
+
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 use super::{TlsError, TlsErrorKind};
-use crate::transport::tls::pin::UnpinnedKey;
+use crate::transport::tls::pin::Pin;
 
 /// Number of certificate names in an error message.
 const NAMES_MAX: usize = 3;
 /// Message for a server with only outdated protocol versions.
 const OUTDATED_MESSAGE: &str = "the server speaks neither TLS 1.2 nor TLS 1.3";
+
+/// The server has another public key than expected.
+#[derive(Debug)]
+pub(in crate::transport::tls) struct UnpinnedKey(pub(in crate::transport::tls) Pin);
+
+impl fmt::Display for UnpinnedKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the server's public key is not pinned: its pin is {}", self.0)
+    }
+}
+
+impl StdError for UnpinnedKey {}
 
 impl TlsError {
     /// Describes the error of a handshake.
