@@ -10,6 +10,8 @@ use crate::transport::tls::pin::Pin;
 
 /// Number of certificate names in an error message.
 const NAMES_MAX: usize = 3;
+/// The text of the error of webpki for a server with the certificate of an authority.
+const CA_CERTIFICATE: &str = "CaUsedAsEndEntity";
 /// Message for a server with only outdated protocol versions.
 const OUTDATED_MESSAGE: &str = "the server speaks neither TLS 1.2 nor TLS 1.3";
 
@@ -112,6 +114,11 @@ fn from_certificate(error: &CertificateError) -> TlsError {
         CertificateError::Other(error) if error.0.is::<UnpinnedKey>() => {
             return TlsError::new(TlsErrorKind::UnpinnedKey, error.0.to_string());
         }
+        // As `openssl req -x509` makes them by default.
+        CertificateError::Other(error) if error.0.to_string() == CA_CERTIFICATE => (
+            TlsErrorKind::InvalidCertificate,
+            "the server's certificate is that of an authority: issue one with CA:FALSE",
+        ),
         error => {
             let text = format!("the server's certificate is invalid: {error}");
             return TlsError::new(TlsErrorKind::InvalidCertificate, text);
