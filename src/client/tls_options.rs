@@ -71,7 +71,12 @@ impl TlsOptions {
 
     /// Accepts only a server with this public key, besides the checks of its certificate: the
     /// SHA-256 of its `SubjectPublicKeyInfo` in base64, as RFC 7469 writes it. Of several pins one
-    /// must match, so that a server can change its key.
+    /// must match, so that a server can change its key. For `cert.pem` it is
+    ///
+    /// ```text
+    /// openssl x509 -in cert.pem -pubkey -noout | openssl pkey -pubin -outform der |
+    ///     openssl dgst -sha256 -binary | base64
+    /// ```
     #[must_use]
     pub fn pin(mut self, pin: &str) -> Self {
         self.pins.push(pin.to_owned());

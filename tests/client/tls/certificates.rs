@@ -31,9 +31,14 @@ fn invalid_server_certificate_is_refused() {
     assert_not_secure(by_address(trusting(&issuer)), "is for localhost, not for 127.0.0.1");
     let client = by_address(trusting(&issuer).server_name("localhost")).unwrap();
     assert_eq!(echo(&client, "hi").unwrap(), "hi");
-    let port = start(issuer.server(CertificateValidity::Expired, None, &VERSIONS));
-    let expired = client_of("https", port).tls(trusting(&issuer)).connect_blocking();
-    assert_not_secure(expired, "has expired");
+    for (validity, text) in [
+        (CertificateValidity::Expired, "has expired"),
+        (CertificateValidity::Authority, "is that of an authority"),
+    ] {
+        let port = start(issuer.server(validity, None, &VERSIONS));
+        let refused = client_of("https", port).tls(trusting(&issuer)).connect_blocking();
+        assert_not_secure(refused, text);
+    }
 }
 
 #[test]

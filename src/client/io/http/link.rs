@@ -175,7 +175,7 @@ impl HttpLink {
                 Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
                 Ok(ResponseEvent::HeadComplete) => self.note_session(index),
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
-                Err(error) => return self.abort(ring, index, response_error(error), input),
+                Err(error) => return self.abort(ring, index, &response_error(error), input),
             }
         }
     }
@@ -233,7 +233,7 @@ impl HttpLink {
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
             Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, end_error(loss), input),
+            _ => self.abort(ring, index, &end_error(loss), input),
         }
     }
 
@@ -385,7 +385,7 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         index: usize,
-        failure: ClientError,
+        failure: &ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
         let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
@@ -402,11 +402,11 @@ impl HttpLink {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
                 let cursor = cursor.filter(|_| !revision.is_modern());
-                self.reopen(Some(id), cursor, revision, &failure, input);
+                self.reopen(Some(id), cursor, revision, failure, input);
             }
             ExchangeKind::Stream(cursor) => {
                 let call = cursor.call;
-                self.reopen(call, cursor.after(&events), revision, &failure, input);
+                self.reopen(call, cursor.after(&events), revision, failure, input);
             }
             ExchangeKind::Message { .. } => {
                 tracing::debug!(error = %failure, "a message over HTTP may be lost");
@@ -438,7 +438,7 @@ impl HttpLink {
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
             self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, response_error(ResponseError::Truncated), input);
+            self.abort(ring, index, &response_error(ResponseError::Truncated), input);
         }
         self.close_abandoned(ring, input);
         if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
