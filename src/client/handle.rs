@@ -12,6 +12,7 @@ use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
 use super::io::{IoThread, NotificationCallback, PeerHandle, PeerRef};
+use super::oauth::OAuthOptions;
 use super::oneshot::Oneshot;
 use super::request::{Request, read_list, read_tools};
 use super::results::{
@@ -287,6 +288,7 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
+    oauth: Option<Arc<OAuthOptions>>,
     on_notification: Option<NotificationCallback>,
     thread: Option<IoThread>,
 }
@@ -299,6 +301,7 @@ impl ClientBuilder {
             connect_timeout: Duration::from_secs(5),
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
+            oauth: None,
             on_notification: None,
             thread: None,
         }
@@ -382,6 +385,13 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
+    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
+    /// not HTTP, and a header `Authorization` besides, fail the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn oauth(self, options: OAuthOptions) -> Self {
+        Self { oauth: Some(Arc::new(options)), ..self }
+    }
+
     /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
     /// called on the I/O thread and must not block.
     pub fn on_notification(
@@ -427,6 +437,17 @@ impl ClientBuilder {
     /// the system grants no thread.
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let target = self.target?;
+        if self.oauth.is_some() {
+            let is_http = matches!(target, Target::Http(_));
+            if !is_http || self.extra_fields.contains("authorization") {
+                let text = if is_http {
+                    "authorization by OAuth and a header Authorization exclude each other"
+                } else {
+                    "authorization by OAuth needs a target that begins with http://"
+                };
+                return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+            }
+        }
         let thread = match self.thread {
             Some(thread) => thread,
             None => IoThread::start().map_err(|error| {
@@ -440,6 +461,7 @@ impl ClientBuilder {
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             extra_fields: self.extra_fields,
+            oauth: self.oauth,
             on_notification: self.on_notification,
         };
         Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })

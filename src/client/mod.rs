@@ -4,7 +4,7 @@
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
 //! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS,
-//! WebSocket, OAuth and tasks are not yet.
+//! WebSocket and tasks are not yet.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,8 @@ mod results;
 
 mod tool_headers;
 
+mod oauth;
+
 mod io;
 
 mod request;
@@ -39,6 +41,11 @@ pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder, IntoTarget};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::IoThread;
+#[cfg(feature = "oauth-jwt")]
+pub use self::oauth::SigningAlgorithm;
+pub use self::oauth::{
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+};
 pub use self::pool::ClientPool;
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{

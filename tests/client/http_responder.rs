@@ -57,7 +57,11 @@ impl HttpResponder {
     }
 
     pub(crate) fn client(&self) -> ClientBuilder {
-        Client::builder(format!("http://{}/mcp", self.address).as_str())
+        Client::builder(self.url().as_str())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
     }
 
     /// Waits for the connections to end.

@@ -9,6 +9,8 @@ mod http_peer;
 mod http_responder;
 mod http_sessions;
 mod inputs;
+mod oauth;
+mod oauth_server;
 mod other_servers;
 mod pool;
 mod programs;

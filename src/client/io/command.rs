@@ -7,6 +7,7 @@ use super::call_slot::{CallSlot, CallToken, stopped};
 use super::connect::OpenStreams;
 use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
+use crate::client::oauth::Secret;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo};
 
@@ -52,6 +53,10 @@ pub(super) enum Command {
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.
     Opened(PeerId, Box<io::Result<OpenStreams>>),
+    /// The connection for a request of a flow of authorization, by its number, was opened.
+    FlowOpened(PeerId, u64, Box<io::Result<OpenStreams>>),
+    /// The browser was redirected: the number of the flow, and the query.
+    Redirected(PeerId, u64, Result<Secret, String>),
     /// Disconnects and removes a server; the slot is set once its streams are closed and the
     /// programs that were started for it have ended.
     RemovePeer(PeerId, Option<CloseSlot>),

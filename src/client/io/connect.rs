@@ -16,7 +16,7 @@ use socket2::{SockRef, TcpKeepalive};
 
 use crate::client::oneshot::CloseSlot;
 use crate::client::target::{HttpEndpoint, Program, Target};
-use crate::engine::ring::Source;
+use crate::engine::ring::{Registered, Ring, Socket, Source};
 
 /// Environment variables that a program inherits.
 const INHERITED_VARIABLES: [&str; 8] =
@@ -69,6 +69,21 @@ fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
         }
     }
     Err(last)
+}
+
+/// Registers the streams of a connection with the ring: the socket to receive from, and the one to
+/// send to.
+pub(super) fn register<R: Ring>(
+    ring: &mut R,
+    streams: OpenStreams,
+) -> io::Result<([Socket; 2], Option<ServerProcess>)> {
+    let mut socket = |source: Source| match ring.register(source)? {
+        Registered::Socket(socket) => Ok(socket),
+        Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
+    };
+    let receive = socket(streams.receive)?;
+    let send = streams.send.map_or(Ok(receive), socket)?;
+    Ok(([receive, send], streams.process))
 }
 
 fn start(program: &Program) -> io::Result<OpenStreams> {

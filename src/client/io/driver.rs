@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::command::{Command, PeerId};
 use super::connect::{self, OpenStreams};
+use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
 use super::link::Loss;
 use super::peer::{Peer, PeerAction};
@@ -36,6 +37,8 @@ pub(super) const SHARD: ShardId = ShardId(0);
 #[derive(Debug)]
 struct ConnectJob {
     peer: PeerId,
+    /// The request of a flow of authorization that the connection is for.
+    flow_request: Option<u64>,
     target: Arc<Target>,
     timeout: Duration,
     commands: Sender<Command>,
@@ -44,8 +47,12 @@ struct ConnectJob {
 impl Job for ConnectJob {
     fn run(self) {
         let opened = Box::new(connect::open(&self.target, self.timeout));
+        let command = match self.flow_request {
+            Some(number) => Command::FlowOpened(self.peer, number, opened),
+            None => Command::Opened(self.peer, opened),
+        };
         // Fails once the thread has ended.
-        drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
+        drop(self.commands.send_while(SHARD, command, || true));
     }
 }
 
@@ -87,7 +94,8 @@ impl IoDriver {
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
             Command::AddPeer(id, handle) => {
-                self.peers.insert(id, Peer::new(id, *handle));
+                let redirects = RedirectSender::new(id, self.sender.clone());
+                self.peers.insert(id, Peer::new(id, *handle, redirects));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -113,6 +121,19 @@ impl IoDriver {
                 });
             }
             Command::Opened(id, opened) => self.handle_opened(ring, id, *opened, now),
+            Command::FlowOpened(id, number, opened) => {
+                self.handle_flow_opened(ring, id, number, *opened, now);
+            }
+            Command::Redirected(id, number, query) => {
+                self.with_peer(ring, id, now, |peer, _, workspace| {
+                    peer.with_http(workspace, now, |link, _| {
+                        if let Some(flow) = link.authorization().0.run() {
+                            flow.handle_redirect(number, query, now);
+                        }
+                    });
+                    PeerAction::None
+                });
+            }
             Command::RemovePeer(id, slot) => match slot {
                 Some(slot) if !self.peers.contains_key(&id) => slot.set(()),
                 slot => self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -140,6 +161,11 @@ impl IoDriver {
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let action = act(peer, ring, &mut self.workspace);
+        let workspace = &mut self.workspace;
+        peer.with_http(workspace, now, |link, input| {
+            let (authorization, queue) = link.authorization();
+            authorization.advance(queue, input);
+        });
         if peer.is_closed() {
             self.remove(ring, id);
             return;
@@ -156,8 +182,14 @@ impl IoDriver {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
+        let flow_target = peer.with_http(&mut self.workspace, now, |link, _| {
+            link.authorization().0.run().and_then(FlowRun::take_target)
+        });
         for _ in 0..connections {
-            self.open_streams(ring, id, now);
+            self.open_streams(ring, id, None, now);
+        }
+        if let Some(target) = flow_target.flatten() {
+            self.open_streams(ring, id, Some(target), now);
         }
     }
 
@@ -168,13 +200,24 @@ impl IoDriver {
         self.draining.extend(peer.close(ring, false));
     }
 
-    /// Lets a thread open the streams of a server.
-    fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
+    /// Lets a thread open the streams of a server, or of the target for a request of a flow.
+    fn open_streams<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        flow_target: Option<(u64, Arc<Target>)>,
+        now: Instant,
+    ) {
         let Some(peer) = self.peers.get(&id) else { return };
         let PeerHandle { target, connect_timeout, .. } = peer.handle();
+        let (flow_request, target) = match flow_target {
+            Some((number, target)) => (Some(number), target),
+            None => (None, Arc::clone(target)),
+        };
         let job = ConnectJob {
             peer: id,
-            target: Arc::clone(target),
+            flow_request,
+            target,
             timeout: *connect_timeout,
             commands: self.sender.clone(),
         };
@@ -184,8 +227,52 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            self.handle_opened(ring, job.peer, Err(error), now);
+            match job.flow_request {
+                Some(number) => self.handle_flow_opened(ring, job.peer, number, Err(error), now),
+                None => self.handle_opened(ring, job.peer, Err(error), now),
+            }
         }
+    }
+
+    /// Handles the end of an attempt to connect for a request of a flow.
+    fn handle_flow_opened<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        number: u64,
+        opened: io::Result<OpenStreams>,
+        now: Instant,
+    ) {
+        let mut used = None;
+        let opened = opened.and_then(|streams| connect::register(ring, streams));
+        let opened = opened.map(|(sockets, _)| sockets[0]);
+        let socket = opened.as_ref().ok().copied();
+        self.with_peer(ring, id, now, |peer, ring, workspace| {
+            peer.with_http(workspace, now, |link, _| {
+                let Some(flow) = link.authorization().0.run() else { return };
+                match opened {
+                    Ok(socket) => {
+                        let is_used = flow.handle_connected(ring, number, socket);
+                        used = is_used.then_some(socket);
+                    }
+                    Err(error) => flow.handle_connect_failure(number, &error, now),
+                }
+            });
+            PeerAction::None
+        });
+        match (used, socket) {
+            (Some(socket), _) => self.set_peer(socket, id),
+            (None, Some(socket)) => ring.submit(Operation::Close(socket)),
+            (None, None) => {}
+        }
+    }
+
+    /// Notes which server the completions of `socket` are for.
+    fn set_peer(&mut self, socket: Socket, id: PeerId) {
+        if self.sockets.len() <= socket.index() {
+            self.sockets.resize(socket.index() + 1, None);
+        }
+        self.sockets[socket.index()] = Some(id);
     }
 
     fn handle_opened<R: Ring>(
@@ -201,10 +288,7 @@ impl IoDriver {
             PeerAction::None
         });
         for socket in sockets.into_iter().flatten() {
-            if self.sockets.len() <= socket.index() {
-                self.sockets.resize(socket.index() + 1, None);
-            }
-            self.sockets[socket.index()] = Some(id);
+            self.set_peer(socket, id);
         }
     }
 
@@ -260,7 +344,7 @@ impl IoDriver {
         self.draining.extend(left);
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
-            self.open_streams(ring, id, now);
+            self.open_streams(ring, id, None, now);
         }
     }
 

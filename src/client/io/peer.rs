@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, run_callback};
 use super::command::{ConnectToken, PeerId};
-use super::connect::{ExitNotifier, OpenStreams, ServerProcess};
-use super::http::{HttpLink, SessionInput};
+use super::connect::{ExitNotifier, OpenStreams, ServerProcess, register};
+use super::http::{HttpAuthorization, HttpLink, RedirectSender, SessionInput};
 use super::input_tasks::FinishedInput;
 use super::line_stream::LineStream;
 use super::link::{Link, LinkSink, Loss};
@@ -24,7 +24,7 @@ use crate::client::session::{
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
-use crate::engine::ring::{Operation, ReceiveBuffer, Registered, Ring, Socket, Source};
+use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -53,10 +53,11 @@ pub(super) struct Peer {
     is_closing: bool,
     /// Held by the programs that were started.
     exit: Arc<ExitNotifier>,
+    redirects: RedirectSender,
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         Self {
             id,
@@ -69,6 +70,7 @@ impl Peer {
             inputs: BTreeMap::new(),
             is_closing: false,
             exit: Arc::default(),
+            redirects,
         }
     }
 
@@ -134,7 +136,12 @@ impl Peer {
         };
         let (authority, options) = (endpoint.authority(), self.handle.config.options());
         let writer = RequestWriter::new(&authority, &endpoint.path, &self.handle.extra_fields);
-        let link = HttpLink::new(writer, options.message_bytes_max, options.request_timeout);
+        let authorization = self.handle.oauth.as_ref().and_then(|oauth| {
+            let server = self.handle.target.to_string().parse().ok()?;
+            Some(HttpAuthorization::new(server, Arc::clone(oauth), self.redirects.clone()))
+        });
+        let (bytes_max, timeout) = (options.message_bytes_max, options.request_timeout);
+        let link = HttpLink::new(writer, bytes_max, timeout, authorization);
         self.link = Link::Http(Box::new(link));
         self.start_session(workspace, now);
         PeerAction::None
@@ -147,7 +154,7 @@ impl Peer {
     }
 
     /// Runs `act` for a server over HTTP, and handles the events of the session.
-    fn with_http<O>(
+    pub(super) fn with_http<O>(
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
@@ -474,19 +481,4 @@ impl Peer {
             }
         }
     }
-}
-
-/// Registers the streams of a connection with the ring: the socket to receive from, and the one to
-/// send to.
-fn register<R: Ring>(
-    ring: &mut R,
-    streams: OpenStreams,
-) -> io::Result<([Socket; 2], Option<ServerProcess>)> {
-    let mut socket = |source: Source| match ring.register(source)? {
-        Registered::Socket(socket) => Ok(socket),
-        Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
-    };
-    let receive = socket(streams.receive)?;
-    let send = streams.send.map_or(Ok(receive), socket)?;
-    Ok(([receive, send], streams.process))
 }

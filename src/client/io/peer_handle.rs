@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::inputs::InputHandlers;
+use crate::client::oauth::OAuthOptions;
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -20,6 +21,8 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) inputs: InputHandlers,
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,
+    /// How the requests over HTTP are authorized.
+    pub(in crate::client) oauth: Option<Arc<OAuthOptions>>,
     pub(in crate::client) on_notification: Option<NotificationCallback>,
 }
 

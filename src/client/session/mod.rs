@@ -85,6 +85,8 @@ pub struct Session<T> {
     phase: Phase,
     calls: CallTable<T>,
     inputs: InputTable<T>,
+    /// Nothing expires while the user is asked for authorization.
+    paused_at: Option<Instant>,
 }
 
 /// Lifecycle.
@@ -92,7 +94,7 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        Self { config, phase: Phase::New, calls, inputs }
+        Self { config, phase: Phase::New, calls, inputs, paused_at: None }
     }
 
     /// Returns the configuration.
@@ -147,6 +149,9 @@ impl<T: Clone> Session<T> {
 
     /// Returns when [`Session::expire`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
+        if self.paused_at.is_some() {
+            return None;
+        }
         let calls = self.calls.deadline();
         let Phase::Handshake(request) = &self.phase else { return calls };
         Some(calls.map_or(request.deadline, |deadline| deadline.min(request.deadline)))
@@ -154,6 +159,9 @@ impl<T: Clone> Session<T> {
 
     /// Ends what has timed out by now.
     pub fn expire<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+        if self.paused_at.is_some() {
+            return;
+        }
         if let Phase::Handshake(request) = self.phase
             && request.deadline <= ctx.now
         {

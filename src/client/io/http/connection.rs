@@ -187,6 +187,17 @@ impl HttpConnection {
     }
 }
 
+/// Returns the error of a request whose response cannot be read.
+pub(super) fn response_failure(error: ResponseError) -> ClientError {
+    match error {
+        ResponseError::Invalid(text) => ClientError::new(ClientErrorKind::Protocol, text),
+        ResponseError::Truncated => {
+            let text = "the server closed the connection before the end of the response";
+            ClientError::new(ClientErrorKind::Closed, text)
+        }
+    }
+}
+
 impl Response {
     pub(super) fn is_json(&self) -> bool {
         self.head.media_type == MediaType::Json
