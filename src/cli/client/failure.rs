@@ -1,5 +1,6 @@
 //! Why a client command failed.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -72,6 +73,10 @@ fn first_line(message: &str, hint: Option<&str>) -> String {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let hint = match error.kind() {
+            _ if is_unauthorized(&error) => {
+                Some("log in with --login, or send a token with --header 'Authorization: …'")
+            }
+            ClientErrorKind::Authorization => Some("log in again with --login"),
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
             ClientErrorKind::Connect => Some("check the target, and that the server runs"),
             ClientErrorKind::Handshake => {
@@ -87,6 +92,19 @@ impl From<ClientError> for Failure {
         };
         Self::call(message, hint.map(str::to_owned))
     }
+}
+
+/// Returns whether the server has refused a request without a login.
+fn is_unauthorized(error: &ClientError) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<ClientError>().map(ClientError::kind);
+        if kind == Some(ClientErrorKind::Http { status: 401 }) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 impl From<io::Error> for Failure {

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::arguments::{GivenArguments, Pair};
 use super::failure::Failure;
+use super::login;
 use crate::client::EraPreference;
 use crate::config::unit::Unit;
 use crate::protocol::revision::Revision;
@@ -128,7 +129,7 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    command.args([
+    command.args(login::arguments()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)

@@ -9,6 +9,8 @@ mod text;
 
 mod failure;
 
+mod login;
+
 mod flags;
 
 mod elicitation;
