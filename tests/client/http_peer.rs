@@ -145,9 +145,10 @@ impl Connection {
         let body = rest.get(..length)?;
         if length > 0 {
             let is_form = request.header("Content-Type").is_some_and(|it| it.contains("form"));
-            request.body = match is_form {
-                true => body.into(),
-                false => serde_json::from_str(body).expect("a JSON body"),
+            request.body = if is_form {
+                body.into()
+            } else {
+                serde_json::from_str(body).expect("a JSON body")
             };
         }
         self.held.drain(..head.len() + 4 + length);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use corelane::client::ClientBuilder;
 use serde_json::{Value, json};
@@ -13,6 +13,9 @@ use url::form_urlencoded::parse;
 use super::http_peer::{HttpRequest, http_response, text_result};
 use super::http_responder::{HttpResponder, Reply};
 use super::{discover_result, response};
+
+#[expect(clippy::disallowed_types, reason = "shared by the threads of the connections")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// What the server does, and what it was asked.
 #[derive(Debug, Default)]
@@ -76,7 +79,7 @@ impl OAuthServer {
 }
 
 fn respond(state: &mut State, request: &HttpRequest) -> String {
-    let (line, query) = request.line().split_once('?').unwrap_or((request.line(), ""));
+    let (line, query) = request.line().split_once('?').unwrap_or_else(|| (request.line(), ""));
     *state.counts.entry(line.to_owned()).or_default() += 1;
     let host = request.header("Host").unwrap_or_default();
     match line {

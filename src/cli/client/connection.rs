@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation;
 use super::failure::{Failure, print_note};
+use super::flags::login::{self, LOGIN};
 use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE};
-use super::login::{self, LOGIN};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{

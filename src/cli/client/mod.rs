@@ -9,8 +9,6 @@ mod text;
 
 mod failure;
 
-mod login;
-
 mod flags;
 
 mod elicitation;

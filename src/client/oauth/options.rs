@@ -197,7 +197,8 @@ impl OAuthOptions {
     }
 
     /// Sets the `https` URL of the metadata document of the client, which is its id at
-    /// authorization servers that support this. Its redirect URIs must have `http://127.0.0.1/callback`.
+    /// authorization servers that support this. It must list the redirect URI
+    /// `http://127.0.0.1/callback`, which stands for every port (RFC 8252, section 7.3).
     #[must_use]
     pub fn client_metadata_document(mut self, url: impl Into<String>) -> Self {
         self.client.metadata_document = Some(url.into());

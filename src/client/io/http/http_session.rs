@@ -20,7 +20,7 @@ impl HttpSession {
             && let Some(head) = head
             && matches!(head.status, 200..300)
         {
-            self.id = head.session_id.clone();
+            self.id.clone_from(&head.session_id);
         }
     }
 

@@ -60,7 +60,7 @@ impl FlowTask {
             return Ok(tokens);
         }
         let scopes = self.select_scopes(&found, &challenge, is_forbidden, stored.as_ref());
-        let dpop_key = self.select_dpop_key(&found, &challenge, stored.as_ref())?;
+        let dpop_key = select_dpop_key(&found, &challenge, stored.as_ref())?;
         let (client, response) = match &self.options.grant {
             Grant::AuthorizationCode => {
                 self.authorize(&found, stored.as_ref(), &scopes, dpop_key.as_ref()).await?
@@ -179,37 +179,6 @@ impl FlowTask {
             scopes.push(OFFLINE_ACCESS.to_owned());
         }
         scopes
-    }
-
-    /// Returns the key to bind tokens to, if the server accepts such tokens.
-    fn select_dpop_key(
-        &self,
-        found: &Discovered,
-        challenge: &Challenge,
-        stored: Option<&StoredTokens>,
-    ) -> Result<Option<DpopKey>, ClientError> {
-        if !found.supports_dpop {
-            return Ok(None);
-        }
-        let server = &found.authorization_server;
-        if !server.supports_dpop() {
-            if challenge.is_dpop {
-                let text = format!(
-                    "the server requires DPoP, and the authorization server {} does not support \
-                     it with ES256",
-                    server.issuer
-                );
-                return Err(ClientError::authorization(text));
-            }
-            return Ok(None);
-        }
-        let known = stored.and_then(|stored| stored.dpop_key.as_ref());
-        match known.and_then(|key| DpopKey::decode(key.expose())) {
-            Some(key) => Ok(Some(key)),
-            None if challenge.is_dpop => DpopKey::generate().map(Some),
-            // The server accepts other tokens, too.
-            None => Ok(DpopKey::generate().ok()),
-        }
     }
 
     fn token_endpoint(&self, found: &Discovered) -> Result<Url, ClientError> {
@@ -360,6 +329,36 @@ impl FlowTask {
             }
         };
         Ok((client, response))
+    }
+}
+
+/// Returns the key to bind tokens to, if the server accepts such tokens.
+fn select_dpop_key(
+    found: &Discovered,
+    challenge: &Challenge,
+    stored: Option<&StoredTokens>,
+) -> Result<Option<DpopKey>, ClientError> {
+    if !found.supports_dpop {
+        return Ok(None);
+    }
+    let server = &found.authorization_server;
+    if !server.supports_dpop() {
+        if challenge.is_dpop {
+            let text = format!(
+                "the server requires DPoP, and the authorization server {} does not support \
+                 it with ES256",
+                server.issuer
+            );
+            return Err(ClientError::authorization(text));
+        }
+        return Ok(None);
+    }
+    let known = stored.and_then(|stored| stored.dpop_key.as_ref());
+    match known.and_then(|key| DpopKey::decode(key.expose())) {
+        Some(key) => Ok(Some(key)),
+        None if challenge.is_dpop => DpopKey::generate().map(Some),
+        // The server accepts other tokens, too.
+        None => Ok(DpopKey::generate().ok()),
     }
 }
 

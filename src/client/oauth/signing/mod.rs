@@ -15,6 +15,7 @@ pub use self::keys::SigningAlgorithm;
 pub(in crate::client) use self::keys::{ClientKey, DpopKey};
 
 /// The variable parts of a signed assertion.
+#[cfg_attr(not(feature = "oauth-jwt"), expect(dead_code, reason = "nothing is signed"))]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::client) struct Claims<'a> {
     /// Seconds since 1970-01-01 UTC.
@@ -24,6 +25,7 @@ pub(in crate::client) struct Claims<'a> {
 }
 
 /// What a proof of possession is for (RFC 9449, section 4.2).
+#[cfg_attr(not(feature = "oauth-jwt"), expect(dead_code, reason = "nothing is signed"))]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::client) struct ProofTarget<'a> {
     /// `htm`.

@@ -1,5 +1,7 @@
 //! The client commands and their flags.
 
+pub(crate) mod login;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +9,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::arguments::{GivenArguments, Pair};
 use super::failure::Failure;
-use super::login;
 use crate::client::EraPreference;
 use crate::config::unit::Unit;
 use crate::protocol::revision::Revision;

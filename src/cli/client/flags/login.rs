@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use url::Url;
 
-use super::failure::{Failure, print_note};
+use crate::cli::client::failure::{Failure, print_note};
 use crate::client::{FileTokenStore, OAuthOptions, Target, TokenStore};
 
 pub(crate) const LOGIN: &str = "login";
