@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::protocol::json::Value;
+use crate::transport::tls::{TlsError, TlsErrorKind};
 
 /// Longest text of the server that an error quotes, in characters.
 const QUOTED_CHARACTERS_MAX: usize = 200;
@@ -28,6 +29,9 @@ pub enum ClientErrorKind {
     InvalidInput,
     /// The connection could not be opened. No call has run.
     Connect,
+    /// The connection is not secure: the certificate of the server or of the client was not
+    /// accepted, or the server does not speak TLS. No call has run.
+    Tls,
     /// The server refused the handshake, or supports no revision that the client may use.
     Handshake,
     /// The server did not declare the capability that the call needs, or its revision has no such
@@ -78,6 +82,15 @@ impl ClientError {
     /// Creates the error of an authorization that has failed.
     pub(crate) fn authorization(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ClientErrorKind::Authorization, message)
+    }
+
+    /// Creates the error of a TLS handshake or connection. Its source is `error`.
+    pub(crate) fn from_tls(message: String, error: TlsError) -> Self {
+        let kind = match error.kind() {
+            TlsErrorKind::Closed | TlsErrorKind::Timeout => ClientErrorKind::Connect,
+            _ => ClientErrorKind::Tls,
+        };
+        Self::with_source(kind, message, error)
     }
 
     /// Reads the `error` member of a response.

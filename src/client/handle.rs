@@ -24,6 +24,7 @@ use super::session::{
 };
 use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
 use super::target::Target;
+use super::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
@@ -193,27 +194,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<R> {
-        let mut params = b"{".to_vec();
-        write::string(&mut params, key);
-        params.push(b':');
-        write::string(&mut params, name);
-        params.extend_from_slice(b",\"arguments\":");
-        let start = params.len();
-        let request = match serde_json::to_writer(&mut params, arguments) {
-            Ok(()) if params[start..].starts_with(b"{") => {
-                params.push(b'}');
-                Ok(CallRequest { name: Some(name.into()), params, ..CallRequest::new(method) })
-            }
-            Ok(()) => {
-                let text = "the arguments do not serialize to a JSON object";
-                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
-            }
-            Err(error) => {
-                let text = format!("the arguments do not serialize to JSON: {error}");
-                Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
-            }
-        };
-        self.new_request(request)
+        self.new_request(CallRequest::named(method, (key, name), arguments))
     }
 
     fn new_request<R: DeserializeOwned>(
@@ -286,9 +267,10 @@ pub struct ClientBuilder {
     target: Result<Target, ClientError>,
     options: SessionOptions,
     connect_timeout: Duration,
+    tls: Option<TlsOptions>,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
-    oauth: Option<Arc<OAuthOptions>>,
+    oauth: Option<OAuthOptions>,
     on_notification: Option<NotificationCallback>,
     thread: Option<IoThread>,
 }
@@ -299,6 +281,7 @@ impl ClientBuilder {
             target,
             options: SessionOptions::default(),
             connect_timeout: Duration::from_secs(5),
+            tls: None,
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
             oauth: None,
@@ -325,10 +308,18 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time to open a connection to one address. Default 5 s.
+    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
+    /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
+    }
+
+    /// Sets how the server is verified, for a target that begins with `https://` or `tls://`.
+    /// Default: by the root certificates of the system. Another target fails the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn tls(self, tls: TlsOptions) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// Answers questions of the server to the user. `handler` runs on the I/O thread and must not
@@ -370,7 +361,7 @@ impl ClientBuilder {
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let added = match &self.target {
             Ok(Target::Http(_)) => self.extra_fields.push(name, value),
-            Ok(_) => Err("headers need a target that begins with http://".to_owned()),
+            Ok(_) => Err("headers need a target that begins with http:// or https://".to_owned()),
             Err(_) => return self,
         };
         if let Err(text) = added {
@@ -389,7 +380,7 @@ impl ClientBuilder {
     /// not HTTP, and a header `Authorization` besides, fail the connection with
     /// [`ClientErrorKind::InvalidInput`].
     pub fn oauth(self, options: OAuthOptions) -> Self {
-        Self { oauth: Some(Arc::new(options)), ..self }
+        Self { oauth: Some(options), ..self }
     }
 
     /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
@@ -412,7 +403,7 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
-    /// [`ClientErrorKind::Handshake`].
+    /// [`ClientErrorKind::Tls`], [`ClientErrorKind::Handshake`].
     pub async fn connect(self) -> Result<Client, ClientError> {
         let client = self.connect_lazy()?;
         client.server().await?;
@@ -433,21 +424,17 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`] if
-    /// the system grants no thread.
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
+    /// [`ClientErrorKind::Connect`] if the system grants no thread.
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let target = self.target?;
-        if self.oauth.is_some() {
-            let is_http = matches!(target, Target::Http(_));
-            if !is_http || self.extra_fields.contains("authorization") {
-                let text = if is_http {
-                    "authorization by OAuth and a header Authorization exclude each other"
-                } else {
-                    "authorization by OAuth needs a target that begins with http://"
-                };
-                return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        let oauth = match self.oauth {
+            Some(options) => {
+                Some(options.checked(&target, &self.extra_fields, self.tls.as_ref())?)
             }
-        }
+            None => None,
+        };
+        let tls = tls_client(&target, self.tls.as_ref())?;
         let thread = match self.thread {
             Some(thread) => thread,
             None => IoThread::start().map_err(|error| {
@@ -457,11 +444,12 @@ impl ClientBuilder {
         };
         let handle = PeerHandle {
             target: Arc::new(target),
+            tls,
             config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             extra_fields: self.extra_fields,
-            oauth: self.oauth,
+            oauth,
             on_notification: self.on_notification,
         };
         Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })

@@ -3,14 +3,15 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS,
-//! WebSocket and tasks are not yet.
+//! Streamable HTTP and messages on lines over TCP, each with or without TLS, Unix sockets and the
+//! standard streams of a program are supported. WebSocket and tasks are not yet.
 
 #![forbid(unsafe_code)]
 
 mod error;
 pub(crate) mod oneshot;
 mod target;
+mod tls_options;
 
 mod block_on;
 
@@ -34,13 +35,16 @@ mod subscription;
 
 mod handle;
 
+mod local;
+
 mod pool;
 
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder, IntoTarget};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
-pub use self::io::IoThread;
+pub use self::io::{IoTask, IoThread};
+pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 #[cfg(feature = "oauth-jwt")]
 pub use self::oauth::SigningAlgorithm;
 pub use self::oauth::{
@@ -56,3 +60,6 @@ pub use self::results::{
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 pub use self::subscription::{Change, Subscription, SubscriptionFilter};
 pub use self::target::{HttpEndpoint, Program, Target};
+#[cfg(all(feature = "internals", feature = "tls"))]
+pub use self::tls_options::system_roots;
+pub use self::tls_options::{Pem, TlsOptions};

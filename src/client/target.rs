@@ -11,9 +11,9 @@ use super::error::{ClientError, ClientErrorKind};
 
 /// The server to connect to.
 ///
-/// As text: `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, where the path is `/mcp` if missing,
-/// `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the
-/// quoting of a shell.
+/// As text: `https://HOST:PORT/PATH`, `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, which means
+/// `http://`; the path is `/mcp` if missing. For lines `tls://HOST:PORT`, `tcp://HOST:PORT`,
+/// `unix:PATH`, or `stdio:COMMAND` with the quoting of a shell.
 ///
 /// ```
 /// use corelane::client::Target;
@@ -34,6 +34,13 @@ pub enum Target {
         /// Port.
         port: u16,
     },
+    /// Messages on lines over TLS.
+    Tls {
+        /// Host name or address, which the certificate of the server must have.
+        host: String,
+        /// Port.
+        port: u16,
+    },
     /// Messages on lines over a Unix socket.
     Unix(PathBuf),
     /// Messages on lines over the standard streams of a program that the client starts.
@@ -43,6 +50,8 @@ pub enum Target {
 /// The endpoint of a server of Streamable HTTP.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct HttpEndpoint {
+    /// The scheme is `https`.
+    pub(super) is_encrypted: bool,
     pub(super) host: String,
     pub(super) port: u16,
     /// With the query.
@@ -50,7 +59,7 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Reads a URL of the scheme `http`.
+    /// Reads a URL of the scheme `http` or `https`.
     fn parse(text: &str) -> Result<Self, &'static str> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("a URL has only visible ASCII characters");
@@ -60,11 +69,12 @@ impl HttpEndpoint {
         if authority.as_str().contains('@') {
             return Err("a URL with a user name is not supported; add a header instead");
         }
+        let is_encrypted = uri.scheme_str() == Some("https");
         let has_port = authority.as_str().len() > authority.host().len();
         let port = match authority.port_u16() {
             Some(port) => port,
             None if has_port => return Err("the port is not a number up to 65535"),
-            None => HTTP_PORT,
+            None => default_port(is_encrypted),
         };
         let host = authority.host();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -77,25 +87,33 @@ impl HttpEndpoint {
             path if path.starts_with('/') => path.to_owned(),
             path => format!("{DEFAULT_PATH}{path}"),
         };
-        Ok(Self { host: host.to_owned(), port, path })
+        Ok(Self { is_encrypted, host: host.to_owned(), port, path })
     }
 
     /// Returns the value of `Host`.
     pub(super) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
-        match (host.contains(':'), *port == HTTP_PORT) {
+        match (host.contains(':'), *port == default_port(self.is_encrypted)) {
             (true, true) => format!("[{host}]"),
             (true, false) => format!("[{host}]:{port}"),
             (false, true) => host.clone(),
             (false, false) => format!("{host}:{port}"),
         }
     }
+
+    /// Returns the scheme of the URL.
+    pub(super) const fn scheme(&self) -> &'static str {
+        if self.is_encrypted { "https" } else { "http" }
+    }
 }
 
 /// The path of a URL that names none.
 const DEFAULT_PATH: &str = "/mcp";
-/// The port of a URL that names none.
-const HTTP_PORT: u16 = 80;
+
+/// Returns the port of a URL that names none.
+const fn default_port(is_encrypted: bool) -> u16 {
+    if is_encrypted { 443 } else { 80 }
+}
 
 /// A program that serves MCP over its standard streams.
 ///
@@ -159,21 +177,15 @@ impl FromStr for Target {
             ClientError::new(ClientErrorKind::InvalidInput, text)
         };
         if let Some(address) = text.strip_prefix("tcp://") {
-            let parts = address.rsplit_once(':');
-            let (host, port) = parts.ok_or_else(|| invalid("the port is missing"))?;
-            let port = port.parse().map_err(|_| invalid("the port is not a number up to 65535"))?;
-            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-            let host = host.unwrap_or_else(|| parts.map_or("", |(host, _)| host));
-            return match host {
-                "" => Err(invalid("the host is missing")),
-                host => Ok(Self::Tcp { host: host.to_owned(), port }),
-            };
+            let (host, port) = parse_address(address).map_err(invalid)?;
+            return Ok(Self::Tcp { host, port });
         }
-        if text.starts_with("http://") {
+        if let Some(address) = text.strip_prefix("tls://") {
+            let (host, port) = parse_address(address).map_err(invalid)?;
+            return Ok(Self::Tls { host, port });
+        }
+        if text.starts_with("http://") || text.starts_with("https://") {
             return HttpEndpoint::parse(text).map(Self::Http).map_err(invalid);
-        }
-        if text.starts_with("https://") {
-            return Err(invalid("TLS is not supported yet; use http://"));
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return match path {
@@ -190,7 +202,30 @@ impl FromStr for Target {
         if is_bare_address(text) {
             return HttpEndpoint::parse(&format!("http://{text}")).map(Self::Http).map_err(invalid);
         }
-        Err(invalid("it must begin with http://, tcp://, unix: or stdio:"))
+        Err(invalid("it must begin with https://, http://, tls://, tcp://, unix: or stdio:"))
+    }
+}
+
+impl Target {
+    /// Returns the host that the certificate of the server must name, if the connection is
+    /// encrypted.
+    pub(super) fn encrypted_host(&self) -> Option<&str> {
+        match self {
+            Self::Http(endpoint) => endpoint.is_encrypted.then_some(&endpoint.host),
+            Self::Tls { host, .. } => Some(host),
+            Self::Tcp { .. } | Self::Unix(_) | Self::Stdio(_) => None,
+        }
+    }
+}
+
+/// Reads `HOST:PORT`.
+fn parse_address(address: &str) -> Result<(String, u16), &'static str> {
+    let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
+    let port = port.parse().map_err(|_| "the port is not a number up to 65535")?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match host {
+        "" => Err("the host is missing"),
+        host => Ok((host.to_owned(), port)),
     }
 }
 
@@ -205,12 +240,11 @@ impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(endpoint) => {
-                write!(formatter, "http://{}{}", endpoint.authority(), endpoint.path)
+                let scheme = endpoint.scheme();
+                write!(formatter, "{scheme}://{}{}", endpoint.authority(), endpoint.path)
             }
-            Self::Tcp { host, port } if host.contains(':') => {
-                write!(formatter, "tcp://[{host}]:{port}")
-            }
-            Self::Tcp { host, port } => write!(formatter, "tcp://{host}:{port}"),
+            Self::Tcp { host, port } => write_address(formatter, "tcp", host, *port),
+            Self::Tls { host, port } => write_address(formatter, "tls", host, *port),
             Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
             Self::Stdio(program) => {
                 write!(formatter, "stdio:{}", program.program.to_string_lossy())?;
@@ -218,6 +252,19 @@ impl fmt::Display for Target {
                 arguments.into_iter().try_for_each(|argument| write!(formatter, " {argument}"))
             }
         }
+    }
+}
+
+fn write_address(
+    formatter: &mut fmt::Formatter<'_>,
+    scheme: &str,
+    host: &str,
+    port: u16,
+) -> fmt::Result {
+    if host.contains(':') {
+        write!(formatter, "{scheme}://[{host}]:{port}")
+    } else {
+        write!(formatter, "{scheme}://{host}:{port}")
     }
 }
 
@@ -240,9 +287,18 @@ mod tests {
             ("localhost:8080", "localhost", 8080, "/mcp"),
             ("[::1]:8080/x", "::1", 8080, "/x"),
             ("http://[::1]:1/", "::1", 1, "/"),
+            ("https://a", "a", 443, "/mcp"),
+            ("https://[::1]:444/x", "::1", 444, "/x"),
         ] {
             let (host, path) = (host.to_owned(), path.to_owned());
-            assert_eq!(target(text), Target::Http(HttpEndpoint { host, port, path }));
+            let is_encrypted = text.starts_with("https");
+            let endpoint = HttpEndpoint { is_encrypted, host, port, path };
+            assert_eq!(target(text), Target::Http(endpoint));
+        }
+        assert_eq!(target("tls://a:1"), Target::Tls { host: "a".into(), port: 1 });
+        assert_eq!(target("tls://[::1]:1").to_string(), "tls://[::1]:1");
+        for text in ["https://a/mcp", "https://a:80/x", "http://a:443/x"] {
+            assert_eq!(target(text).to_string(), text);
         }
         assert_eq!(target("http://[::1]:80/mcp").to_string(), "http://[::1]/mcp");
         assert_eq!(target("unix:/run/mcp.sock"), Target::Unix("/run/mcp.sock".into()));
@@ -260,7 +316,8 @@ mod tests {
             ("stdio:", "command is missing"),
             ("stdio:'a", "quote"),
             ("ftp://a", "must begin with"),
-            ("https://a", "TLS"),
+            ("tls://a", "port is missing"),
+            ("https://", "invalid"),
             ("http://", "invalid"),
             ("http://:1/", "host is missing"),
             ("http://a:b/", "65535"),

@@ -9,12 +9,16 @@ mod http_peer;
 mod http_responder;
 mod http_sessions;
 mod inputs;
+mod io_tasks;
+mod local;
 mod oauth;
 mod oauth_server;
 mod other_servers;
 mod pool;
 mod programs;
+mod sdk_servers;
 mod subscriptions;
+mod tls;
 mod tool_headers;
 
 use corelane::Client;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::elicitation;
 use super::failure::{Failure, print_note};
 use super::flags::login::{self, LOGIN};
-use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE};
+use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
@@ -61,6 +61,9 @@ impl Connection {
         // A header that is given is used instead of an earlier login.
         if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
             builder = builder.oauth(options);
+        }
+        if let Some(tls) = given_tls(matches) {
+            builder = builder.tls(tls);
         }
         let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         let progress: Arc<ProgressLine> = Arc::default();

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
 use crate::client::{ClientError, ClientErrorKind};
+use crate::transport::tls::TlsError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -78,6 +79,9 @@ impl From<ClientError> for Failure {
             }
             ClientErrorKind::Authorization => Some("log in again with --login"),
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
+            ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {
+                tls_hint(&error)
+            }
             ClientErrorKind::Connect => Some("check the target, and that the server runs"),
             ClientErrorKind::Handshake => {
                 Some("check that the target serves MCP, or name a revision with --era")
@@ -105,6 +109,11 @@ fn is_unauthorized(error: &ClientError) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// Returns what to do about the TLS error behind `error`.
+fn tls_hint(error: &ClientError) -> Option<&'static str> {
+    error.source()?.downcast_ref::<TlsError>()?.kind().hint()
 }
 
 impl From<io::Error> for Failure {

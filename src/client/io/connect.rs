@@ -14,9 +14,14 @@ use crossbeam::queue::SegQueue;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use socket2::{SockRef, TcpKeepalive};
 
+use super::stream::TlsConnection;
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::CloseSlot;
 use crate::client::target::{HttpEndpoint, Program, Target};
+use crate::engine::clock::Clock;
 use crate::engine::ring::{Registered, Ring, Socket, Source};
+use crate::transport::tls::{TlsClient, TlsError, TlsStream};
 
 /// Environment variables that a program inherits.
 const INHERITED_VARIABLES: [&str; 8] =
@@ -34,27 +39,114 @@ pub(super) struct OpenStreams {
     pub(super) receive: Source,
     /// Written to; `None` if it is the same as `receive`.
     pub(super) send: Option<Source>,
+    /// The TLS of the stream, after its handshake.
+    pub(super) tls: Option<TlsConnection>,
     /// The program behind the streams.
     pub(super) process: Option<ServerProcess>,
 }
 
-/// Opens `target`; blocks for `timeout` at most, and while a name is resolved.
-pub(super) fn open(target: &Target, timeout: Duration) -> io::Result<OpenStreams> {
-    match target {
-        Target::Http(HttpEndpoint { host, port, .. }) | Target::Tcp { host, port } => {
-            Ok(stream(open_tcp(host, *port, timeout)?))
+/// Why a target cannot be opened.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    System(io::Error),
+    Tls(TlsError),
+}
+
+impl OpenError {
+    /// Returns why `target` cannot be connected to.
+    pub(super) fn describe(self, target: &Target) -> ClientError {
+        match self {
+            Self::System(error) => {
+                let text = format!("cannot connect to {target}: {error}");
+                ClientError::with_source(ClientErrorKind::Connect, text, error)
+            }
+            Self::Tls(error) => {
+                let text = format!("cannot connect to {target}: {error}");
+                ClientError::from_tls(text, error)
+            }
         }
-        Target::Unix(path) => Ok(stream(UnixStream::connect(path)?.into())),
-        Target::Stdio(program) => start(program),
     }
 }
 
-const fn stream(fd: OwnedFd) -> OpenStreams {
-    OpenStreams { receive: Source::Stream(fd), send: None, process: None }
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+/// Streams that are registered with a ring.
+#[derive(Debug)]
+pub(super) struct RegisteredStreams {
+    /// The socket to receive from, and the one to send to.
+    pub(super) sockets: [Socket; 2],
+    pub(super) tls: Option<TlsConnection>,
+    pub(super) process: Option<ServerProcess>,
+}
+
+impl OpenStreams {
+    /// Registers the streams with the ring.
+    pub(super) fn register<R: Ring>(self, ring: &mut R) -> io::Result<RegisteredStreams> {
+        let mut socket = |source: Source| match ring.register(source)? {
+            Registered::Socket(socket) => Ok(socket),
+            Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
+        };
+        let receive = socket(self.receive)?;
+        let send = self.send.map_or(Ok(receive), socket)?;
+        let Self { tls, process, .. } = self;
+        Ok(RegisteredStreams { sockets: [receive, send], tls, process })
+    }
+}
+
+/// Opens `target`, encrypted if there is a `tls`; blocks for `timeout` at most, twice for an
+/// encrypted one, and while a name is resolved.
+pub(super) fn open(
+    target: &Target,
+    tls: Option<&TlsClient>,
+    timeout: Duration,
+) -> Result<OpenStreams, OpenError> {
+    let stream = match target {
+        Target::Http(HttpEndpoint { host, port, .. })
+        | Target::Tcp { host, port }
+        | Target::Tls { host, port } => open_tcp(host, *port, timeout)?,
+        Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
+        Target::Stdio(program) => return Ok(start(program)?),
+    };
+    let Some(tls) = tls else { return Ok(stream_of(stream.into(), None)) };
+    let (stream, connection) = encrypt(stream, tls, timeout)?;
+    Ok(stream_of(stream.into(), Some(connection)))
+}
+
+const fn stream_of(fd: OwnedFd, tls: Option<TlsConnection>) -> OpenStreams {
+    OpenStreams { receive: Source::Stream(fd), send: None, tls, process: None }
+}
+
+/// Completes the TLS handshake within `timeout`.
+fn encrypt(
+    stream: TcpStream,
+    tls: &TlsClient,
+    timeout: Duration,
+) -> Result<(TcpStream, TlsConnection), OpenError> {
+    let clock = Clock::start();
+    let deadline = clock.now().after(timeout);
+    stream.set_write_timeout(Some(timeout))?;
+    let opened = TlsStream::open(tls, stream, |stream| limit_read(stream, &clock, deadline));
+    let (stream, filter, received) = opened.map_err(OpenError::Tls)?.into_parts();
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    Ok((stream, TlsConnection { filter, received }))
+}
+
+/// Ends the reads of `stream` at `deadline`.
+fn limit_read(stream: &TcpStream, clock: &Clock, deadline: Instant) -> io::Result<()> {
+    let left = deadline.since(clock.now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))
 }
 
 /// Tries the addresses of a host in turn.
-fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
+fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
@@ -63,27 +155,12 @@ fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME);
                 let keepalive = keepalive.with_interval(KEEPALIVE_INTERVAL);
                 SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
-                return Ok(stream.into());
+                return Ok(stream);
             }
             Err(error) => last = error,
         }
     }
     Err(last)
-}
-
-/// Registers the streams of a connection with the ring: the socket to receive from, and the one to
-/// send to.
-pub(super) fn register<R: Ring>(
-    ring: &mut R,
-    streams: OpenStreams,
-) -> io::Result<([Socket; 2], Option<ServerProcess>)> {
-    let mut socket = |source: Source| match ring.register(source)? {
-        Registered::Socket(socket) => Ok(socket),
-        Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
-    };
-    let receive = socket(streams.receive)?;
-    let send = streams.send.map_or(Ok(receive), socket)?;
-    Ok(([receive, send], streams.process))
 }
 
 fn start(program: &Program) -> io::Result<OpenStreams> {
@@ -106,6 +183,7 @@ fn start(program: &Program) -> io::Result<OpenStreams> {
     Ok(OpenStreams {
         receive: Source::Pipe(output.into()),
         send: Some(Source::Pipe(input.into())),
+        tls: None,
         process: Some(ServerProcess { child: Some(child), exit: None }),
     })
 }

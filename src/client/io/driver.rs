@@ -1,23 +1,24 @@
 //! The turns of an I/O thread.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::command::{Command, PeerId};
-use super::connect::{self, OpenStreams};
+use super::command::connect_job::{ConnectJob, Purpose};
+use super::command::{Command, PeerId, own_commands};
+use super::connect::{OpenError, OpenStreams, RegisteredStreams};
 use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
-use super::link::Loss;
 use super::peer::{Peer, PeerAction};
 use super::peer_handle::PeerHandle;
+use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
+use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
-use crate::engine::blocking::{BlockingPool, Job};
-use crate::engine::mesh::{Inbox, Sender, ShardId};
+use crate::engine::blocking::BlockingPool;
+use crate::engine::mesh::{Inbox, Sender};
 use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
@@ -30,37 +31,13 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 const CONNECT_THREADS_MAX: usize = 8;
 /// Connections that wait to be opened.
 const CONNECTS_MAX: usize = 65_536;
-/// The only shard of the mesh of an I/O thread.
-pub(super) const SHARD: ShardId = ShardId(0);
-
-/// Opens the streams of one server and reports them.
-#[derive(Debug)]
-struct ConnectJob {
-    peer: PeerId,
-    /// The request of a flow of authorization that the connection is for.
-    flow_request: Option<u64>,
-    target: Arc<Target>,
-    timeout: Duration,
-    commands: Sender<Command>,
-}
-
-impl Job for ConnectJob {
-    fn run(self) {
-        let opened = Box::new(connect::open(&self.target, self.timeout));
-        let command = match self.flow_request {
-            Some(number) => Command::FlowOpened(self.peer, number, opened),
-            None => Command::Opened(self.peer, opened),
-        };
-        // Fails once the thread has ended.
-        drop(self.commands.send_while(SHARD, command, || true));
-    }
-}
 
 /// The servers of an I/O thread.
 pub(super) struct IoDriver {
-    peers: BTreeMap<PeerId, Peer>,
+    peers: IdMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
+    tls: TlsStreams,
     /// Outputs of programs that end, read until then.
     draining: BTreeSet<Socket>,
     workspace: Workspace,
@@ -77,8 +54,9 @@ pub(super) struct IoDriver {
 impl IoDriver {
     pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>, waker: Waker) -> Self {
         Self {
-            peers: BTreeMap::new(),
+            peers: IdMap::default(),
             sockets: Vec::new(),
+            tls: TlsStreams::default(),
             draining: BTreeSet::new(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
@@ -141,6 +119,7 @@ impl IoDriver {
                     PeerAction::None
                 }),
             },
+            Command::Spawn(task) => self.workspace.inputs.run(task.start()),
             Command::Stop => {
                 self.is_stopping = true;
                 let peers: Vec<PeerId> = self.peers.keys().copied().collect();
@@ -157,12 +136,12 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut Peer, &mut R, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut Peer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let action = act(peer, ring, &mut self.workspace);
-        let workspace = &mut self.workspace;
-        peer.with_http(workspace, now, |link, input| {
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let action = act(peer, &mut tls_ring, &mut self.workspace);
+        peer.with_http(&mut self.workspace, now, |link, input| {
             let (authorization, queue) = link.authorization();
             authorization.advance(queue, input);
         });
@@ -174,7 +153,8 @@ impl IoDriver {
             self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
-        let connections = peer.advance(ring, &mut self.workspace, now);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let connections = peer.advance(&mut tls_ring, &mut self.workspace, now);
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
@@ -197,7 +177,8 @@ impl IoDriver {
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        self.draining.extend(peer.close(ring, false));
+        let mut ring = TlsRing::new(ring, &mut self.tls);
+        self.draining.extend(peer.close(&mut ring, false));
     }
 
     /// Lets a thread open the streams of a server, or of the target for a request of a flow.
@@ -209,14 +190,14 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, connect_timeout, .. } = peer.handle();
-        let (flow_request, target) = match flow_target {
-            Some((number, target)) => (Some(number), target),
-            None => (None, Arc::clone(target)),
+        let PeerHandle { target, tls, connect_timeout, oauth, .. } = peer.handle();
+        let (purpose, target) = match flow_target {
+            Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
+            None => (Purpose::Server(tls.clone()), Arc::clone(target)),
         };
         let job = ConnectJob {
             peer: id,
-            flow_request,
+            purpose,
             target,
             timeout: *connect_timeout,
             commands: self.sender.clone(),
@@ -227,9 +208,12 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            match job.flow_request {
-                Some(number) => self.handle_flow_opened(ring, job.peer, number, Err(error), now),
-                None => self.handle_opened(ring, job.peer, Err(error), now),
+            let error = Err(error.into());
+            match job.purpose {
+                Purpose::Flow { number, .. } => {
+                    self.handle_flow_opened(ring, job.peer, number, error, now);
+                }
+                Purpose::Server(_) => self.handle_opened(ring, job.peer, error, now),
             }
         }
     }
@@ -240,12 +224,11 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         number: u64,
-        opened: io::Result<OpenStreams>,
+        opened: Result<OpenStreams, OpenError>,
         now: Instant,
     ) {
         let mut used = None;
-        let opened = opened.and_then(|streams| connect::register(ring, streams));
-        let opened = opened.map(|(sockets, _)| sockets[0]);
+        let opened = self.register(ring, opened).map(|streams| streams.sockets[0]);
         let socket = opened.as_ref().ok().copied();
         self.with_peer(ring, id, now, |peer, ring, workspace| {
             peer.with_http(workspace, now, |link, _| {
@@ -255,15 +238,40 @@ impl IoDriver {
                         let is_used = flow.handle_connected(ring, number, socket);
                         used = is_used.then_some(socket);
                     }
-                    Err(error) => flow.handle_connect_failure(number, &error, now),
+                    Err(error) => flow.handle_connect_failure(number, error, now),
                 }
             });
             PeerAction::None
         });
         match (used, socket) {
-            (Some(socket), _) => self.set_peer(socket, id),
-            (None, Some(socket)) => ring.submit(Operation::Close(socket)),
+            (Some(socket), _) => {
+                self.set_peer(socket, id);
+                self.pass_early(ring, socket, now);
+            }
+            (None, Some(socket)) => {
+                TlsRing::new(ring, &mut self.tls).submit(Operation::Close(socket));
+            }
             (None, None) => {}
+        }
+    }
+
+    /// Registers the streams of a connection, and its TLS.
+    fn register<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        opened: Result<OpenStreams, OpenError>,
+    ) -> Result<RegisteredStreams, OpenError> {
+        let mut streams = opened?.register(ring)?;
+        if let Some(tls) = streams.tls.take() {
+            self.tls.insert(streams.sockets[0], tls);
+        }
+        Ok(streams)
+    }
+
+    /// Passes on what came with the end of a TLS handshake.
+    fn pass_early<R: Ring>(&mut self, ring: &mut R, socket: Socket, now: Instant) {
+        if let Some(buffer) = self.tls.receive(socket, &[]) {
+            self.pass_received(ring, socket, &buffer, now);
         }
     }
 
@@ -279,17 +287,23 @@ impl IoDriver {
         &mut self,
         ring: &mut R,
         id: PeerId,
-        opened: io::Result<OpenStreams>,
+        opened: Result<OpenStreams, OpenError>,
         now: Instant,
     ) {
+        if !self.peers.contains_key(&id) {
+            return;
+        }
+        let opened = self.register(ring, opened);
         let mut sockets = None;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
             sockets = peer.handle_opened(opened, ring, workspace, now);
             PeerAction::None
         });
-        for socket in sockets.into_iter().flatten() {
+        let Some(sockets) = sockets else { return };
+        for socket in sockets {
             self.set_peer(socket, id);
         }
+        self.pass_early(ring, sockets[0], now);
     }
 
     fn peer_of(&self, socket: Socket) -> Option<PeerId> {
@@ -303,13 +317,34 @@ impl IoDriver {
         buffer: ReceiveBuffer,
         now: Instant,
     ) {
-        if let Some(id) = self.peer_of(socket) {
+        if self.peer_of(socket).is_some() {
+            let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
+            match self.tls.receive(socket, bytes) {
+                None => self.pass_received(ring, socket, &buffer, now),
+                Some(plaintext) => self.pass_received(ring, socket, &plaintext, now),
+            }
+        }
+        ring.release(buffer);
+    }
+
+    /// Passes received bytes to the server of a socket, and then the end of its TLS connection.
+    fn pass_received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: &ReceiveBuffer,
+        now: Instant,
+    ) {
+        let Some(id) = self.peer_of(socket) else { return };
+        if buffer.len > 0 {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.receive(ring, (socket, &buffer), workspace, now);
+                peer.receive(ring, (socket, buffer), workspace, now);
                 PeerAction::None
             });
         }
-        ring.release(buffer);
+        if let Some(result) = self.tls.take_end(socket) {
+            self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
+        }
     }
 
     /// Handles the end or the failure of a socket.
@@ -340,7 +375,8 @@ impl IoDriver {
     fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace);
         self.draining.extend(left);
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
@@ -364,6 +400,7 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
+                self.tls.handle_sent(socket);
                 let Some(id) = self.peer_of(socket) else { return };
                 let (sent, error) = match result {
                     Ok(_) => (Ok(buffer), None),
@@ -374,11 +411,16 @@ impl<R: Ring> Driver<R> for IoDriver {
                     is_handled = peer.handle_sent(socket, sent, workspace, now);
                     PeerAction::None
                 });
-                if !is_handled && let Some(error) = error {
+                // An encrypted stream ends with the alert that says why, or with an error.
+                if !is_handled
+                    && !self.tls.is_encrypted(socket)
+                    && let Some(error) = error
+                {
                     self.lose(ring, id, &Loss::Send(error), now);
                 }
             }
             Completion::EndOfStream { socket, result } => {
+                let result = self.tls.end(socket, result);
                 self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
             Completion::Closed { .. }
@@ -405,6 +447,10 @@ impl<R: Ring> Driver<R> for IoDriver {
             self.handle_command(ring, command, now);
         }
         self.commands = commands;
+        // A command to itself may need what another thread has sent before it.
+        while !has_more && let Some(command) = own_commands::pop() {
+            self.handle_command(ring, command, now);
+        }
         has_more
     }
 
@@ -416,14 +462,18 @@ impl<R: Ring> Driver<R> for IoDriver {
                 PeerAction::None
             });
         }
-        has_more
+        has_more || !own_commands::is_empty()
     }
 
-    fn flush(&mut self, ring: &mut R, _: Instant) {
+    fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
             if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
-                stream.flush(ring);
+                stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
+        }
+        while let Some((socket, error)) = self.tls.take_failed() {
+            let loss = Loss::Send(io::Error::other(error));
+            self.handle_socket_end(ring, socket, &loss, now);
         }
     }
 
@@ -432,7 +482,9 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.workspace.inputs.prepare_park() && self.inbox.prepare_park()
+        own_commands::is_empty()
+            && self.workspace.inputs.prepare_park()
+            && self.inbox.prepare_park()
     }
 
     fn is_finished(&self) -> bool {

@@ -1,7 +1,5 @@
 //! The connection of a server, whatever its transport.
 
-use std::io;
-
 use super::connect::ServerProcess;
 use super::http::{HttpLink, HttpQueue};
 use super::line_stream::{LineOutput, LineStream};
@@ -51,27 +49,6 @@ impl Link {
             Self::Open { stream, .. } => LinkSink::Lines(stream.output()),
             Self::Http(link) => LinkSink::Http(link.queue()),
             Self::Idle | Self::Connecting => LinkSink::Closed,
-        }
-    }
-}
-
-/// How a connection was lost.
-#[derive(Debug)]
-pub(super) enum Loss {
-    /// The server ended it, or receiving failed.
-    EndOfStream(io::Result<()>),
-    /// Sending failed.
-    Send(io::Error),
-    /// The handshake failed.
-    Handshake,
-}
-
-impl Loss {
-    /// Returns the error of the system, if there is one.
-    pub(super) const fn error(&self) -> Option<&io::Error> {
-        match self {
-            Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
-            Self::EndOfStream(Ok(())) | Self::Handshake => None,
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The thread that moves the bytes of clients: one ring, many servers.
 
 mod call_slot;
-mod connect;
 mod line_stream;
 mod peer_handle;
+mod stream;
+mod task;
+
+mod connect;
 
 mod command;
 mod input_tasks;
@@ -21,5 +24,6 @@ mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
 pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
+pub use self::task::IoTask;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

@@ -4,17 +4,17 @@
 //! lasts as long as its connection.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, run_callback};
 use super::command::{ConnectToken, PeerId};
-use super::connect::{ExitNotifier, OpenStreams, ServerProcess, register};
+use super::connect::{ExitNotifier, OpenError, RegisteredStreams};
 use super::http::{HttpAuthorization, HttpLink, RedirectSender, SessionInput};
 use super::input_tasks::FinishedInput;
 use super::line_stream::LineStream;
-use super::link::{Link, LinkSink, Loss};
+use super::link::{Link, LinkSink};
 use super::peer_handle::PeerHandle;
+use super::stream::Loss;
 use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -135,7 +135,9 @@ impl Peer {
             return PeerAction::Connect;
         };
         let (authority, options) = (endpoint.authority(), self.handle.config.options());
-        let writer = RequestWriter::new(&authority, &endpoint.path, &self.handle.extra_fields);
+        let scheme = endpoint.scheme();
+        let fields = &self.handle.extra_fields;
+        let writer = RequestWriter::new(scheme, &authority, &endpoint.path, fields);
         let authorization = self.handle.oauth.as_ref().and_then(|oauth| {
             let server = self.handle.target.to_string().parse().ok()?;
             Some(HttpAuthorization::new(server, Arc::clone(oauth), self.redirects.clone()))
@@ -181,20 +183,17 @@ impl Peer {
     /// Handles the end of an attempt to connect; returns the sockets of the connection.
     pub(super) fn handle_opened<R: Ring>(
         &mut self,
-        opened: io::Result<OpenStreams>,
+        opened: Result<RegisteredStreams, OpenError>,
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
-        let opened = opened.and_then(|streams| register(ring, streams)).map_err(|error| {
-            let text = format!("cannot connect to {}: {error}", self.handle.target);
-            ClientError::with_source(ClientErrorKind::Connect, text, error)
-        });
+        let opened = opened.map_err(|error| error.describe(&self.handle.target));
         if let Target::Http(_) = *self.handle.target {
             return self.handle_http_opened(opened, ring, workspace, now);
         }
         match opened {
-            Ok((sockets, mut process)) => {
+            Ok(RegisteredStreams { sockets, mut process, .. }) => {
                 if let Some(process) = &mut process {
                     process.hold(&self.exit);
                 }
@@ -212,19 +211,21 @@ impl Peer {
 
     fn handle_http_opened<R: Ring>(
         &mut self,
-        opened: Result<([Socket; 2], Option<ServerProcess>), ClientError>,
+        opened: Result<RegisteredStreams, ClientError>,
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
         let is_ready = self.session.server().is_some() || self.is_closing;
         match (opened, &mut self.link) {
-            (Ok((sockets, _)), Link::Http(link)) => {
+            (Ok(RegisteredStreams { sockets, .. }), Link::Http(link)) => {
                 link.handle_connected(ring, sockets[0]);
                 return Some(sockets);
             }
             // The session that needed the connection has ended.
-            (Ok((sockets, _)), _) => ring.submit(Operation::Close(sockets[0])),
+            (Ok(RegisteredStreams { sockets, .. }), _) => {
+                ring.submit(Operation::Close(sockets[0]));
+            }
             (Err(error), Link::Http(_)) if is_ready => {
                 self.with_http(workspace, now, |link, input| {
                     link.handle_connect_failure(&error, input);
@@ -298,7 +299,7 @@ impl Peer {
         now: Instant,
     ) -> bool {
         let act = |link: &mut HttpLink, input: &mut SessionInput<'_, _>| {
-            link.handle_end(ring, socket, loss.error(), input);
+            link.handle_end(ring, socket, loss, input);
         };
         self.with_http(workspace, now, act);
         matches!(*self.handle.target, Target::Http(_))
@@ -312,7 +313,8 @@ impl Peer {
         loss: &Loss,
         workspace: &mut Workspace,
     ) -> (PeerAction, Option<Socket>) {
-        let is_discovering = self.session.is_discovering() && !self.is_legacy;
+        let is_discovering =
+            self.session.is_discovering() && !self.is_legacy && loss.tls_error().is_none();
         let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
         if is_discovering {
             self.is_legacy = true;
@@ -320,15 +322,7 @@ impl Peer {
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
-        let cause = match loss {
-            Loss::EndOfStream(Ok(())) => "the server closed the connection".to_owned(),
-            Loss::EndOfStream(Err(error)) | Loss::Send(error) => {
-                format!("the connection failed: {error}")
-            }
-            Loss::Handshake => "the handshake failed".to_owned(),
-        };
-        let text = format!("{}: {cause}", self.handle.target);
-        self.end_session(ClientError::new(ClientErrorKind::Closed, text), workspace);
+        self.end_session(loss.describe(&self.handle.target), workspace);
         (PeerAction::None, left)
     }
 

@@ -9,6 +9,7 @@ use crate::client::oauth::OAuthOptions;
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
+use crate::transport::tls::TlsClient;
 
 /// Called on the I/O thread for each notification that belongs to no call.
 pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;
@@ -16,6 +17,8 @@ pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + 
 /// The address of a server, and how to talk to it.
 pub(in crate::client) struct PeerHandle {
     pub(in crate::client) target: Arc<Target>,
+    /// `Some` if the connections are encrypted.
+    pub(in crate::client) tls: Option<TlsClient>,
     pub(in crate::client) config: Arc<SessionConfig>,
     pub(in crate::client) connect_timeout: Duration,
     pub(in crate::client) inputs: InputHandlers,

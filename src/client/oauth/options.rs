@@ -9,8 +9,11 @@ use super::signing::ClientKey;
 #[cfg(feature = "oauth-jwt")]
 use super::signing::SigningAlgorithm;
 use super::store::{MemoryTokenStore, TokenStore};
-#[cfg(feature = "oauth-jwt")]
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::target::Target;
+use crate::client::tls_options::{TlsOptions, tls_client};
+use crate::transport::http::client::request_writer::ExtraFields;
+use crate::transport::tls::TlsClient;
 
 /// How the user allows access.
 #[derive(Clone, Default)]
@@ -117,7 +120,7 @@ pub(in crate::client) struct ClientIdentity {
 /// use corelane::client::OAuthOptions;
 ///
 /// let options = OAuthOptions::new().on_authorization_url(|url| eprintln!("Open {url}"));
-/// let client = Client::builder("http://127.0.0.1:8080").oauth(options).connect_blocking()?;
+/// let client = Client::builder("https://mcp.example.org/mcp").oauth(options).connect_blocking()?;
 /// # Ok::<(), corelane::client::ClientError>(())
 /// ```
 #[derive(Clone)]
@@ -131,6 +134,8 @@ pub struct OAuthOptions {
     pub(in crate::client) user_agent: UserAgent,
     pub(in crate::client) login_timeout: Duration,
     pub(in crate::client) store: Arc<dyn TokenStore>,
+    /// Which authorization servers are trusted; `None` for those that the system trusts.
+    tls: Option<TlsOptions>,
 }
 
 impl OAuthOptions {
@@ -145,6 +150,7 @@ impl OAuthOptions {
             user_agent: UserAgent::default(),
             login_timeout: Duration::from_mins(5),
             store: Arc::new(MemoryTokenStore::new()),
+            tls: None,
         }
     }
 
@@ -160,6 +166,38 @@ impl OAuthOptions {
     pub fn scope(self, scope: &str) -> Self {
         let scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
         Self { scopes: Some(scopes), ..self }
+    }
+}
+
+/// Connections.
+impl OAuthOptions {
+    /// Returns the options for the server at `target`, to which requests are sent with `fields`.
+    /// Authorization servers are trusted as the server is.
+    pub(in crate::client) fn checked(
+        self,
+        target: &Target,
+        fields: &ExtraFields,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Arc<Self>, ClientError> {
+        let invalid = |text: &'static str| ClientError::new(ClientErrorKind::InvalidInput, text);
+        if !matches!(target, Target::Http(_)) {
+            let text = "authorization by OAuth needs a target that begins with https:// or http://";
+            return Err(invalid(text));
+        }
+        if fields.contains("authorization") {
+            let text = "authorization by OAuth and a header Authorization exclude each other";
+            return Err(invalid(text));
+        }
+        Ok(Arc::new(Self { tls: tls.map(TlsOptions::authorities), ..self }))
+    }
+
+    /// Returns what the connections to an authorization server at `target` share.
+    pub(in crate::client) fn tls_client(
+        &self,
+        target: &Target,
+    ) -> Result<Option<TlsClient>, ClientError> {
+        let is_encrypted = target.encrypted_host().is_some();
+        tls_client(target, self.tls.as_ref().filter(|_| is_encrypted))
     }
 }
 

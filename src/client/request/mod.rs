@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use self::call::{Call, read_result};
+use self::call::Call;
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::io::{CallCallbacks, PeerRef};
@@ -21,6 +21,7 @@ use super::session::{CallRequest, Progress, ReceivedMessage};
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
 
+pub(super) use self::call::read_result;
 pub(super) use self::list::{read_list, read_tools};
 
 /// Code of an HTTP request whose headers do not repeat its body (2026-07-28).

@@ -4,10 +4,11 @@
 //! the session while it waits for input; the earliest deadline is never later than that of any
 //! call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::request::CallRequest;
+use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 
 /// A call and its request.
@@ -25,7 +26,7 @@ pub(super) struct Call<T> {
 
 #[derive(Debug)]
 pub(super) struct CallTable<T> {
-    in_flight: HashMap<u64, Call<T>>,
+    in_flight: IdMap<u64, Call<T>>,
     waiting: VecDeque<Call<T>>,
     last_id: u64,
     /// No call expires before this.
@@ -37,7 +38,7 @@ pub(super) struct CallTable<T> {
 impl<T> CallTable<T> {
     pub(super) fn new() -> Self {
         Self {
-            in_flight: HashMap::new(),
+            in_flight: IdMap::default(),
             waiting: VecDeque::new(),
             last_id: 0,
             earliest: None,

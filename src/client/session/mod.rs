@@ -24,6 +24,9 @@ mod context;
 mod receive;
 pub(in crate::client) mod renewal;
 
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;
+
 #[cfg(test)]
 mod tests;
 

@@ -47,7 +47,7 @@ pub(crate) fn options(
 ) -> Result<Option<OAuthOptions>, Failure> {
     let is_login = matches.get_flag(LOGIN);
     let Target::Http(_) = target else {
-        let text = format!("--{LOGIN} needs a target that begins with http://");
+        let text = format!("--{LOGIN} needs a target that begins with https:// or http://");
         return if is_login { Err(Failure::Usage(text)) } else { Ok(None) };
     };
     let store = directory().map(FileTokenStore::new);

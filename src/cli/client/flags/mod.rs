@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::arguments::{GivenArguments, Pair};
 use super::failure::Failure;
-use crate::client::EraPreference;
+use crate::client::{EraPreference, TlsOptions};
 use crate::config::unit::Unit;
 use crate::protocol::revision::Revision;
 
@@ -27,6 +27,11 @@ pub(crate) const ERA: &str = "era";
 pub(crate) const ENV: &str = "env";
 pub(crate) const HEADER: &str = "header";
 pub(crate) const VERBOSE: &str = "verbose";
+const CA: &str = "ca";
+const CERT: &str = "cert";
+const KEY: &str = "key";
+const PIN: &str = "pin";
+const SERVER_NAME: &str = "server-name";
 const ARGUMENTS: &str = "arguments";
 
 /// Longest time that `--timeout` takes.
@@ -118,10 +123,10 @@ pub(crate) fn is_client_command(name: &str) -> bool {
 /// Adds the flags to the command that runs; those of the others are not needed.
 fn with_flags(command: Command) -> Command {
     let row = ROWS.iter().find(|row| row.name == command.get_name());
-    let command =
-        command.arg(Arg::new(TARGET).value_name("TARGET").required(true).help(
-            "The server: http://HOST:PORT/PATH, tcp://HOST:PORT, unix:PATH or stdio:COMMAND",
-        ));
+    let command = command.arg(Arg::new(TARGET).value_name("TARGET").required(true).help(
+        "The server: http://HOST:PORT/PATH, tcp://HOST:PORT, the same with TLS as https:// \
+             and tls://, unix:PATH or stdio:COMMAND",
+    ));
     let command = match row {
         Some(row) => (row.arguments)(command).after_help(format!(
             "Example: {}\n\
@@ -130,7 +135,7 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    command.args(login::arguments()).args([
+    command.args(tls_flags()).args(login::arguments()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)
@@ -164,6 +169,49 @@ fn with_flags(command: Command) -> Command {
             .action(ArgAction::SetTrue)
             .help("Print the revision, the name of the server and the times to standard error"),
     ])
+}
+
+/// Flags of a target that begins with `https://` or `tls://`.
+fn tls_flags() -> [Arg; 5] {
+    let file = |name: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf))
+    };
+    [
+        file(CA).help("Trusted CA certificates (PEM), instead of those of this machine"),
+        file(CERT).requires(KEY).help("Client certificate chain (PEM)"),
+        file(KEY).requires(CERT).help("Private key of the client certificate (PEM)"),
+        Arg::new(PIN).long(PIN).value_name("SHA256").action(ArgAction::Append).help(
+            "Accept only a server with this public key: the SHA-256 of its SubjectPublicKeyInfo \
+             in base64 (RFC 7469); repeatable",
+        ),
+        Arg::new(SERVER_NAME)
+            .long(SERVER_NAME)
+            .value_name("NAME")
+            .help("Name expected in the server's certificate, instead of the host"),
+    ]
+}
+
+/// Reads the flags of TLS; `None` without any.
+pub(crate) fn given_tls(matches: &ArgMatches) -> Option<TlsOptions> {
+    let given = [CA, CERT, KEY, PIN, SERVER_NAME];
+    if !given.iter().any(|flag| matches.contains_id(flag)) {
+        return None;
+    }
+    let file = |flag| matches.get_one::<PathBuf>(flag).cloned();
+    let mut tls = TlsOptions::new();
+    if let Some(ca) = file(CA) {
+        tls = tls.ca(ca);
+    }
+    if let (Some(cert), Some(key)) = (file(CERT), file(KEY)) {
+        tls = tls.client_certificate(cert, key);
+    }
+    for pin in matches.get_many::<String>(PIN).into_iter().flatten() {
+        tls = tls.pin(pin);
+    }
+    match matches.get_one::<String>(SERVER_NAME) {
+        Some(name) => Some(tls.server_name(name)),
+        None => Some(tls),
+    }
 }
 
 fn name(value_name: &'static str, help: &'static str) -> Arg {

@@ -3,11 +3,10 @@
 //! Invariants: every exchange ends once; a request of the session whose exchange ends without its
 //! response is failed, resumed, or sent again if it has not run or may run twice.
 
-use std::io;
 use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
-use super::connection::{Response, response_failure};
+use super::connection::{Response, end_error, response_error};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
@@ -17,6 +16,7 @@ use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::io::stream::Loss;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -194,7 +194,7 @@ impl HttpLink {
                     self.session.note(connection.exchange(), connection.head());
                 }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
-                Err(error) => return self.abort(ring, index, error, input),
+                Err(error) => return self.abort(ring, index, response_error(error), input),
             }
         }
     }
@@ -240,16 +240,16 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         socket: Socket,
-        error: Option<&io::Error>,
+        loss: &Loss,
         input: &mut SessionInput<'_, T>,
     ) {
         if let Some(flow) = self.authorization.run_of(socket) {
-            return flow.handle_end(ring, error.is_some(), input.now());
+            return flow.handle_end(ring, loss.error().is_some(), input.now());
         }
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
-            Ok(true) if error.is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, ResponseError::Truncated, input),
+            Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
+            _ => self.abort(ring, index, end_error(loss), input),
         }
     }
 
@@ -399,7 +399,7 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         index: usize,
-        error: ResponseError,
+        failure: ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
         let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
@@ -409,7 +409,6 @@ impl HttpLink {
             return;
         }
         let revision = exchange.revision();
-        let failure = response_failure(error);
         if was_idle && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
@@ -454,7 +453,7 @@ impl HttpLink {
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
             self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, ResponseError::Truncated, input);
+            self.abort(ring, index, response_error(ResponseError::Truncated), input);
         }
         self.close_abandoned(ring, input);
         self.authorization.expire(ring, now);

@@ -1,6 +1,7 @@
 //! Handshakes, calls and messages of one session, on the time of the test.
 
 mod inputs;
+mod random;
 
 use serde_json::json;
 

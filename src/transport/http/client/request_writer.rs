@@ -99,6 +99,8 @@ pub struct RequestFields<'a> {
 /// Writes the requests to one endpoint.
 #[derive(Clone)]
 pub struct RequestWriter {
+    /// `http` or `https`.
+    scheme: &'static str,
     authority: Box<str>,
     /// The path with its query.
     path: Box<str>,
@@ -107,15 +109,15 @@ pub struct RequestWriter {
 }
 
 impl RequestWriter {
-    /// Creates a writer. `authority` is the value of `Host`; `path` begins with a slash. Neither
-    /// has other than visible ASCII characters.
-    pub fn new(authority: &str, path: &str, extra: &ExtraFields) -> Self {
+    /// Creates a writer. `scheme` is that of the endpoint, `http` or `https`; `authority` is the
+    /// value of `Host`; `path` begins with a slash. None has other than visible ASCII characters.
+    pub fn new(scheme: &'static str, authority: &str, path: &str, extra: &ExtraFields) -> Self {
         let mut lines = Vec::new();
         push_line(&mut lines, "Host", authority.as_bytes());
         for (name, value) in &extra.0 {
             push_line(&mut lines, name, value.as_bytes());
         }
-        Self { authority: authority.into(), path: path.into(), lines: lines.into() }
+        Self { scheme, authority: authority.into(), path: path.into(), lines: lines.into() }
     }
 
     /// Changes the path to the one that a reference names (RFC 3986, section 4.2; MCP 2024-11-05
@@ -127,7 +129,8 @@ impl RequestWriter {
             return false;
         };
         let base = self.path.split('?').next().unwrap_or_default();
-        let path = if let Some(rest) = text.strip_prefix("http://") {
+        let absolute = text.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://"));
+        let path = if let Some(rest) = absolute {
             let end = rest.find('/').unwrap_or(rest.len());
             if !rest[..end].eq_ignore_ascii_case(&self.authority) {
                 return false;
@@ -265,7 +268,7 @@ mod tests {
         let mut extra = ExtraFields::default();
         extra.push("Authorization", "Bearer secret").unwrap();
         assert!(!format!("{extra:?}").contains("secret"));
-        let writer = RequestWriter::new("a:1", "/mcp?x", &extra);
+        let writer = RequestWriter::new("http", "a:1", "/mcp?x", &extra);
         let fields = RequestFields {
             protocol_version: Some("2026-07-28"),
             method: Some("tools/call"),
@@ -289,7 +292,8 @@ mod tests {
     #[test]
     fn endpoint_is_resolved_on_same_server() {
         let resolve = |reference: &str| {
-            let mut writer = RequestWriter::new("a:1", "/b/sse?c", &ExtraFields::default());
+            let extra = ExtraFields::default();
+            let mut writer = RequestWriter::new("http", "a:1", "/b/sse?c", &extra);
             writer.set_endpoint(reference.as_bytes()).then(|| writer.path.into_string())
         };
         for (reference, path) in [

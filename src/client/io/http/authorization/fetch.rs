@@ -70,6 +70,10 @@ impl Fetch {
         is_first.then(|| (self.number, Arc::clone(&self.target)))
     }
 
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
     pub(super) const fn number(&self) -> u64 {
         self.number
     }

@@ -1,6 +1,5 @@
 //! A running flow with its connection and its port.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use super::redirect::{RedirectListener, RedirectSender};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::call_slot::run_callback;
+use crate::client::io::connect::OpenError;
 use crate::client::oauth::{
     Flow, FlowInput, FlowStep, OAuthOptions, Secret, StoredTokens, UserAgent,
 };
@@ -141,11 +141,12 @@ impl FlowRun {
     pub(in crate::client::io) fn handle_connect_failure(
         &mut self,
         number: u64,
-        error: &io::Error,
+        error: OpenError,
         now: Instant,
     ) {
-        if self.fetch.take_if(|fetch| fetch.number() == number).is_some() {
-            self.advance(FlowInput::Response(Err(error.to_string())), now);
+        if let Some(fetch) = self.fetch.take_if(|fetch| fetch.number() == number) {
+            let error = error.describe(fetch.target()).to_string();
+            self.advance(FlowInput::Response(Err(error)), now);
         }
     }
 

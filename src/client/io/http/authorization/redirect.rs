@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 
-use crate::client::io::command::{Command, PeerId};
+use crate::client::io::command::{Command, PeerId, SHARD};
 use crate::client::oauth::Secret;
-use crate::engine::mesh::{Sender, ShardId};
+use crate::engine::mesh::Sender;
 
 /// The path of the redirect URI.
 const PATH: &str = "/callback";
@@ -19,8 +19,6 @@ const PATH: &str = "/callback";
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Time that a browser has to send its request.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// The only shard of the mesh of an I/O thread.
-const SHARD: ShardId = ShardId(0);
 
 /// Passes redirects to the flow of one server.
 #[derive(Clone)]
