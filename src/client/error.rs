@@ -126,6 +126,11 @@ impl ClientError {
         &self.message
     }
 
+    /// Returns the error of this client that caused this one.
+    pub(super) fn cause(&self) -> Option<&Self> {
+        self.source.as_deref()?.downcast_ref()
+    }
+
     /// Returns `error.data` of a JSON-RPC error as JSON text.
     pub fn data(&self) -> Option<&str> {
         self.data.as_deref()

@@ -11,9 +11,12 @@ use serde_json::{Map, Value, json};
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
-use super::io::{IoThread, NotificationCallback, PeerHandle, PeerRef};
+use super::io::{
+    ConnectionCallback, IoThread, NotificationCallback, PeerHandle, PeerRef, StderrCallback,
+};
 use super::oauth::OAuthOptions;
 use super::oneshot::Oneshot;
+use super::reconnect::{ConnectionEvent, ReconnectOptions};
 use super::request::{Request, read_list, read_tools};
 use super::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
@@ -23,7 +26,7 @@ use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
 };
 use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
-use super::target::Target;
+use super::target::{IntoTarget, Target};
 use super::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::Method;
 use crate::protocol::json::write;
@@ -239,28 +242,6 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What names a server: a [`Target`], a [`Program`](super::Program), or the text of a target.
-pub trait IntoTarget {
-    /// Returns the target.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientErrorKind::InvalidInput`] for a text that is none.
-    fn into_target(self) -> Result<Target, ClientError>;
-}
-
-impl<T: Into<Target>> IntoTarget for T {
-    fn into_target(self) -> Result<Target, ClientError> {
-        Ok(self.into())
-    }
-}
-
-impl IntoTarget for &str {
-    fn into_target(self) -> Result<Target, ClientError> {
-        self.parse()
-    }
-}
-
 /// Options of a [`Client`].
 #[must_use = "a builder connects nothing by itself"]
 pub struct ClientBuilder {
@@ -272,6 +253,9 @@ pub struct ClientBuilder {
     extra_fields: ExtraFields,
     oauth: Option<OAuthOptions>,
     on_notification: Option<NotificationCallback>,
+    on_stderr: Option<StderrCallback>,
+    reconnect: ReconnectOptions,
+    on_connection_event: Option<ConnectionCallback>,
     thread: Option<IoThread>,
 }
 
@@ -286,6 +270,9 @@ impl ClientBuilder {
             extra_fields: ExtraFields::default(),
             oauth: None,
             on_notification: None,
+            on_stderr: None,
+            reconnect: ReconnectOptions::default(),
+            on_connection_event: None,
             thread: None,
         }
     }
@@ -355,13 +342,13 @@ impl ClientBuilder {
         self
     }
 
-    /// Adds a header to each HTTP request. Its value is never logged. An invalid name or value, one
-    /// of the headers that the client sends itself, or a target that is not HTTP fails the
-    /// connection with [`ClientErrorKind::InvalidInput`].
+    /// Adds a header to each HTTP request, and to the upgrade request of WebSocket. Its value is
+    /// never logged. An invalid name or value, one of the headers that the client sends itself, or
+    /// another target fails the connection with [`ClientErrorKind::InvalidInput`].
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let added = match &self.target {
-            Ok(Target::Http(_)) => self.extra_fields.push(name, value),
-            Ok(_) => Err("headers need a target that begins with http:// or https://".to_owned()),
+            Ok(Target::Http(_) | Target::WebSocket(_)) => self.extra_fields.push(name, value),
+            Ok(_) => Err("headers need a target of HTTP or WebSocket".to_owned()),
             Err(_) => return self,
         };
         if let Err(text) = added {
@@ -390,6 +377,29 @@ impl ClientBuilder {
         on_notification: impl Fn(ReceivedMessage) + Send + Sync + 'static,
     ) -> Self {
         self.on_notification = Some(Box::new(on_notification));
+        self
+    }
+
+    /// Receives each line that a program writes to its standard error, whatever
+    /// [`Program::stderr`](super::Program::stderr) says. `on_stderr` is called on a thread of its
+    /// own.
+    pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_stderr = Some(Arc::new(on_stderr));
+        self
+    }
+
+    /// Sets how the client connects again after the loss of its connection.
+    pub fn reconnect(self, reconnect: ReconnectOptions) -> Self {
+        Self { reconnect, ..self }
+    }
+
+    /// Receives the changes of the connection; not over HTTP. `on_connection_event` is called on
+    /// the I/O thread and must not block.
+    pub fn on_connection_event(
+        mut self,
+        on_connection_event: impl Fn(ConnectionEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_connection_event = Some(Box::new(on_connection_event));
         self
     }
 
@@ -451,6 +461,9 @@ impl ClientBuilder {
             extra_fields: self.extra_fields,
             oauth,
             on_notification: self.on_notification,
+            on_stderr: self.on_stderr,
+            reconnect: self.reconnect,
+            on_connection_event: self.on_connection_event,
         };
         Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
     }

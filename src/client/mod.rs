@@ -3,8 +3,8 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! Streamable HTTP and messages on lines over TCP, each with or without TLS, Unix sockets and the
-//! standard streams of a program are supported. WebSocket and tasks are not yet.
+//! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
+//! sockets and the standard streams of a program are supported. Tasks are not yet.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub(crate) mod session;
 mod inputs;
 mod results;
 
+mod reconnect;
 mod tool_headers;
 
 mod oauth;
@@ -41,7 +42,7 @@ mod pool;
 
 pub use self::block_on::block_on;
 pub use self::error::{ClientError, ClientErrorKind};
-pub use self::handle::{Client, ClientBuilder, IntoTarget};
+pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::{IoTask, IoThread};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
@@ -51,6 +52,7 @@ pub use self::oauth::{
     FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
 };
 pub use self::pool::ClientPool;
+pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{Request, ResponseFuture};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
@@ -59,7 +61,7 @@ pub use self::results::{
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 pub use self::subscription::{Change, Subscription, SubscriptionFilter};
-pub use self::target::{HttpEndpoint, Program, Target};
+pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "tls"))]
 pub use self::tls_options::system_roots;
 pub use self::tls_options::{Pem, TlsOptions};

@@ -71,7 +71,12 @@ impl TlsOptions {
 
     /// Accepts only a server with this public key, besides the checks of its certificate: the
     /// SHA-256 of its `SubjectPublicKeyInfo` in base64, as RFC 7469 writes it. Of several pins one
-    /// must match, so that a server can change its key.
+    /// must match, so that a server can change its key. For `cert.pem` it is
+    ///
+    /// ```text
+    /// openssl x509 -in cert.pem -pubkey -noout | openssl pkey -pubin -outform der |
+    ///     openssl dgst -sha256 -binary | base64
+    /// ```
     #[must_use]
     pub fn pin(mut self, pin: &str) -> Self {
         self.pins.push(pin.to_owned());
@@ -137,7 +142,7 @@ pub(super) fn tls_client(
         (Some(host), None) => TlsOptions::new().client_for(host, is_http).map(Some),
         (None, None) => Ok(None),
         (None, Some(_)) => {
-            let text = "TLS options need a target that begins with https:// or tls://";
+            let text = "TLS options need a target that begins with https://, wss:// or tls://";
             Err(invalid(text.to_owned()))
         }
     }

@@ -60,6 +60,10 @@ impl HttpResponder {
         Client::builder(self.url().as_str())
     }
 
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }

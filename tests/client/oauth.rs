@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use corelane::Client;
-use corelane::client::{ClientErrorKind, OAuthOptions, block_on};
+use corelane::client::{ClientErrorKind, OAuthOptions, TlsOptions, block_on};
+use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
 use serde_json::json;
 
 use super::oauth_server::{OAuthServer, State, browse};
@@ -51,6 +52,20 @@ fn login_ends_with_redirect_of_browser() {
     assert_eq!(call(&client), "called");
     block_on(client.close());
     server.stop();
+}
+
+#[test]
+fn authorization_over_tls_trusts_own_authority() {
+    let issuer = Issuer::new();
+    let server = OAuthServer::start(State { is_encrypted: true, ..State::default() });
+    let terminator = Terminator::start(server.address(), issuer.good_server(), TlsFault::NoFault);
+    let target = format!("https://localhost:{}/mcp", terminator.port());
+    let tls = TlsOptions::new().ca(issuer.pem().into_bytes());
+    let client = Client::builder(target.as_str()).tls(tls).oauth(automatic());
+    let client = client.connect_blocking().unwrap();
+    assert_eq!(call(&client), "called");
+    assert_eq!(server.count("GET /authorize"), 1);
+    block_on(client.close());
 }
 
 #[test]

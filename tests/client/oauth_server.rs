@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use corelane::client::ClientBuilder;
@@ -22,6 +22,8 @@ type Mutex<T> = std::sync::Mutex<T>;
 pub(crate) struct State {
     /// Each token is refused.
     pub(crate) refuses_all: bool,
+    /// The server is behind a terminator of TLS.
+    pub(crate) is_encrypted: bool,
     /// The user does not allow access.
     pub(crate) denies: bool,
     /// The first access token expires at once, and a refresh token comes with it.
@@ -56,6 +58,10 @@ impl OAuthServer {
         self.responder.client()
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.responder.address()
+    }
+
     pub(crate) fn url(&self) -> String {
         self.responder.url()
     }
@@ -81,18 +87,19 @@ impl OAuthServer {
 fn respond(state: &mut State, request: &HttpRequest) -> String {
     let (line, query) = request.line().split_once('?').unwrap_or_else(|| (request.line(), ""));
     *state.counts.entry(line.to_owned()).or_default() += 1;
-    let host = request.header("Host").unwrap_or_default();
+    let scheme = if state.is_encrypted { "https" } else { "http" };
+    let origin = format!("{scheme}://{}", request.header("Host").unwrap_or_default());
     match line {
         "GET /.well-known/oauth-protected-resource/mcp" => json_response(&json!({
-            "resource": format!("http://{host}/mcp"),
-            "authorization_servers": [format!("http://{host}")],
+            "resource": format!("{origin}/mcp"),
+            "authorization_servers": [origin],
             "padding": " ".repeat(state.padding),
         })),
         "GET /.well-known/oauth-authorization-server" => json_response(&json!({
-            "issuer": format!("http://{host}"),
-            "authorization_endpoint": format!("http://{host}/authorize"),
-            "token_endpoint": format!("http://{host}/token"),
-            "registration_endpoint": format!("http://{host}/register"),
+            "issuer": origin,
+            "authorization_endpoint": format!("{origin}/authorize"),
+            "token_endpoint": format!("{origin}/token"),
+            "registration_endpoint": format!("{origin}/register"),
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": true,
         })),
@@ -104,7 +111,7 @@ fn respond(state: &mut State, request: &HttpRequest) -> String {
             location.query_pairs_mut().extend_pairs([
                 outcome,
                 ("state", &*parameters["state"]),
-                ("iss", &format!("http://{host}")),
+                ("iss", &*origin),
             ]);
             http_response("302 Found", &format!("Location: {location}\r\n"), "")
         }

@@ -15,8 +15,8 @@ use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ServerInfo, Subscription,
-    SubscriptionFilter, Target, block_on,
+    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, ServerInfo,
+    Subscription, SubscriptionFilter, Target, block_on,
 };
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
@@ -48,7 +48,9 @@ impl Connection {
         let (target, clock) = (read_target(matches)?, Clock::start());
         let text = target.to_string();
         let authorization = login::options(matches, &target)?;
-        let mut builder = Client::builder(target);
+        // A command does not wait for a server that comes back.
+        let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
+        let mut builder = Client::builder(target).reconnect(reconnect);
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));

@@ -88,6 +88,7 @@ impl From<ClientError> for Failure {
             }
             ClientErrorKind::Timeout => Some("allow more time with --timeout"),
             ClientErrorKind::Closed => Some("check that the target serves MCP, and its log"),
+            ClientErrorKind::Protocol => Some("check that the target serves MCP"),
             _ => None,
         };
         let message = match error.data() {

@@ -1,15 +1,16 @@
 //! The turns of an I/O thread.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use super::command::connect_job::{ConnectJob, Purpose};
-use super::command::{Command, PeerId, own_commands};
+use super::commands::connect_job::{ConnectJob, Purpose};
+use super::commands::{Command, PeerId, own_commands};
 use super::connect::{OpenError, OpenStreams, RegisteredStreams};
 use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
-use super::peer::{Peer, PeerAction};
+use super::link::PeerAction;
+use super::messages::ClosingSockets;
+use super::peer::Peer;
 use super::peer_handle::PeerHandle;
 use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
@@ -38,8 +39,7 @@ pub(super) struct IoDriver {
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
-    /// Outputs of programs that end, read until then.
-    draining: BTreeSet<Socket>,
+    closing: ClosingSockets,
     workspace: Workspace,
     timers: TimerWheel<PeerId>,
     /// Servers with output, without duplicates that matter.
@@ -57,7 +57,7 @@ impl IoDriver {
             peers: IdMap::default(),
             sockets: Vec::new(),
             tls: TlsStreams::default(),
-            draining: BTreeSet::new(),
+            closing: ClosingSockets::default(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
             flush_queue: Vec::new(),
@@ -103,12 +103,10 @@ impl IoDriver {
                 self.handle_flow_opened(ring, id, number, *opened, now);
             }
             Command::Redirected(id, number, query) => {
-                self.with_peer(ring, id, now, |peer, _, workspace| {
-                    peer.with_http(workspace, now, |link, _| {
-                        if let Some(flow) = link.authorization().0.run() {
-                            flow.handle_redirect(number, query, now);
-                        }
-                    });
+                self.with_peer(ring, id, now, |peer, _, _| {
+                    if let Some(flow) = peer.flow() {
+                        flow.handle_redirect(number, query, now);
+                    }
                     PeerAction::None
                 });
             }
@@ -146,7 +144,7 @@ impl IoDriver {
             authorization.advance(queue, input);
         });
         if peer.is_closed() {
-            self.remove(ring, id);
+            self.remove(ring, id, now);
             return;
         }
         if peer.has_failed() {
@@ -162,23 +160,23 @@ impl IoDriver {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
-        let flow_target = peer.with_http(&mut self.workspace, now, |link, _| {
-            link.authorization().0.run().and_then(FlowRun::take_target)
-        });
+        let flow_target = peer.flow().and_then(FlowRun::take_target);
         for _ in 0..connections {
             self.open_streams(ring, id, None, now);
         }
-        if let Some(target) = flow_target.flatten() {
+        if let Some(target) = flow_target {
             self.open_streams(ring, id, Some(target), now);
         }
     }
 
     /// Removes a server whose connection is closed.
-    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
+    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
         let mut ring = TlsRing::new(ring, &mut self.tls);
-        self.draining.extend(peer.close(&mut ring, false));
+        if let Some(socket) = peer.close(&mut ring, false) {
+            self.closing.insert(&mut ring, socket, now);
+        }
     }
 
     /// Lets a thread open the streams of a server, or of the target for a request of a flow.
@@ -190,10 +188,13 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, tls, connect_timeout, oauth, .. } = peer.handle();
+        let PeerHandle { target, tls, connect_timeout, oauth, on_stderr, .. } = peer.handle();
         let (purpose, target) = match flow_target {
             Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
-            None => (Purpose::Server(tls.clone()), Arc::clone(target)),
+            None => {
+                let (tls, on_stderr) = (tls.clone(), on_stderr.clone());
+                (Purpose::Server { tls, on_stderr }, Arc::clone(target))
+            }
         };
         let job = ConnectJob {
             peer: id,
@@ -213,7 +214,7 @@ impl IoDriver {
                 Purpose::Flow { number, .. } => {
                     self.handle_flow_opened(ring, job.peer, number, error, now);
                 }
-                Purpose::Server(_) => self.handle_opened(ring, job.peer, error, now),
+                Purpose::Server { .. } => self.handle_opened(ring, job.peer, error, now),
             }
         }
     }
@@ -230,17 +231,15 @@ impl IoDriver {
         let mut used = None;
         let opened = self.register(ring, opened).map(|streams| streams.sockets[0]);
         let socket = opened.as_ref().ok().copied();
-        self.with_peer(ring, id, now, |peer, ring, workspace| {
-            peer.with_http(workspace, now, |link, _| {
-                let Some(flow) = link.authorization().0.run() else { return };
-                match opened {
-                    Ok(socket) => {
-                        let is_used = flow.handle_connected(ring, number, socket);
-                        used = is_used.then_some(socket);
-                    }
-                    Err(error) => flow.handle_connect_failure(number, error, now),
+        self.with_peer(ring, id, now, |peer, ring, _| {
+            match (opened, peer.flow()) {
+                (Ok(socket), Some(flow)) => {
+                    let is_used = flow.handle_connected(ring, number, socket);
+                    used = is_used.then_some(socket);
                 }
-            });
+                (Err(error), Some(flow)) => flow.handle_connect_failure(number, error, now),
+                (_, None) => {}
+            }
             PeerAction::None
         });
         match (used, socket) {
@@ -356,10 +355,8 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(id) = self.peer_of(socket) else {
-            if self.draining.remove(&socket) {
-                ring.submit(Operation::Close(socket));
-            }
-            return;
+            let mut ring = TlsRing::new(ring, &mut self.tls);
+            return self.closing.handle_end(&mut ring, socket);
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -376,8 +373,13 @@ impl IoDriver {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace);
-        self.draining.extend(left);
+        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace, now);
+        if let Some(socket) = left {
+            self.closing.insert(&mut tls_ring, socket, now);
+        }
+        if let Some(deadline) = peer.arm_timer(now) {
+            self.timers.insert(deadline, id);
+        }
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
             self.open_streams(ring, id, None, now);
@@ -401,7 +403,11 @@ impl<R: Ring> Driver<R> for IoDriver {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
                 self.tls.handle_sent(socket);
-                let Some(id) = self.peer_of(socket) else { return };
+                let Some(id) = self.peer_of(socket) else {
+                    let mut ring = TlsRing::new(ring, &mut self.tls);
+                    self.closing.handle_sent(&mut ring, socket, result.is_ok());
+                    return;
+                };
                 let (sent, error) = match result {
                     Ok(_) => (Ok(buffer), None),
                     Err(error) => (Err(()), Some(error)),
@@ -431,11 +437,11 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        self.closing.expire(&mut TlsRing::new(ring, &mut self.tls), now);
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(id) = self.timers.pop_expired(now) else { return };
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.expire(ring, workspace, now);
-                PeerAction::None
+                peer.expire(ring, workspace, now)
             });
         }
     }
@@ -478,7 +484,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        self.timers.next_deadline().into_iter().chain(self.closing.deadline()).min()
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -488,7 +494,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_stopping && self.peers.is_empty() && self.draining.is_empty()
+        self.is_stopping && self.peers.is_empty() && self.closing.is_empty()
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use super::command::PeerId;
+use super::commands::PeerId;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::inputs::InputFuture;
 use crate::client::session::InputKey;

@@ -1,14 +1,17 @@
 //! The thread that moves the bytes of clients: one ring, many servers.
 
 mod call_slot;
-mod line_stream;
+mod process;
+
 mod peer_handle;
 mod stream;
 mod task;
 
 mod connect;
 
-mod command;
+mod messages;
+
+mod commands;
 mod input_tasks;
 
 mod http;
@@ -23,7 +26,10 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
-pub(in crate::client) use self::peer_handle::{NotificationCallback, PeerHandle};
+pub(in crate::client) use self::peer_handle::{
+    ConnectionCallback, NotificationCallback, PeerHandle,
+};
+pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

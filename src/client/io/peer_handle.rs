@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call_slot::run_callback;
+use super::process::StderrCallback;
 use crate::client::inputs::InputHandlers;
 use crate::client::oauth::OAuthOptions;
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -13,6 +16,9 @@ use crate::transport::tls::TlsClient;
 
 /// Called on the I/O thread for each notification that belongs to no call.
 pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;
+
+/// Called on the I/O thread when a connection begins or ends.
+pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
 
 /// The address of a server, and how to talk to it.
 pub(in crate::client) struct PeerHandle {
@@ -27,6 +33,20 @@ pub(in crate::client) struct PeerHandle {
     /// How the requests over HTTP are authorized.
     pub(in crate::client) oauth: Option<Arc<OAuthOptions>>,
     pub(in crate::client) on_notification: Option<NotificationCallback>,
+    /// Receives the lines that a program writes to its standard error.
+    pub(in crate::client) on_stderr: Option<StderrCallback>,
+    pub(in crate::client) reconnect: ReconnectOptions,
+    pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
+}
+
+impl PeerHandle {
+    /// Reports a change of the connection. HTTP has many connections, which are not reported.
+    pub(super) fn report(&self, event: ConnectionEvent) {
+        tracing::debug!(target = %self.target, ?event, "the connection of a client has changed");
+        if let Some(on_connection_event) = &self.on_connection_event {
+            run_callback(|| on_connection_event(event));
+        }
+    }
 }
 
 impl fmt::Debug for PeerHandle {

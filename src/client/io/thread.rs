@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 use crossbeam::channel::bounded;
 
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::command::{Command, ConnectToken, PeerId, SHARD, own_commands};
+use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};

@@ -177,6 +177,23 @@ impl<T> CallTable<T> {
         expired
     }
 
+    /// Takes the calls in flight, in the order of their ids.
+    pub(super) fn take_in_flight(&mut self) -> Vec<Call<T>> {
+        let mut in_flight: Vec<_> = self.in_flight.drain().collect();
+        in_flight.sort_unstable_by_key(|(id, _)| *id);
+        self.find_earliest();
+        in_flight.into_iter().map(|(_, call)| call).collect()
+    }
+
+    /// Queues calls before those that wait already, which were made later.
+    pub(super) fn push_waiting_first(&mut self, mut calls: Vec<Call<T>>) {
+        calls.sort_unstable_by_key(|call| call.first_id);
+        for call in calls.into_iter().rev() {
+            self.waiting.push_front(call);
+        }
+        self.find_earliest();
+    }
+
     /// Takes all calls, in the order of their ids, with whether they were sent.
     pub(super) fn take_all(&mut self) -> Vec<(Call<T>, bool)> {
         (self.earliest, self.paused_at) = (None, None);
@@ -225,6 +242,26 @@ mod tests {
         let ids: Vec<u64> = (0..3).map(|_| calls.allocate_id()).collect();
         assert_eq!(ids, [1, 2, 3]);
         assert!(!calls.was_allocated(0) && calls.was_allocated(3) && !calls.was_allocated(4));
+    }
+
+    #[test]
+    fn calls_to_send_again_precede_others() {
+        let mut calls = CallTable::new();
+        let mut create = |token| {
+            let request = CallRequest::new(Method::Ping);
+            calls.create(request, token, Duration::from_secs(5), at(0))
+        };
+        let [first, second, third] = [create("first"), create("second"), create("third")];
+        calls.insert(2, second);
+        calls.insert(1, first);
+        calls.push_waiting(third);
+        let in_flight = calls.take_in_flight();
+        calls.push_waiting_first(in_flight);
+        assert_eq!((calls.in_flight(), calls.waiting()), (0, 3));
+        assert_eq!(calls.deadline(), Some(at(5)));
+        assert_eq!(calls.remove_call(2).unwrap().1.token, "second");
+        assert_eq!(calls.pop_waiting().unwrap().token, "first");
+        assert_eq!(calls.pop_waiting().unwrap().token, "third");
     }
 
     #[test]

@@ -279,7 +279,7 @@ impl SessionRun {
     /// Checks what the session has sent and reported in a step.
     fn check(&mut self) {
         let is_handshake = |method| matches!(method, Method::Discover | Method::Initialize);
-        let is_early = self.session.server().is_none() && !self.session.has_ended();
+        let is_early = self.session.server().is_none() && self.session.end_reason().is_none();
         let methods = std::mem::take(&mut self.output.methods);
         assert!(!is_early || methods.into_iter().all(is_handshake), "a call was sent too early");
         for event in std::mem::take(&mut self.events) {

@@ -23,6 +23,7 @@ mod context;
 
 mod receive;
 pub(in crate::client) mod renewal;
+pub(in crate::client) mod suspension;
 
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
@@ -36,7 +37,7 @@ use std::time::Duration;
 use self::calls::CallTable;
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{busy, closed, timeout_error, unsupported};
+use self::refusal::{busy, closed, explain_failure, timeout_error, unconnected, unsupported};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
@@ -90,6 +91,10 @@ pub struct Session<T> {
     inputs: InputTable<T>,
     /// Nothing expires while the user is asked for authorization.
     paused_at: Option<Instant>,
+    /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
+    suspended: Option<ClientError>,
+    /// The beginning of what the server sent before the end of the handshake and is no message.
+    invalid_text: Option<Box<str>>,
 }
 
 /// Lifecycle.
@@ -97,7 +102,9 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        Self { config, phase: Phase::New, calls, inputs, paused_at: None }
+        let (paused_at, suspended, invalid_text) = (None, None, None);
+        let phase = Phase::New;
+        Self { config, phase, calls, inputs, paused_at, suspended, invalid_text }
     }
 
     /// Returns the configuration.
@@ -129,9 +136,12 @@ impl<T: Clone> Session<T> {
         self.server().map_or(Revision::LATEST_LEGACY, |server| server.revision)
     }
 
-    /// Returns whether the handshake has failed or the connection is lost.
-    pub const fn has_ended(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_))
+    /// Returns why the handshake has failed or the connection is lost.
+    pub const fn end_reason(&self) -> Option<&ClientError> {
+        match &self.phase {
+            Phase::Ended(error) => Some(error),
+            _ => None,
+        }
     }
 
     /// Returns whether `server/discover` is in flight, so that a connection that ends now may be
@@ -174,7 +184,10 @@ impl<T: Clone> Session<T> {
             if let Some(id) = id {
                 ctx.send_cancellation(self.revision(), id, Some("timeout"));
             }
-            let result = Err(timeout_error(call.timeout));
+            let result = Err(match &self.suspended {
+                Some(cause) if id.is_none() => unconnected(call.timeout, cause),
+                _ => timeout_error(call.timeout),
+            });
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
         self.send_waiting(ctx);
@@ -183,6 +196,7 @@ impl<T: Clone> Session<T> {
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
+        let error = explain_failure(self.invalid_text.take(), error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
         }
@@ -303,8 +317,14 @@ impl<T: Clone> Session<T> {
                 ctx.send_request(&self.config, id, &request, Revision::LATEST);
             }
             NextStep::Initialize(revision) => self.send_initialize(revision, ctx),
+            NextStep::Fail(error) if self.suspended.is_some() => {
+                let error = explain_failure(self.invalid_text.take(), error);
+                ctx.events.push(SessionEvent::HandshakeFailed(error.clone()));
+                self.phase = Phase::Ended(error);
+            }
             NextStep::Fail(error) => self.disconnect(error, ctx.events),
             NextStep::Ready(server) => {
+                (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
                 self.phase = Phase::Ready(Arc::new(server));
                 if !revision.is_modern() {

@@ -12,7 +12,7 @@ pub enum TlsClient {}
 
 /// What a [`TlsClient`] would be created from.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nothing is created from it")]
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "nothing is created from it"))]
 pub struct TlsClientOptions<'a> {
     /// Name or address of the server.
     pub server_name: &'a str,
@@ -52,7 +52,6 @@ impl Roots {
 
 /// Which certificates of servers would be accepted.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "nothing is created from it")]
 pub enum Trust {
     /// Those of these authorities.
     Roots(Roots),

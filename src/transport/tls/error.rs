@@ -7,6 +7,9 @@ use std::fmt;
 #[cfg(feature = "tls")]
 mod convert;
 
+#[cfg(feature = "tls")]
+pub(super) use self::convert::UnpinnedKey;
+
 /// Failure of a TLS handshake or connection. The text is one line and names the cause.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TlsError {
@@ -17,6 +20,10 @@ pub struct TlsError {
 
 /// What to correct after a [`TlsError`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(
+    not(any(feature = "tls", feature = "internals")),
+    expect(dead_code, reason = "the errors of rustls have the other kinds")
+)]
 pub enum TlsErrorKind {
     /// The certificate of the server was issued by an authority that is not trusted.
     UnknownIssuer,
@@ -102,6 +109,7 @@ impl TlsErrorKind {
     }
 
     /// Returns what to do, in the flags that the programs of this project share.
+    #[cfg(any(feature = "cli", feature = "internals"))]
     pub const fn hint(self) -> Option<&'static str> {
         Some(match self {
             Self::UnknownIssuer => "pass --ca FILE with the issuer",

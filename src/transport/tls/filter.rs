@@ -96,6 +96,7 @@ impl TlsFilter {
     }
 
     /// Returns whether TLS messages are pending, which [`Self::encrypt`] writes.
+    #[cfg(feature = "internals")]
     #[inline]
     pub const fn has_output(&self) -> bool {
         !self.pending_output.is_empty()

@@ -1,10 +1,10 @@
 //! The public key that a server must have.
 
-use std::error::Error;
 use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+#[cfg(feature = "tls")]
 use sha2::{Digest, Sha256};
 
 /// SHA-256 of the `SubjectPublicKeyInfo` of a certificate (RFC 7469, section 2.4).
@@ -29,6 +29,7 @@ impl Pin {
     }
 
     /// Returns the pin of a `SubjectPublicKeyInfo` in DER.
+    #[cfg(feature = "tls")]
     pub fn of_public_key(public_key: &[u8]) -> Self {
         Self(Sha256::digest(public_key).into())
     }
@@ -46,18 +47,6 @@ impl fmt::Debug for Pin {
     }
 }
 
-/// The server has another public key than expected.
-#[derive(Debug)]
-pub(super) struct UnpinnedKey(pub(super) Pin);
-
-impl fmt::Display for UnpinnedKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the server's public key is not pinned: its pin is {}", self.0)
-    }
-}
-
-impl Error for UnpinnedKey {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +61,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "tls")]
     #[test]
     fn pin_is_sha256_of_public_key() {
         // printf abc | openssl dgst -sha256 -binary | base64

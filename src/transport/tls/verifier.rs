@@ -10,7 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 
-use super::pin::{Pin, UnpinnedKey};
+use super::error::UnpinnedKey;
+use super::pin::Pin;
 
 /// Accepts a server whose certificate is valid and whose public key has one of the pins.
 ///

@@ -110,9 +110,10 @@ fn read_body_to_end(fault: TlsFault) -> Result<String, ClientError> {
         connection.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n");
         connection.send(&text_result(&call, "whole").to_string());
     });
-    let client = client_of("https", port).tls(trusting(&issuer)).connect_blocking().unwrap();
+    let client = client_of("https", port).tls(trusting(&issuer)).connect_blocking();
+    let client = client.expect("a handshake");
     let result = echo(&client, "hi");
-    peer.join().unwrap();
+    peer.join().expect("the peer is served");
     result
 }
 

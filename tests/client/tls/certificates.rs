@@ -31,9 +31,14 @@ fn invalid_server_certificate_is_refused() {
     assert_not_secure(by_address(trusting(&issuer)), "is for localhost, not for 127.0.0.1");
     let client = by_address(trusting(&issuer).server_name("localhost")).unwrap();
     assert_eq!(echo(&client, "hi").unwrap(), "hi");
-    let port = start(issuer.server(CertificateValidity::Expired, None, &VERSIONS));
-    let expired = client_of("https", port).tls(trusting(&issuer)).connect_blocking();
-    assert_not_secure(expired, "has expired");
+    for (validity, text) in [
+        (CertificateValidity::Expired, "has expired"),
+        (CertificateValidity::Authority, "is that of an authority"),
+    ] {
+        let port = start(issuer.server(validity, None, &VERSIONS));
+        let refused = client_of("https", port).tls(trusting(&issuer)).connect_blocking();
+        assert_not_secure(refused, text);
+    }
 }
 
 #[test]
@@ -97,8 +102,8 @@ fn invalid_tls_options_are_refused() {
     let no_key = TlsOptions::new()
         .client_certificate(certificate.pem().into_bytes(), certificate.pem().into_bytes());
     for (target, tls, text) in [
-        ("http://127.0.0.1:1", TlsOptions::new(), "https:// or tls://"),
-        ("tcp://127.0.0.1:1", trusting(&issuer), "https:// or tls://"),
+        ("http://127.0.0.1:1", TlsOptions::new(), "https://, wss:// or tls://"),
+        ("tcp://127.0.0.1:1", trusting(&issuer), "https://, wss:// or tls://"),
         ("https://a", TlsOptions::new().ca(b"x".as_slice()), "contains no certificate"),
         ("https://a", TlsOptions::new().ca(Path::new("/nowhere.pem")), "cannot read /nowhere.pem"),
         ("https://a", trusting(&issuer).pin("abc"), "'abc' is not a pin"),

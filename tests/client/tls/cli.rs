@@ -70,7 +70,7 @@ fn tls_flags_set_trust_and_identity() {
 #[test]
 fn invalid_tls_flags_are_usage_errors() {
     for (target, flags, text) in [
-        ("http://127.0.0.1:1", &["--ca", "a.pem"][..], "https:// or tls://"),
+        ("http://127.0.0.1:1", &["--ca", "a.pem"][..], "https://, wss:// or tls://"),
         ("https://127.0.0.1:1", &["--ca", "/nowhere.pem"], "cannot read /nowhere.pem"),
         ("https://127.0.0.1:1", &["--cert", "a.pem"], "--key"),
         ("tls://127.0.0.1:1", &["--pin", "abc"], "44 characters"),

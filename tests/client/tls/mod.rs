@@ -5,16 +5,20 @@ mod certificates;
 mod cli;
 mod other_servers;
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::thread;
+
 use corelane::Client;
 use corelane::client::{ClientBuilder, ClientError, TlsOptions};
 use corelane::testing::block_on;
 use corelane_test_support::tls::{
-    CertificateValidity, HandshakeKind, Issuer, Terminator, TlsFault, VERSIONS,
+    CertificateValidity, HandshakeKind, Issuer, Terminator, TlsFault, VERSIONS, version,
 };
 use corelane_test_support::{TestServer, http_options, tcp_options};
 use serde_json::json;
 
-use super::ERAS;
+use super::{ERAS, discover_result};
 
 /// Trusts `issuer` and no other.
 fn trusting(issuer: &Issuer) -> TlsOptions {
@@ -31,7 +35,7 @@ fn echo(client: &Client, message: &str) -> Result<String, ClientError> {
     result.map(|result| result.text())
 }
 
-/// Runs `test` for a server over lines and one over HTTP, with the scheme of its target.
+/// Runs `test` for a server over lines, HTTP and WebSocket, with the scheme of its target.
 fn over_each_scheme(test: impl Fn(&str, &TestServer, &dyn Fn() -> Terminator, &TlsOptions)) {
     let issuer = Issuer::new();
     let tls = trusting(&issuer);
@@ -40,6 +44,7 @@ fn over_each_scheme(test: impl Fn(&str, &TestServer, &dyn Fn() -> Terminator, &T
     test("tls", &server, &|| start(server.tcp()), &tls);
     let server = TestServer::with_test_tools(http_options());
     test("https", &server, &|| start(server.http()), &tls);
+    test("wss", &server, &|| start(server.http()), &tls);
 }
 
 #[test]
@@ -53,8 +58,11 @@ fn call_tool_over_tls_in_every_era() {
             let config = issuer.server(CertificateValidity::Valid, None, &[version]);
             Terminator::start(behind, config, TlsFault::NoFault)
         };
-        for (scheme, terminator) in [("tls", start(server.tcp())), ("https", start(server.http()))]
-        {
+        for (scheme, terminator) in [
+            ("tls", start(server.tcp())),
+            ("https", start(server.http())),
+            ("wss", start(server.http())),
+        ] {
             for era in ERAS {
                 let client = client_of(scheme, terminator.port()).era(era).tls(trusting(&issuer));
                 let client = client.connect_blocking().unwrap();
@@ -93,6 +101,28 @@ fn concurrent_calls_over_tls_are_answered() {
             assert_eq!(block_on(call).unwrap().text(), index.to_string(), "{scheme}");
         }
     });
+}
+
+#[test]
+fn data_with_end_of_handshake_is_read() {
+    // In TLS 1.2 the server ends the handshake; what it has to send then follows at once.
+    let (issuer, listener) = (Issuer::new(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let config = issuer.server(CertificateValidity::Valid, None, &[&version::TLS12]);
+    let address = listener.local_addr().unwrap();
+    let port = Terminator::start(address, config, TlsFault::NoFault).port();
+    let peer = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let discover = json!({ "id": 1 });
+        let response = format!("{}\n", discover_result(&discover));
+        let (begin, rest) = response.split_at(response.len() / 2);
+        stream.write_all(begin.as_bytes()).unwrap();
+        let mut request = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut request).unwrap();
+        assert!(request.contains("server/discover"), "{request}");
+        stream.write_all(rest.as_bytes()).unwrap();
+    });
+    client_of("tls", port).tls(trusting(&issuer)).connect_blocking().unwrap();
+    peer.join().unwrap();
 }
 
 #[test]

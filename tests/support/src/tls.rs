@@ -46,6 +46,8 @@ pub enum CertificateValidity {
     Valid,
     /// Expired.
     Expired,
+    /// Valid for `localhost`, but that of an authority.
+    Authority,
 }
 
 /// A certificate authority.
@@ -132,9 +134,15 @@ impl Issuer {
     /// Issues a certificate of a server.
     pub fn server_certificate(&self, validity: CertificateValidity) -> Certificate {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        if validity == CertificateValidity::Expired {
-            params.not_before = date_time_ymd(2019, 1, 1);
-            params.not_after = date_time_ymd(2020, 1, 1);
+        match validity {
+            CertificateValidity::Valid => {}
+            CertificateValidity::Expired => {
+                params.not_before = date_time_ymd(2019, 1, 1);
+                params.not_after = date_time_ymd(2020, 1, 1);
+            }
+            CertificateValidity::Authority => {
+                params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            }
         }
         self.issue(&params)
     }

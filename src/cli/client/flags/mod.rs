@@ -124,8 +124,8 @@ pub(crate) fn is_client_command(name: &str) -> bool {
 fn with_flags(command: Command) -> Command {
     let row = ROWS.iter().find(|row| row.name == command.get_name());
     let command = command.arg(Arg::new(TARGET).value_name("TARGET").required(true).help(
-        "The server: http://HOST:PORT/PATH, tcp://HOST:PORT, the same with TLS as https:// \
-             and tls://, unix:PATH or stdio:COMMAND",
+        "The server: http://HOST:PORT/PATH, ws://HOST:PORT/PATH, tcp://HOST:PORT, the same with \
+         TLS as https://, wss:// and tls://, unix:PATH or stdio:COMMAND",
     ));
     let command = match row {
         Some(row) => (row.arguments)(command).after_help(format!(

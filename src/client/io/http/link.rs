@@ -17,6 +17,7 @@ use super::session_input::SessionInput;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::stream::Loss;
+use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -50,15 +51,14 @@ impl HttpLink {
     /// Creates a link without connections.
     pub(in crate::client::io) fn new(
         writer: RequestWriter,
-        message_bytes_max: usize,
-        timeout: Duration,
+        options: &SessionOptions,
         authorization: Option<HttpAuthorization>,
     ) -> Self {
-        let limits = ResponseLimits { body_bytes_max: message_bytes_max, ..Default::default() };
+        let body_bytes_max = options.message_bytes_max;
         Self {
             writer,
-            limits,
-            timeout,
+            limits: ResponseLimits { body_bytes_max, ..Default::default() },
+            timeout: options.request_timeout,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
@@ -194,7 +194,7 @@ impl HttpLink {
                     self.session.note(connection.exchange(), connection.head());
                 }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
-                Err(error) => return self.abort(ring, index, response_error(error), input),
+                Err(error) => return self.abort(ring, index, &response_error(error), input),
             }
         }
     }
@@ -249,7 +249,7 @@ impl HttpLink {
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
             Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, end_error(loss), input),
+            _ => self.abort(ring, index, &end_error(loss), input),
         }
     }
 
@@ -399,7 +399,7 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         index: usize,
-        failure: ClientError,
+        failure: &ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
         let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
@@ -416,11 +416,11 @@ impl HttpLink {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
                 let cursor = cursor.filter(|_| !revision.is_modern());
-                self.reopen(Some(id), cursor, revision, &failure, input);
+                self.reopen(Some(id), cursor, revision, failure, input);
             }
             ExchangeKind::Stream(cursor) => {
                 let call = cursor.call;
-                self.reopen(call, cursor.after(&events), revision, &failure, input);
+                self.reopen(call, cursor.after(&events), revision, failure, input);
             }
             ExchangeKind::Message { .. } => {
                 tracing::debug!(error = %failure, "a message over HTTP may be lost");
@@ -453,7 +453,7 @@ impl HttpLink {
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
             self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, response_error(ResponseError::Truncated), input);
+            self.abort(ring, index, &response_error(ResponseError::Truncated), input);
         }
         self.close_abandoned(ring, input);
         self.authorization.expire(ring, now);

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod random;
+mod suspension;
 
 use serde_json::json;
 
@@ -224,7 +225,7 @@ fn unsupported_version_error_selects_listed_revision() {
     let mut session = TestSession::with(|_| {});
     session.receive(&error(r#""2031-01-01""#));
     assert_eq!(session.events(), ["failed Handshake"]);
-    assert!(session.session.has_ended());
+    assert!(session.session.end_reason().is_some());
 }
 
 #[test]

@@ -33,6 +33,8 @@ const OWN_FIELDS: [&str; 14] = [
 
 /// Begins the names of the headers that repeat arguments of a tool call.
 const PARAMETER_PREFIX: &str = "Mcp-Param-";
+/// Begins the names of the fields of a WebSocket handshake.
+const WEBSOCKET_PREFIX: &str = "Sec-WebSocket-";
 
 /// Fields that each request of a client carries, such as `Authorization`. Their values are secret:
 /// the debug format omits them.
@@ -49,10 +51,11 @@ impl ExtraFields {
         if name.is_empty() || !name.bytes().all(is_token_byte) {
             return Err(format!("'{name}' is not a header name"));
         }
-        let is_parameter = name
-            .get(..PARAMETER_PREFIX.len())
-            .is_some_and(|prefix| prefix.eq_ignore_ascii_case(PARAMETER_PREFIX));
-        if is_parameter || OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        let begins_with = |prefix: &str| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        };
+        let is_own = begins_with(PARAMETER_PREFIX) || begins_with(WEBSOCKET_PREFIX);
+        if is_own || OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
             return Err(format!("the client sends the header {name} itself"));
         }
         if !value.bytes().all(is_field_value_byte) || value.trim() != value {
@@ -175,6 +178,13 @@ impl RequestWriter {
     pub fn write_delete(&self, out: &mut Vec<u8>, fields: &RequestFields<'_>) {
         self.begin(out, "DELETE ");
         fields.write(out);
+    }
+
+    /// Appends a GET request for an upgrade; `lines` are its fields, each with its line end.
+    pub fn write_upgrade(&self, out: &mut Vec<u8>, lines: &[u8]) {
+        self.begin(out, "GET ");
+        out.extend_from_slice(lines);
+        out.extend_from_slice(b"\r\n");
     }
 
     fn begin(&self, out: &mut Vec<u8>, method: &str) {
@@ -337,6 +347,7 @@ mod tests {
             ("Host", "a"),
             ("mcp-session-id", "a"),
             ("mcp-param-a", "a"),
+            ("sec-websocket-key", "a"),
             ("a", "s\r\nb: c"),
         ] {
             let error = extra.push(name, value).unwrap_err();

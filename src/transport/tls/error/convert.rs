@@ -1,14 +1,31 @@
 //! The errors of rustls in one line.
 
+use std::error::Error as StdError;
+use std::fmt;
+
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 use super::{TlsError, TlsErrorKind};
-use crate::transport::tls::pin::UnpinnedKey;
+use crate::transport::tls::pin::Pin;
 
 /// Number of certificate names in an error message.
 const NAMES_MAX: usize = 3;
+/// The text of the error of webpki for a server with the certificate of an authority.
+const CA_CERTIFICATE: &str = "CaUsedAsEndEntity";
 /// Message for a server with only outdated protocol versions.
 const OUTDATED_MESSAGE: &str = "the server speaks neither TLS 1.2 nor TLS 1.3";
+
+/// The server has another public key than expected.
+#[derive(Debug)]
+pub(in crate::transport::tls) struct UnpinnedKey(pub(in crate::transport::tls) Pin);
+
+impl fmt::Display for UnpinnedKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the server's public key is not pinned: its pin is {}", self.0)
+    }
+}
+
+impl StdError for UnpinnedKey {}
 
 impl TlsError {
     /// Describes the error of a handshake.
@@ -97,6 +114,11 @@ fn from_certificate(error: &CertificateError) -> TlsError {
         CertificateError::Other(error) if error.0.is::<UnpinnedKey>() => {
             return TlsError::new(TlsErrorKind::UnpinnedKey, error.0.to_string());
         }
+        // As `openssl req -x509` makes them by default.
+        CertificateError::Other(error) if error.0.to_string() == CA_CERTIFICATE => (
+            TlsErrorKind::InvalidCertificate,
+            "the server's certificate is that of an authority: issue one with CA:FALSE",
+        ),
         error => {
             let text = format!("the server's certificate is invalid: {error}");
             return TlsError::new(TlsErrorKind::InvalidCertificate, text);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 
-use crate::client::io::command::{Command, PeerId, SHARD};
+use crate::client::io::commands::{Command, PeerId, SHARD};
 use crate::client::oauth::Secret;
 use crate::engine::mesh::Sender;
 

@@ -15,6 +15,7 @@ use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::http::exchange::{Exchange, ExchangeKind, RequestAuthorization};
 use crate::client::io::http::queue::HttpQueue;
+use crate::client::io::peer_handle::PeerHandle;
 use crate::client::oauth::signing::Claims;
 use crate::client::oauth::{Challenge, Credentials, Flow, FlowCause, OAuthOptions, StoredTokens};
 use crate::engine::clock::unix_ms;
@@ -69,17 +70,18 @@ pub(in crate::client::io) struct HttpAuthorization {
 }
 
 impl HttpAuthorization {
-    /// Creates one for the server at `server`, with what is stored for it.
+    /// Creates the authorization of a server, if it has options for it, with what is stored.
     pub(in crate::client::io) fn new(
-        server: Url,
-        options: Arc<OAuthOptions>,
-        redirects: RedirectSender,
-    ) -> Self {
+        handle: &PeerHandle,
+        redirects: &RedirectSender,
+    ) -> Option<Self> {
+        let options = Arc::clone(handle.oauth.as_ref()?);
+        let server: Url = handle.target.to_string().parse().ok()?;
         let stored = options.store.load(server.as_str()).unwrap_or_else(|error| {
             tracing::warn!(%error, "stored tokens cannot be read");
             None
         });
-        Self {
+        Some(Self {
             server,
             options,
             credentials: stored.and_then(Credentials::new),
@@ -89,9 +91,9 @@ impl HttpAuthorization {
             runs: 0,
             is_refresh: false,
             parked: Vec::new(),
-            redirects,
+            redirects: redirects.clone(),
             refresh_not_before: 0,
-        }
+        })
     }
 
     /// Returns what authorizes a request with this HTTP method.

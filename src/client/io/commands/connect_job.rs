@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Command, PeerId, SHARD};
+use super::command::{Command, PeerId, SHARD};
 use crate::client::io::connect::{self, OpenError};
+use crate::client::io::process::StderrCallback;
 use crate::client::oauth::OAuthOptions;
 use crate::client::target::Target;
 use crate::engine::blocking::Job;
@@ -13,16 +14,14 @@ use crate::engine::mesh::Sender;
 use crate::transport::tls::TlsClient;
 
 /// What a connection is for.
-#[derive(Debug)]
 pub(in crate::client::io) enum Purpose {
     /// The messages of the server.
-    Server(Option<TlsClient>),
+    Server { tls: Option<TlsClient>, on_stderr: Option<StderrCallback> },
     /// A request of a flow of authorization, by its number.
     Flow { number: u64, oauth: Option<Arc<OAuthOptions>> },
 }
 
 /// Opens the streams of one server and reports them.
-#[derive(Debug)]
 pub(in crate::client::io) struct ConnectJob {
     pub(in crate::client::io) peer: PeerId,
     pub(in crate::client::io) purpose: Purpose,
@@ -35,13 +34,15 @@ impl Job for ConnectJob {
     fn run(self) {
         let Self { peer, target, timeout, commands, purpose } = self;
         let command = match purpose {
-            Purpose::Server(tls) => {
-                Command::Opened(peer, Box::new(connect::open(&target, tls.as_ref(), timeout)))
+            Purpose::Server { tls, on_stderr } => {
+                let opened = connect::open(&target, tls.as_ref(), timeout, on_stderr);
+                Command::Opened(peer, Box::new(opened))
             }
             Purpose::Flow { number, oauth } => {
                 let tls = oauth.and_then(|oauth| oauth.tls_client(&target).transpose()).transpose();
                 let tls = tls.map_err(|error| OpenError::from(io::Error::other(error)));
-                let opened = tls.and_then(|tls| connect::open(&target, tls.as_ref(), timeout));
+                let opened =
+                    tls.and_then(|tls| connect::open(&target, tls.as_ref(), timeout, None));
                 Command::FlowOpened(peer, number, Box::new(opened))
             }
         };

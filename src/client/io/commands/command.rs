@@ -1,8 +1,5 @@
 //! What other threads ask of the I/O thread.
 
-pub(super) mod connect_job;
-pub(super) mod own_commands;
-
 use std::sync::Arc;
 
 use crate::client::error::ClientError;
@@ -16,26 +13,26 @@ use crate::client::session::{CallRequest, ServerInfo};
 use crate::engine::mesh::ShardId;
 
 /// The only shard of the mesh of an I/O thread.
-pub(super) const SHARD: ShardId = ShardId(0);
+pub(in crate::client::io) const SHARD: ShardId = ShardId(0);
 
 /// Names a server of an I/O thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct PeerId(pub(super) u64);
+pub(in crate::client::io) struct PeerId(pub(in crate::client::io) u64);
 
 /// Where the outcome of a handshake goes.
 type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
 
 /// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
 #[derive(Debug)]
-pub(super) struct ConnectToken(ConnectSlot);
+pub(in crate::client::io) struct ConnectToken(ConnectSlot);
 
 impl ConnectToken {
-    pub(super) const fn new(slot: ConnectSlot) -> Self {
+    pub(in crate::client::io) const fn new(slot: ConnectSlot) -> Self {
         Self(slot)
     }
 
     /// Reports the outcome.
-    pub(super) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
+    pub(in crate::client::io) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
         self.0.set(outcome);
     }
 }
@@ -49,7 +46,7 @@ impl Drop for ConnectToken {
 
 /// A message to the I/O thread.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(in crate::client::io) enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
     /// Connects, unless the server is connected, and reports the end of the handshake.

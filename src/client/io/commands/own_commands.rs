@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use super::Command;
+use super::command::Command;
 
 thread_local! {
     static COMMANDS: RefCell<VecDeque<Command>> = const { RefCell::new(VecDeque::new()) };
