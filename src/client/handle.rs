@@ -14,6 +14,7 @@ use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandle
 use super::io::{
     ConnectionCallback, IoThread, NotificationCallback, PeerHandle, PeerRef, StderrCallback,
 };
+use super::oauth::OAuthOptions;
 use super::oneshot::Oneshot;
 use super::reconnect::{ConnectionEvent, ReconnectOptions};
 use super::request::{Request, read_list, read_tools};
@@ -250,6 +251,7 @@ pub struct ClientBuilder {
     tls: Option<TlsOptions>,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
+    oauth: Option<OAuthOptions>,
     on_notification: Option<NotificationCallback>,
     on_stderr: Option<StderrCallback>,
     reconnect: ReconnectOptions,
@@ -266,6 +268,7 @@ impl ClientBuilder {
             tls: None,
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
+            oauth: None,
             on_notification: None,
             on_stderr: None,
             reconnect: ReconnectOptions::default(),
@@ -360,6 +363,13 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
+    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
+    /// not HTTP, and a header `Authorization` besides, fail the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn oauth(self, options: OAuthOptions) -> Self {
+        Self { oauth: Some(options), ..self }
+    }
+
     /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
     /// called on the I/O thread and must not block.
     pub fn on_notification(
@@ -428,6 +438,12 @@ impl ClientBuilder {
     /// [`ClientErrorKind::Connect`] if the system grants no thread.
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let target = self.target?;
+        let oauth = match self.oauth {
+            Some(options) => {
+                Some(options.checked(&target, &self.extra_fields, self.tls.as_ref())?)
+            }
+            None => None,
+        };
         let tls = tls_client(&target, self.tls.as_ref())?;
         let thread = match self.thread {
             Some(thread) => thread,
@@ -443,6 +459,7 @@ impl ClientBuilder {
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             extra_fields: self.extra_fields,
+            oauth,
             on_notification: self.on_notification,
             on_stderr: self.on_stderr,
             reconnect: self.reconnect,

@@ -4,7 +4,7 @@
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
 //! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
-//! sockets and the standard streams of a program are supported. OAuth and tasks are not yet.
+//! sockets and the standard streams of a program are supported. Tasks are not yet.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,8 @@ mod results;
 mod reconnect;
 mod tool_headers;
 
+mod oauth;
+
 mod io;
 
 mod request;
@@ -44,6 +46,11 @@ pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::{IoTask, IoThread};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
+#[cfg(feature = "oauth-jwt")]
+pub use self::oauth::SigningAlgorithm;
+pub use self::oauth::{
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+};
 pub use self::pool::ClientPool;
 pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{Request, ResponseFuture};

@@ -90,6 +90,12 @@ impl TlsOptions {
         Self { server_name: Some(name.to_owned()), ..self }
     }
 
+    /// Returns the options for other servers than the target: only the authorities.
+    pub(super) fn authorities(&self) -> Self {
+        let (ca, additional_ca) = (self.ca.clone(), self.additional_ca.clone());
+        Self { ca, additional_ca, ..Self::default() }
+    }
+
     fn trust(&self) -> Result<Trust, ClientError> {
         let read = |pem: Option<&Pem>| {
             let pem = pem.map(|pem| pem.read("the CA certificate")).transpose()?;

@@ -11,6 +11,8 @@ mod http_sessions;
 mod inputs;
 mod io_tasks;
 mod local;
+mod oauth;
+mod oauth_server;
 mod other_servers;
 mod pool;
 mod programs;

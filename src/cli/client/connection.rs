@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation;
 use super::failure::{Failure, print_note};
+use super::flags::login::{self, LOGIN};
 use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
@@ -46,6 +47,7 @@ impl Connection {
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let (target, clock) = (read_target(matches)?, Clock::start());
         let text = target.to_string();
+        let authorization = login::options(matches, &target)?;
         // A command does not wait for a server that comes back.
         let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
         let mut builder = Client::builder(target).reconnect(reconnect);
@@ -53,8 +55,14 @@ impl Connection {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
+        let mut has_token = false;
         for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
+            has_token |= name.eq_ignore_ascii_case("authorization");
             builder = builder.header(name, value);
+        }
+        // A header that is given is used instead of an earlier login.
+        if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
+            builder = builder.oauth(options);
         }
         if let Some(tls) = given_tls(matches) {
             builder = builder.tls(tls);

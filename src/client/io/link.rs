@@ -9,6 +9,14 @@ use crate::base::time::Instant;
 use crate::client::session::{MessageSink, OutgoingMessage};
 use crate::engine::ring::Ring;
 
+/// What a server needs of its thread after an operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum PeerAction {
+    None,
+    /// Open its streams.
+    Connect,
+}
+
 #[derive(Debug)]
 pub(super) enum Link {
     Idle,

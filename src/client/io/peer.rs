@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::call_slot::{CallSlot, CallToken, run_callback};
 use super::commands::{ConnectToken, PeerId};
 use super::connect::{OpenError, RegisteredStreams};
-use super::http::{HttpLink, SessionInput};
+use super::http::{FlowRun, HttpAuthorization, HttpLink, RedirectSender, SessionInput};
 use super::input_tasks::FinishedInput;
-use super::link::{Link, LinkSink};
+use super::link::{Link, LinkSink, PeerAction};
 use super::messages::{ClosingSocket, MessageStream, open_stream, request_writer};
 use super::peer_handle::PeerHandle;
 use super::process::ExitNotifier;
@@ -31,14 +31,6 @@ use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
 
-/// What a server needs of its thread after an operation.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum PeerAction {
-    None,
-    /// Open its streams.
-    Connect,
-}
-
 #[derive(Debug)]
 pub(super) struct Peer {
     id: PeerId,
@@ -56,10 +48,11 @@ pub(super) struct Peer {
     reconnection: Reconnection,
     /// Held by the programs that were started.
     exit: Arc<ExitNotifier>,
+    redirects: RedirectSender,
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         let is_program = matches!(*handle.target, Target::Stdio(_));
         let seed = getrandom::u64().unwrap_or(id.0);
@@ -76,6 +69,7 @@ impl Peer {
             is_closing: false,
             reconnection,
             exit: Arc::default(),
+            redirects,
         }
     }
 
@@ -89,6 +83,11 @@ impl Peer {
             Link::Open { stream, .. } => Some(stream),
             Link::Idle | Link::Waiting(_) | Link::Connecting | Link::Http(_) => None,
         }
+    }
+
+    /// Returns the flow that authorizes the requests, while it runs.
+    pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
+        if let Link::Http(link) = &mut self.link { link.authorization().0.run() } else { None }
     }
 
     /// Reports the end of the handshake to `slot`.
@@ -143,9 +142,9 @@ impl Peer {
             self.link = Link::Connecting;
             return PeerAction::Connect;
         };
-        let options = self.handle.config.options();
         let writer = request_writer(endpoint, &self.handle);
-        let link = HttpLink::new(writer, options.message_bytes_max, options.request_timeout);
+        let authorization = HttpAuthorization::new(&self.handle, &self.redirects);
+        let link = HttpLink::new(writer, self.handle.config.options(), authorization);
         self.link = Link::Http(Box::new(link));
         self.start_session(workspace, now);
         PeerAction::None
@@ -158,7 +157,7 @@ impl Peer {
     }
 
     /// Runs `act` for a server over HTTP, and handles the events of the session.
-    fn with_http<O>(
+    pub(super) fn with_http<O>(
         &mut self,
         workspace: &mut Workspace,
         now: Instant,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::call_slot::run_callback;
 use super::process::StderrCallback;
 use crate::client::inputs::InputHandlers;
+use crate::client::oauth::OAuthOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
@@ -29,6 +30,8 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) inputs: InputHandlers,
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,
+    /// How the requests over HTTP are authorized.
+    pub(in crate::client) oauth: Option<Arc<OAuthOptions>>,
     pub(in crate::client) on_notification: Option<NotificationCallback>,
     /// Receives the lines that a program writes to its standard error.
     pub(in crate::client) on_stderr: Option<StderrCallback>,

@@ -9,8 +9,8 @@ use std::thread::ThreadId;
 use crossbeam::channel::bounded;
 
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::commands::{Command, ConnectToken, PeerId, own_commands};
-use super::driver::{IoDriver, SHARD};
+use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
+use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
 use crate::client::error::ClientError;

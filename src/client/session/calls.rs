@@ -144,6 +144,15 @@ impl<T> CallTable<T> {
         self.find_earliest();
     }
 
+    /// Lets each call expire so much later.
+    pub(super) fn postpone(&mut self, pause: Duration) {
+        for call in self.in_flight.values_mut().chain(&mut self.waiting) {
+            call.deadline = call.deadline.after(pause);
+        }
+        self.paused_at = self.paused_at.map(|paused_at| paused_at.after(pause));
+        self.find_earliest();
+    }
+
     fn find_earliest(&mut self) {
         let calls = self.in_flight.values().chain(&self.waiting);
         self.earliest = calls.map(|call| call.deadline).min();

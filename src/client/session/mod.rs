@@ -89,6 +89,8 @@ pub struct Session<T> {
     phase: Phase,
     calls: CallTable<T>,
     inputs: InputTable<T>,
+    /// Nothing expires while the user is asked for authorization.
+    paused_at: Option<Instant>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
     /// The beginning of what the server sent before the end of the handshake and is no message.
@@ -100,8 +102,9 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        let (suspended, invalid_text) = (None, None);
-        Self { config, phase: Phase::New, calls, inputs, suspended, invalid_text }
+        let (paused_at, suspended, invalid_text) = (None, None, None);
+        let phase = Phase::New;
+        Self { config, phase, calls, inputs, paused_at, suspended, invalid_text }
     }
 
     /// Returns the configuration.
@@ -159,6 +162,9 @@ impl<T: Clone> Session<T> {
 
     /// Returns when [`Session::expire`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
+        if self.paused_at.is_some() {
+            return None;
+        }
         let calls = self.calls.deadline();
         let Phase::Handshake(request) = &self.phase else { return calls };
         Some(calls.map_or(request.deadline, |deadline| deadline.min(request.deadline)))
@@ -166,6 +172,9 @@ impl<T: Clone> Session<T> {
 
     /// Ends what has timed out by now.
     pub fn expire<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+        if self.paused_at.is_some() {
+            return;
+        }
         if let Phase::Handshake(request) = self.phase
             && request.deadline <= ctx.now
         {

@@ -1,5 +1,7 @@
 //! The client commands and their flags.
 
+pub(crate) mod login;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -133,7 +135,7 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    command.args(tls_flags()).args([
+    command.args(tls_flags()).args(login::arguments()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)
