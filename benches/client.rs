@@ -5,18 +5,19 @@
 //! ```
 //!
 //! The server is a process on core 0 with one shard. The client is this process on core 1: one I/O
-//! thread, and tasks of a tokio runtime with one thread that each call an echo tool again and
-//! again. The figures are the CPU time of the whole process per call. The bare
-//! client writes all requests of a connection at once, reads the responses and parses none. Both
-//! alternate within one run; medians, with the lowest and highest round.
+//! thread, and tasks that each call an echo tool again and again, on that thread or on a tokio
+//! runtime with one thread. The figures are the CPU time of the whole process per call. The bare
+//! client writes all requests of a connection at once, reads the responses and parses none. All
+//! alternate within one run; medians, with the lowest and highest round. In-process, client and
+//! server share one thread, and each call is awaited before the next.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use corelane::client::{ClientError, IoThread};
+use corelane::client::{ClientError, IoThread, LocalClient, block_on};
 use corelane::model::Implementation;
-use corelane::{Catalog, CatalogError, Client, Options, Server, Tool};
+use corelane::{Catalog, CatalogError, Client, InProcessConnection, Options, Server, Tool};
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
 use corelane_bench_support::requests::{MESSAGE_BYTES, META, message};
@@ -44,21 +45,39 @@ fn main() -> io::Result<()> {
     process::pin(&[CLIENT_CORE])?;
     let server = process::Server::start(&[])?;
     let mut out = io::stdout().lock();
-    writeln!(out, "| connections × calls in flight | client, CPU µs (min–max) | bare client |")?;
-    writeln!(out, "| --- | --- | --- |")?;
+    writeln!(out, "CPU µs a call (min–max)\n")?;
+    writeln!(out, "| connections × calls in flight | tasks of tokio | of the I/O thread | bare |")?;
+    writeln!(out, "| --- | --- | --- | --- |")?;
     for (connections, depth) in LOADS {
         let load = Load { connections, depth };
         let client = ClientLoad::new(&server, load)?;
         let mut bare = BareLoad::new(&server, load)?;
-        let (mut of_client, mut of_bare) = (Vec::new(), Vec::new());
+        let mut measured = [const { Vec::new() }; 3];
         for _ in 0..rounds {
-            of_client.push(cpu_per_call(calls, |calls| client.run(calls))?);
-            of_bare.push(cpu_per_call(calls, |calls| bare.run(calls))?);
+            measured[0].push(cpu_per_call(calls, |calls| client.run(calls))?);
+            measured[1].push(cpu_per_call(calls, |calls| client.run_on_io_thread(calls))?);
+            measured[2].push(cpu_per_call(calls, |calls| bare.run(calls))?);
         }
-        let (of_client, of_bare) = (figure(of_client), figure(of_bare));
-        writeln!(out, "| {connections} × {depth} | {of_client} | {of_bare} |")?;
+        let [of_tokio, of_io_thread, of_bare] = measured.map(figure);
+        writeln!(out, "| {connections} × {depth} | {of_tokio} | {of_io_thread} | {of_bare} |")?;
     }
-    Ok(())
+    let server = Server::builder(catalog().map_err(io::Error::other)?);
+    let client = LocalClient::new(server.connect().map_err(io::Error::other)?);
+    let mut in_process = Vec::new();
+    for _ in 0..rounds {
+        in_process.push(cpu_per_call(calls, |calls| call_in_process(&client, calls))?);
+    }
+    writeln!(out, "\nin-process, with the server: {}", figure(in_process))
+}
+
+fn call_in_process(client: &LocalClient<InProcessConnection>, calls: usize) -> io::Result<usize> {
+    let arguments = json!({ "message": message(MESSAGE_BYTES) });
+    block_on(async {
+        for _ in 0..calls {
+            client.call_tool("echo", &arguments).await.map_err(io::Error::other)?;
+        }
+        Ok(calls)
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -70,6 +89,7 @@ struct Load {
 /// Clients on one I/O thread.
 struct ClientLoad {
     runtime: Runtime,
+    thread: IoThread,
     clients: Vec<Client>,
     depth: usize,
 }
@@ -84,7 +104,7 @@ impl ClientLoad {
         };
         let clients = (0..load.connections).map(connect).collect::<io::Result<_>>()?;
         let runtime = Builder::new_current_thread().build()?;
-        Ok(Self { runtime, clients, depth: load.depth })
+        Ok(Self { runtime, thread, clients, depth: load.depth })
     }
 
     fn run(&self, calls: usize) -> io::Result<usize> {
@@ -93,14 +113,7 @@ impl ClientLoad {
         self.runtime.block_on(async {
             let mut running = JoinSet::new();
             for client in self.clients.iter().cycle().take(tasks) {
-                let client = client.clone();
-                running.spawn(async move {
-                    let arguments = json!({ "message": message(MESSAGE_BYTES) });
-                    for _ in 0..turns {
-                        client.call_tool("echo", &arguments).await?;
-                    }
-                    Ok::<(), ClientError>(())
-                });
+                running.spawn(call(client.clone(), turns));
             }
             while let Some(ended) = running.join_next().await {
                 ended.map_err(io::Error::other)?.map_err(io::Error::other)?;
@@ -108,6 +121,28 @@ impl ClientLoad {
             Ok(turns * tasks)
         })
     }
+
+    fn run_on_io_thread(&self, calls: usize) -> io::Result<usize> {
+        let tasks = self.clients.len() * self.depth;
+        let turns = calls.div_ceil(tasks);
+        let mut running = Vec::new();
+        for client in self.clients.iter().cycle().take(tasks) {
+            let client = client.clone();
+            running.push(self.thread.spawn(move || call(client, turns)).map_err(io::Error::other)?);
+        }
+        for task in running {
+            block_on(task).map_err(io::Error::other)?.map_err(io::Error::other)?;
+        }
+        Ok(turns * tasks)
+    }
+}
+
+async fn call(client: Client, times: usize) -> Result<(), ClientError> {
+    let arguments = json!({ "message": message(MESSAGE_BYTES) });
+    for _ in 0..times {
+        client.call_tool("echo", &arguments).await?;
+    }
+    Ok(())
 }
 
 /// Connections that are written and read by turns.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod heap_bytes;
+pub mod id_map;
 pub mod pool;
 pub mod random;
 pub mod slab;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::protocol::json::Value;
+use crate::transport::tls::{TlsError, TlsErrorKind};
 
 /// Longest text of the server that an error quotes, in characters.
 const QUOTED_CHARACTERS_MAX: usize = 200;
@@ -28,6 +29,9 @@ pub enum ClientErrorKind {
     InvalidInput,
     /// The connection could not be opened. No call has run.
     Connect,
+    /// The connection is not secure: the certificate of the server or of the client was not
+    /// accepted, or the server does not speak TLS. No call has run.
+    Tls,
     /// The server refused the handshake, or supports no revision that the client may use.
     Handshake,
     /// The server did not declare the capability that the call needs, or its revision has no such
@@ -52,6 +56,8 @@ pub enum ClientErrorKind {
         /// The status, such as 401.
         status: u16,
     },
+    /// The server requires authorization, and no token was obtained. The call has not run.
+    Authorization,
     /// The tool failed (`isError`); the message is its text.
     Tool,
     /// A file of a skill is not the one that the skill lists.
@@ -75,6 +81,20 @@ impl ClientError {
         source: impl Error + Send + Sync + 'static,
     ) -> Self {
         Self { source: Some(Arc::new(source)), ..Self::new(kind, message) }
+    }
+
+    /// Creates the error of an authorization that has failed.
+    pub(crate) fn authorization(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ClientErrorKind::Authorization, message)
+    }
+
+    /// Creates the error of a TLS handshake or connection. Its source is `error`.
+    pub(crate) fn from_tls(message: String, error: TlsError) -> Self {
+        let kind = match error.kind() {
+            TlsErrorKind::Closed | TlsErrorKind::Timeout => ClientErrorKind::Connect,
+            _ => ClientErrorKind::Tls,
+        };
+        Self::with_source(kind, message, error)
     }
 
     /// Reads the `error` member of a response.
@@ -108,6 +128,11 @@ impl ClientError {
     /// Returns the message of the server or of the client, without the source.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Returns the error of this client that caused this one.
+    pub(super) fn cause(&self) -> Option<&Self> {
+        self.source.as_deref()?.downcast_ref()
     }
 
     /// Returns `error.data` of a JSON-RPC error as JSON text.

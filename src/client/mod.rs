@@ -3,14 +3,15 @@
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
-//! Streamable HTTP, TCP, Unix sockets and the standard streams of a program are supported. TLS,
-//! WebSocket and OAuth are not yet.
+//! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
+//! sockets and the standard streams of a program are supported.
 
 #![forbid(unsafe_code)]
 
 mod error;
 pub(crate) mod oneshot;
 mod target;
+mod tls_options;
 
 mod block_on;
 
@@ -26,6 +27,9 @@ mod cache;
 mod known_tools;
 
 mod notifications;
+mod reconnect;
+
+mod oauth;
 
 mod io;
 
@@ -35,28 +39,39 @@ mod subscription;
 
 mod handle;
 
+mod local;
+
 mod pool;
 
 #[cfg(feature = "skills")]
 mod skills;
 
 pub use self::block_on::block_on;
-pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
-pub use self::io::IoThread;
+pub use self::io::{IoTask, IoThread};
+pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
+#[cfg(feature = "oauth-jwt")]
+pub use self::oauth::SigningAlgorithm;
+pub use self::oauth::{
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+};
 pub use self::pool::ClientPool;
+pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
     PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
-pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
+pub use self::session::{CachePolicy, EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
-pub use self::target::{HttpEndpoint, IntoTarget, Program, Target};
+pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
+#[cfg(all(feature = "internals", feature = "tls"))]
+pub use self::tls_options::system_roots;
+pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::error::{ClientError, ClientErrorKind};
 use super::handle::{Client, ClientBuilder};
 use super::io::IoThread;
+use super::reconnect::{ReconnectMode, ReconnectOptions};
 use super::request::Request;
 use super::results::CallToolResult;
 use super::target::{IntoTarget, Target};
@@ -73,7 +74,8 @@ impl ClientPool {
         Ok(Self { thread, configure: Box::new(|client| client), servers_max: SERVERS_MAX, clients })
     }
 
-    /// Sets the options of each client, such as timeouts.
+    /// Sets the options of each client, such as timeouts. Those of reconnection are the default
+    /// ones, but a lost connection is opened again only when a request needs it.
     #[must_use]
     pub fn configure(
         self,
@@ -104,7 +106,8 @@ impl ClientPool {
             entry.last_use = last_use;
             return Ok(entry.client.clone());
         }
-        let builder = Client::builder(target.clone()).io_thread(&self.thread);
+        let reconnect = ReconnectOptions { mode: ReconnectMode::OnDemand, ..Default::default() };
+        let builder = Client::builder(target.clone()).io_thread(&self.thread).reconnect(reconnect);
         let client = (self.configure)(builder).connect_lazy()?;
         if clients.by_target.len() >= self.servers_max {
             clients.remove_least_used();

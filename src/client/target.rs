@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use http::Uri;
 
@@ -11,9 +12,10 @@ use super::error::{ClientError, ClientErrorKind};
 
 /// The server to connect to.
 ///
-/// As text: `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, where the path is `/mcp` if missing,
-/// `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND` with the
-/// quoting of a shell.
+/// As text: `https://HOST:PORT/PATH`, `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, which means
+/// `http://`; the path is `/mcp` if missing. `wss://HOST:PORT/PATH` or `ws://HOST:PORT/PATH`, where
+/// it is `/mcp/ws`. For lines `tls://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND`
+/// with the quoting of a shell.
 ///
 /// ```
 /// use corelane::client::Target;
@@ -27,9 +29,18 @@ use super::error::{ClientError, ClientErrorKind};
 pub enum Target {
     /// Streamable HTTP.
     Http(HttpEndpoint),
+    /// Messages in WebSocket frames.
+    WebSocket(HttpEndpoint),
     /// Messages on lines over TCP.
     Tcp {
         /// Host name or address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// Messages on lines over TLS.
+    Tls {
+        /// Host name or address, which the certificate of the server must have.
         host: String,
         /// Port.
         port: u16,
@@ -40,9 +51,11 @@ pub enum Target {
     Stdio(Program),
 }
 
-/// The endpoint of a server of Streamable HTTP.
+/// The endpoint of a server of Streamable HTTP or WebSocket.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct HttpEndpoint {
+    /// The scheme is `https` or `wss`.
+    pub(super) is_encrypted: bool,
     pub(super) host: String,
     pub(super) port: u16,
     /// With the query.
@@ -50,8 +63,9 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Reads a URL of the scheme `http`.
-    fn parse(text: &str) -> Result<Self, &'static str> {
+    /// Reads a URL of the scheme `http`, `https`, `ws` or `wss`, whose path is `default_path` if
+    /// missing.
+    fn parse(text: &str, default_path: &str) -> Result<Self, &'static str> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("a URL has only visible ASCII characters");
         }
@@ -60,11 +74,12 @@ impl HttpEndpoint {
         if authority.as_str().contains('@') {
             return Err("a URL with a user name is not supported; add a header instead");
         }
+        let is_encrypted = matches!(uri.scheme_str(), Some("https" | "wss"));
         let has_port = authority.as_str().len() > authority.host().len();
         let port = match authority.port_u16() {
             Some(port) => port,
             None if has_port => return Err("the port is not a number up to 65535"),
-            None => HTTP_PORT,
+            None => default_port(is_encrypted),
         };
         let host = authority.host();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -73,42 +88,76 @@ impl HttpEndpoint {
         }
         let has_path = text.splitn(3, '/').nth(2).is_some_and(|rest| rest.contains('/'));
         let path = match uri.path_and_query().map_or("/", |path| path.as_str()) {
-            "/" if !has_path => DEFAULT_PATH.to_owned(),
+            "/" if !has_path => default_path.to_owned(),
             path if path.starts_with('/') => path.to_owned(),
-            path => format!("{DEFAULT_PATH}{path}"),
+            path => format!("{default_path}{path}"),
         };
-        Ok(Self { host: host.to_owned(), port, path })
+        Ok(Self { is_encrypted, host: host.to_owned(), port, path })
     }
 
     /// Returns the value of `Host`.
     pub(super) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
-        match (host.contains(':'), *port == HTTP_PORT) {
+        match (host.contains(':'), *port == default_port(self.is_encrypted)) {
             (true, true) => format!("[{host}]"),
             (true, false) => format!("[{host}]:{port}"),
             (false, true) => host.clone(),
             (false, false) => format!("{host}:{port}"),
         }
     }
+
+    /// Returns the scheme of the URL.
+    pub(super) const fn scheme(&self) -> &'static str {
+        if self.is_encrypted { "https" } else { "http" }
+    }
 }
 
-/// The path of a URL that names none.
-const DEFAULT_PATH: &str = "/mcp";
-/// The port of a URL that names none.
-const HTTP_PORT: u16 = 80;
+/// The path of a URL of Streamable HTTP that names none.
+const HTTP_PATH: &str = "/mcp";
+/// The path of a URL of WebSocket that names none.
+const WEBSOCKET_PATH: &str = "/mcp/ws";
+
+/// Returns the port of a URL that names none.
+const fn default_port(is_encrypted: bool) -> u16 {
+    if is_encrypted { 443 } else { 80 }
+}
 
 /// A program that serves MCP over its standard streams.
 ///
 /// It runs in a process group of its own, with the environment variables `HOME`, `LANG`,
 /// `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR` and `USER` of this process and those of
-/// [`Program::env`]. Its standard error is that of this process.
+/// [`Program::env`].
+///
+/// It is ended with the client: its standard input is closed, and after each
+/// [`Program::exit_timeout`] its group gets SIGTERM, then SIGKILL. If this process is killed, the
+/// leader of the group, a `/bin/sh` (about 1 MB), sends SIGTERM after a second, and SIGKILL
+/// 5 seconds later.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Program {
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) directory: Option<PathBuf>,
+    pub(super) stderr: ProgramStderr,
+    pub(super) exit_timeout: Duration,
 }
+
+/// Where the standard error of a [`Program`] goes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ProgramStderr {
+    /// To that of this process.
+    #[default]
+    Inherit,
+    /// Each line is an event of `tracing` with the level INFO and the target
+    /// `corelane::client::stderr`.
+    Log,
+    /// It is discarded.
+    Discard,
+}
+
+/// Default of [`Program::exit_timeout`].
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Program {
     /// Creates one that is found in `PATH` or by its path.
@@ -118,6 +167,8 @@ impl Program {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: None,
+            stderr: ProgramStderr::default(),
+            exit_timeout: EXIT_TIMEOUT,
         }
     }
 
@@ -133,6 +184,19 @@ impl Program {
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Sets where its standard error goes. Default [`ProgramStderr::Inherit`].
+    #[must_use]
+    pub fn stderr(self, stderr: ProgramStderr) -> Self {
+        Self { stderr, ..self }
+    }
+
+    /// Sets the time that it has to exit after its standard input is closed, and again after
+    /// SIGTERM. Default 5 s.
+    #[must_use]
+    pub fn exit_timeout(self, exit_timeout: Duration) -> Self {
+        Self { exit_timeout, ..self }
     }
 
     /// Sets the working directory. Default: that of this process.
@@ -159,21 +223,18 @@ impl FromStr for Target {
             ClientError::new(ClientErrorKind::InvalidInput, text)
         };
         if let Some(address) = text.strip_prefix("tcp://") {
-            let parts = address.rsplit_once(':');
-            let (host, port) = parts.ok_or_else(|| invalid("the port is missing"))?;
-            let port = port.parse().map_err(|_| invalid("the port is not a number up to 65535"))?;
-            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-            let host = host.unwrap_or_else(|| parts.map_or("", |(host, _)| host));
-            return match host {
-                "" => Err(invalid("the host is missing")),
-                host => Ok(Self::Tcp { host: host.to_owned(), port }),
-            };
+            let (host, port) = parse_address(address).map_err(invalid)?;
+            return Ok(Self::Tcp { host, port });
         }
-        if text.starts_with("http://") {
-            return HttpEndpoint::parse(text).map(Self::Http).map_err(invalid);
+        if text.starts_with("ws://") || text.starts_with("wss://") {
+            return HttpEndpoint::parse(text, WEBSOCKET_PATH).map(Self::WebSocket).map_err(invalid);
         }
-        if text.starts_with("https://") {
-            return Err(invalid("TLS is not supported yet; use http://"));
+        if let Some(address) = text.strip_prefix("tls://") {
+            let (host, port) = parse_address(address).map_err(invalid)?;
+            return Ok(Self::Tls { host, port });
+        }
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return HttpEndpoint::parse(text, HTTP_PATH).map(Self::Http).map_err(invalid);
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return match path {
@@ -188,40 +249,15 @@ impl FromStr for Target {
             return Ok(Self::Stdio(words.fold(Program::new(program), Program::arg)));
         }
         if is_bare_address(text) {
-            return HttpEndpoint::parse(&format!("http://{text}")).map(Self::Http).map_err(invalid);
+            let url = format!("http://{text}");
+            return HttpEndpoint::parse(&url, HTTP_PATH).map(Self::Http).map_err(invalid);
         }
-        Err(invalid("it must begin with http://, tcp://, unix: or stdio:"))
+        let schemes = "https://, http://, wss://, ws://, tls://, tcp://, unix: or stdio:";
+        Err(invalid(&format!("it must begin with {schemes}")))
     }
 }
 
-/// Returns whether `text` is `HOST:PORT` or `HOST:PORT/PATH`.
-fn is_bare_address(text: &str) -> bool {
-    let authority = text.split('/').next().unwrap_or_default();
-    let port = authority.rsplit_once(':').map(|(_, port)| port).unwrap_or_default();
-    !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http(endpoint) => {
-                write!(formatter, "http://{}{}", endpoint.authority(), endpoint.path)
-            }
-            Self::Tcp { host, port } if host.contains(':') => {
-                write!(formatter, "tcp://[{host}]:{port}")
-            }
-            Self::Tcp { host, port } => write!(formatter, "tcp://{host}:{port}"),
-            Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
-            Self::Stdio(program) => {
-                write!(formatter, "stdio:{}", program.program.to_string_lossy())?;
-                let arguments = program.arguments.iter().map(|argument| argument.to_string_lossy());
-                arguments.into_iter().try_for_each(|argument| write!(formatter, " {argument}"))
-            }
-        }
-    }
-}
-
-/// What names a server: a [`Target`], a [`Program`](super::Program), or the text of a target.
+/// What names a server: a [`Target`], a [`Program`], or the text of a target.
 pub trait IntoTarget {
     /// Returns the target.
     ///
@@ -240,6 +276,74 @@ impl<T: Into<Target>> IntoTarget for T {
 impl IntoTarget for &str {
     fn into_target(self) -> Result<Target, ClientError> {
         self.parse()
+    }
+}
+
+impl Target {
+    /// Returns the host that the certificate of the server must name, if the connection is
+    /// encrypted.
+    pub(super) fn encrypted_host(&self) -> Option<&str> {
+        match self {
+            Self::Http(endpoint) | Self::WebSocket(endpoint) => {
+                endpoint.is_encrypted.then_some(&endpoint.host)
+            }
+            Self::Tls { host, .. } => Some(host),
+            Self::Tcp { .. } | Self::Unix(_) | Self::Stdio(_) => None,
+        }
+    }
+}
+
+/// Reads `HOST:PORT`.
+fn parse_address(address: &str) -> Result<(String, u16), &'static str> {
+    let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
+    let port = port.parse().map_err(|_| "the port is not a number up to 65535")?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match host {
+        "" => Err("the host is missing"),
+        host => Ok((host.to_owned(), port)),
+    }
+}
+
+/// Returns whether `text` is `HOST:PORT` or `HOST:PORT/PATH`.
+fn is_bare_address(text: &str) -> bool {
+    let authority = text.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_, port)| port).unwrap_or_default();
+    !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(endpoint) => {
+                let scheme = endpoint.scheme();
+                write!(formatter, "{scheme}://{}{}", endpoint.authority(), endpoint.path)
+            }
+            Self::WebSocket(endpoint) => {
+                let scheme = if endpoint.is_encrypted { "wss" } else { "ws" };
+                write!(formatter, "{scheme}://{}{}", endpoint.authority(), endpoint.path)
+            }
+            Self::Tcp { host, port } => write_address(formatter, "tcp", host, *port),
+            Self::Tls { host, port } => write_address(formatter, "tls", host, *port),
+            Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
+            Self::Stdio(program) => {
+                write!(formatter, "stdio:{}", program.program.to_string_lossy())?;
+                let arguments = program.arguments.iter().map(|argument| argument.to_string_lossy());
+                arguments.into_iter().try_for_each(|argument| write!(formatter, " {argument}"))
+            }
+        }
+    }
+}
+
+fn write_address(
+    formatter: &mut fmt::Formatter<'_>,
+    scheme: &str,
+    host: &str,
+    port: u16,
+) -> fmt::Result {
+    if host.contains(':') {
+        write!(formatter, "{scheme}://[{host}]:{port}")
+    } else {
+        write!(formatter, "{scheme}://{host}:{port}")
     }
 }
 
@@ -262,11 +366,34 @@ mod tests {
             ("localhost:8080", "localhost", 8080, "/mcp"),
             ("[::1]:8080/x", "::1", 8080, "/x"),
             ("http://[::1]:1/", "::1", 1, "/"),
+            ("https://a", "a", 443, "/mcp"),
+            ("https://[::1]:444/x", "::1", 444, "/x"),
         ] {
             let (host, path) = (host.to_owned(), path.to_owned());
-            assert_eq!(target(text), Target::Http(HttpEndpoint { host, port, path }));
+            let is_encrypted = text.starts_with("https");
+            let endpoint = HttpEndpoint { is_encrypted, host, port, path };
+            assert_eq!(target(text), Target::Http(endpoint));
+        }
+        assert_eq!(target("tls://a:1"), Target::Tls { host: "a".into(), port: 1 });
+        assert_eq!(target("tls://[::1]:1").to_string(), "tls://[::1]:1");
+        for text in ["https://a/mcp", "https://a:80/x", "http://a:443/x"] {
+            assert_eq!(target(text).to_string(), text);
         }
         assert_eq!(target("http://[::1]:80/mcp").to_string(), "http://[::1]/mcp");
+        for (text, path) in [
+            ("ws://a:1", "/mcp/ws"),
+            ("ws://a:1/", "/"),
+            ("ws://a:1/x?y", "/x?y"),
+            ("ws://a:1?y", "/mcp/ws?y"),
+        ] {
+            let (host, path) = ("a".into(), path.into());
+            let endpoint = HttpEndpoint { is_encrypted: false, host, port: 1, path };
+            assert_eq!(target(text), Target::WebSocket(endpoint));
+        }
+        assert_eq!(target("ws://[::1]:80").to_string(), "ws://[::1]/mcp/ws");
+        assert_eq!(target("wss://a").to_string(), "wss://a/mcp/ws");
+        assert_eq!(target("wss://a").encrypted_host(), Some("a"));
+        assert_eq!(target("ws://a").encrypted_host(), None);
         assert_eq!(target("unix:/run/mcp.sock"), Target::Unix("/run/mcp.sock".into()));
         let program = Program::new("npx").arg("-y").arg("a server");
         assert_eq!(target("stdio:npx -y 'a server'"), program.into());
@@ -282,7 +409,10 @@ mod tests {
             ("stdio:", "command is missing"),
             ("stdio:'a", "quote"),
             ("ftp://a", "must begin with"),
-            ("https://a", "TLS"),
+            ("tls://a", "port is missing"),
+            ("https://", "invalid"),
+            ("wss://", "invalid"),
+            ("ws://", "invalid"),
             ("http://", "invalid"),
             ("http://:1/", "host is missing"),
             ("http://a:b/", "65535"),

@@ -29,6 +29,7 @@
 //! Every message passes through the request path of a real server, so a test sees what a client
 //! sees: validated arguments, the texts of errors, limits. Only the socket is missing.
 
+mod channel;
 mod result;
 
 mod client;

@@ -7,4 +7,5 @@
 
 pub mod http;
 pub mod ndjson;
+pub mod tls;
 pub mod websocket;

@@ -10,14 +10,23 @@ mod http_peer;
 mod http_responder;
 mod http_sessions;
 mod inputs;
+mod io_tasks;
+mod local;
 mod logging;
+mod oauth;
+mod oauth_server;
 mod other_servers;
 mod pages;
 mod pool;
 mod programs;
+mod reconnects;
+mod sdk_servers;
 mod subscriptions;
 mod tasks;
+mod tls;
 mod tool_headers;
+mod websocket;
+mod websocket_peer;
 
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};
@@ -40,12 +49,14 @@ fn client_of(server: &TestServer) -> ClientBuilder {
     Client::builder(format!("tcp://{}", server.tcp()).as_str())
 }
 
-/// Runs `test` for a server over TCP and one over HTTP, with clients of it.
+/// Runs `test` for a server over TCP, HTTP and WebSocket, with clients of it.
 fn over_each_transport(test: impl Fn(&TestServer, &dyn Fn() -> ClientBuilder)) {
     let server = TestServer::with_test_tools(tcp_options());
     test(&server, &|| client_of(&server));
     let server = TestServer::with_test_tools(http_options());
     test(&server, &|| http::client_of(&server));
+    let server = TestServer::with_test_tools(http_options());
+    test(&server, &|| websocket::client_of(&server));
 }
 
 /// The response of a server that this library is not.

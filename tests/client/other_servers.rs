@@ -20,7 +20,7 @@ fn installed(path: &str) -> PathBuf {
 }
 
 /// Every revision, and the choice of the server.
-fn eras() -> impl Iterator<Item = EraPreference> {
+pub(super) fn eras() -> impl Iterator<Item = EraPreference> {
     let legacy = [
         Revision::V2025_11_25,
         Revision::V2025_06_18,

@@ -1,8 +1,15 @@
 //! Servers that the client starts as programs.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use corelane::Client;
-use corelane::client::{ClientErrorKind, Program};
+use corelane::client::{ClientErrorKind, Program, ProgramStderr};
 use corelane::testing::block_on;
+use corelane_test_support::TIMEOUT;
 use serde_json::json;
 
 /// The server of this library.
@@ -28,4 +35,112 @@ fn program_that_cannot_start_fails_connect() {
 fn program_that_ends_fails_the_handshake() {
     let error = Client::builder("stdio:false").connect_blocking().unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+}
+
+/// A shell that answers `server/discover` and then runs `script`, in which `answer` reads a request
+/// and answers it with a result.
+fn shell_server(script: &str) -> Program {
+    let functions = r#"
+        answer() {
+            read -r request || exit
+            id=${request#*\"id\":}
+            printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "${id%%,*}" "$1"
+        }
+        answer '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}'
+    "#;
+    Program::new("sh").arg("-c").arg(format!("{functions}\n{script}"))
+}
+
+const HELLO: &str = r#"answer '{"content":[{"type":"text","text":"hello"}]}'"#;
+
+#[test]
+fn ended_program_is_started_again() {
+    let client = Client::builder(shell_server(HELLO)).connect_blocking().unwrap();
+    let call = || client.call_tool("a", &json!({})).wait();
+    assert_eq!(call().unwrap().text(), "hello");
+    // The program has ended, or ends: a call that it does not read may have run.
+    let mut texts = (0..3).map(|_| call()).filter_map(Result::ok);
+    assert_eq!(texts.next().expect("a result").text(), "hello");
+    block_on(client.close());
+}
+
+#[test]
+fn lines_of_standard_error_are_passed_on() {
+    let (line_tx, line_rx) = mpsc::channel();
+    let program = shell_server("echo one >&2; echo two >&2; cat");
+    let client = Client::builder(program)
+        .on_stderr(move |line| line_tx.send(line.to_owned()).unwrap())
+        .connect_blocking()
+        .unwrap();
+    for expected in ["one", "two"] {
+        assert_eq!(line_rx.recv_timeout(TIMEOUT).unwrap(), expected);
+    }
+    block_on(client.close());
+    assert!(line_rx.recv_timeout(TIMEOUT).is_err());
+}
+
+#[test]
+fn discarded_or_logged_stderr_disturbs_no_call() {
+    for stderr in [ProgramStderr::Discard, ProgramStderr::Log] {
+        let program = shell_server(&format!("echo lost >&2; {HELLO}")).stderr(stderr);
+        let client = Client::builder(program).connect_blocking().unwrap();
+        let result = client.call_tool("a", &json!({})).wait().unwrap();
+        assert_eq!(result.text(), "hello", "{stderr:?}");
+        block_on(client.close());
+    }
+}
+
+#[test]
+fn output_that_is_no_message_fails_the_handshake() {
+    let error = Client::builder("stdio:echo Listening on port 80").connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
+    assert!(error.to_string().contains("not a JSON-RPC message: Listening on port 80"), "{error}");
+}
+
+#[test]
+fn output_between_messages_is_ignored() {
+    let program = shell_server(&format!("echo 'a banner'; {HELLO}; cat"));
+    let client = Client::builder(program).connect_blocking().unwrap();
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "hello");
+    block_on(client.close());
+}
+
+#[test]
+fn program_that_stays_is_terminated() {
+    for (trap, is_trapped) in [("trap 'echo TERM >&2; exit' TERM", true), ("trap '' TERM", false)] {
+        let (line_tx, line_rx) = mpsc::channel();
+        // The shell runs its trap between commands.
+        let script = format!("{trap}; while :; do sleep 0.01; done");
+        let program = shell_server(&script).exit_timeout(Duration::from_millis(50));
+        let client = Client::builder(program)
+            .on_stderr(move |line| line_tx.send(line.to_owned()).unwrap())
+            .connect_blocking()
+            .unwrap();
+        // Ends once the program has.
+        block_on(client.close());
+        // The shell may also report the end of its last command.
+        let mut lines = std::iter::from_fn(|| line_rx.recv_timeout(TIMEOUT).ok());
+        assert_eq!(lines.any(|line| line == "TERM"), is_trapped, "{trap}");
+    }
+}
+
+#[test]
+fn program_ends_with_a_client_that_is_killed() {
+    // The program inherits the standard error of the client, which ends with both.
+    let target = "stdio:sh -c 'echo started >&2; exec sleep 600'";
+    let mut client = Command::new(CORELANE)
+        .args(["tools", target])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(client.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert_eq!(line, "started\n");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let (end_tx, end_rx) = mpsc::channel();
+    thread::spawn(move || end_tx.send(stderr.read_to_end(&mut Vec::new()).unwrap()));
+    end_rx.recv_timeout(TIMEOUT).expect("the program ends");
 }

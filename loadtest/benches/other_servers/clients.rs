@@ -17,6 +17,16 @@ const CONNECTIONS: usize = 8;
 /// Calls in flight of closed loops over stdio: so many that the server always has some to read.
 const DEPTH: usize = 64;
 
+/// Seconds before a measurement of a server that was measured before.
+const WARM_UP_AGAIN: u64 = 1;
+
+/// Who measures: `corelane-load`, or wrk and the script.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Client {
+    Load,
+    Other,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport {
     Http,
@@ -46,25 +56,74 @@ pub(crate) struct Measured {
     pub(crate) server_cores: f64,
 }
 
-impl Run<'_> {
-    /// Measures with `corelane-load`.
-    pub(crate) fn measure(&self) -> Result<Measured, Box<dyn Error>> {
-        let Transport::Http = self.transport else {
-            return self.run_load(&self.server.stdio_target(), &[]);
+impl Measured {
+    /// Returns the mean of each figure.
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    fn mean(measured: &[Self]) -> Self {
+        let mean = |figure: fn(&Self) -> f64| {
+            measured.iter().map(figure).sum::<f64>() / measured.len() as f64
         };
-        let running = self.server.start()?;
-        self.run_load(&running.url(), &[format!("--pid={}", running.id())])
+        Self {
+            rate: mean(|measured| measured.rate),
+            p50_us: mean(|measured| measured.p50_us),
+            service_p50_us: mean(|measured| measured.service_p50_us),
+            cores: mean(|measured| measured.cores),
+            server_cores: mean(|measured| measured.server_cores),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Measures with `corelane-load`, and with wrk or the script. `order` says who is first.
+    ///
+    /// Over stdio each has a server of its own. Over HTTP both have the same one, and measure it
+    /// twice, the second time in the opposite order: two processes of a server differ by some per
+    /// cent, and a process changes with each call.
+    pub(crate) fn measure(
+        &self,
+        order: [Client; 2],
+    ) -> Result<(Measured, Measured), Box<dyn Error>> {
+        let (mut load, mut other) = (Vec::new(), Vec::new());
+        let mut add = |client, measured| match client {
+            Client::Load => load.push(measured),
+            Client::Other => other.push(measured),
+        };
+        match self.transport {
+            Transport::Stdio => {
+                for client in order {
+                    add(client, self.measure_stdio(client)?);
+                }
+            }
+            Transport::Http => {
+                let running = self.server.start()?;
+                for (index, client) in order.into_iter().chain(order.into_iter().rev()).enumerate()
+                {
+                    let warm_up = if index == 0 { self.warm_up } else { WARM_UP_AGAIN };
+                    add(client, Self { warm_up, ..*self }.measure_http(client, &running)?);
+                }
+            }
+        }
+        Ok((Measured::mean(&load), Measured::mean(&other)))
     }
 
-    /// Measures with wrk or the script.
-    pub(crate) fn measure_independently(&self) -> Result<Measured, Box<dyn Error>> {
-        let Transport::Http = self.transport else {
-            return self.run_script(&self.server.stdio_command());
-        };
-        let running = self.server.start()?;
-        match self.rate {
-            None => self.run_wrk(&running),
-            Some(_) => self.run_script(&[running.url()]),
+    fn measure_stdio(&self, client: Client) -> Result<Measured, Box<dyn Error>> {
+        match client {
+            Client::Load => self.run_load(&self.server.stdio_target(), &[]),
+            Client::Other => self.run_script(&self.server.stdio_command()),
+        }
+    }
+
+    fn measure_http(
+        &self,
+        client: Client,
+        running: &HttpServer,
+    ) -> Result<Measured, Box<dyn Error>> {
+        match (client, self.rate) {
+            (Client::Load, _) => {
+                self.run_load(&running.url(), &[format!("--pid={}", running.id())])
+            }
+            (Client::Other, None) => self.run_wrk(running),
+            (Client::Other, Some(_)) => self.run_script(&[running.url()]),
         }
     }
 
@@ -123,7 +182,7 @@ impl Run<'_> {
         Ok(serde_json::from_str(&output)?)
     }
 
-    /// Runs wrk twice, first as a warm-up, with a session for each connection, which the script
+    /// Runs wrk twice, first as a warm-up, with as many sessions as connections, which the script
     /// makes and ends.
     fn run_wrk(&self, running: &HttpServer) -> Result<Measured, Box<dyn Error>> {
         let opened = script_output(&["sessions".into(), running.url(), CONNECTIONS.to_string()])?;

@@ -13,10 +13,12 @@
 //!
 //! The clients do the same:
 //!
-//! - Each run has a new server and a warm-up: the servers get faster with each call, and slower
-//!   with what they keep of the calls of a session.
-//! - Over HTTP each connection has a session of its own. wrk has a thread for each, because a
-//!   thread of wrk sends one request only, and the script makes and ends the sessions.
+//! - Each round has new servers and a warm-up: the servers get faster with each call, and slower
+//!   with what they keep of the calls of a session. Over stdio each client has its own, over HTTP
+//!   both measure the same one twice.
+//! - Over HTTP there are as many sessions as connections. wrk sends over each connection the calls
+//!   of all sessions in turn, and the script makes and ends the sessions. Both use one thread: the
+//!   server wakes each thread that waits for an answer, and pays for it.
 //! - Over stdio a client sends a call for each answer of a read, in one write.
 //! - A response time counts from when a call is due, a service time from when it is sent, both
 //!   until the read that completes the answer returns. A closed loop has no due times.
@@ -42,7 +44,7 @@ use std::error::Error;
 use clap::Parser;
 use corelane_bench_support::process;
 
-use self::clients::{Measured, Run, Transport};
+use self::clients::{Client, Measured, Run, Transport};
 use self::servers::OtherServer;
 
 /// Part of the rate of a closed loop that an open loop has: one call in flight reaches twice as
@@ -117,12 +119,9 @@ fn compare(
 fn take_turns(rounds: usize, run: Run<'_>) -> Result<Vec<(Measured, Measured)>, Box<dyn Error>> {
     let mut both = Vec::new();
     for round in 0..rounds {
-        both.push(if round.is_multiple_of(2) {
-            (run.measure()?, run.measure_independently()?)
-        } else {
-            let other = run.measure_independently()?;
-            (run.measure()?, other)
-        });
+        let [first, second] = [Client::Load, Client::Other];
+        let order = if round.is_multiple_of(2) { [first, second] } else { [second, first] };
+        both.push(run.measure(order)?);
     }
     Ok(both)
 }

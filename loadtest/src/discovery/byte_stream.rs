@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
+use corelane::transport::tls::TlsStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::{ClientConnection, StreamOwned};
 
 use super::request_error::RequestError;
 use crate::children::{ChildEvent, EXIT_TIMEOUT, ProcessPool, Program};
 use crate::generator::run_config::CONNECT_HINT;
 use crate::generator::{Endpoint, RunConfig};
 use crate::metrics::process_group::ProcessGroup;
-use crate::wire::tls_error::describe_io_error;
+use crate::wire::tls::{describe_io_error, describe_tls_error};
 
 /// Interval of checks for an event of a program.
 const EVENT_POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -41,7 +41,7 @@ pub(super) enum ByteStream {
     /// A socket.
     Plain(TcpStream),
     /// A socket with TLS.
-    Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Encrypted(Box<TlsStream<TcpStream>>),
     /// A program.
     Program(ProgramStream),
 }
@@ -78,7 +78,8 @@ impl ByteStream {
             .set_read_timeout(Some(timeout))
             .and_then(|()| socket.set_write_timeout(Some(timeout)))
             .map_err(|error| RequestError::Connect(error.to_string()))?;
-        let opened = tls.open_blocking(socket).map_err(RequestError::Connect)?;
+        let opened = TlsStream::open(tls.client(), socket, |_| Ok(()));
+        let opened = opened.map_err(|error| RequestError::Connect(describe_tls_error(&error)))?;
         Ok(Self::Encrypted(Box::new(opened)))
     }
 
@@ -111,7 +112,7 @@ impl ByteStream {
                 socket.set_read_timeout(Some(timeout)).and_then(|()| socket.read(&mut buf))
             }
             Self::Encrypted(stream) => {
-                let set = stream.get_ref().set_read_timeout(Some(timeout));
+                let set = stream.stream().set_read_timeout(Some(timeout));
                 set.and_then(|()| stream.read(&mut buf))
             }
             Self::Program(program) => match program.read(&mut buf, timeout) {

@@ -7,13 +7,13 @@
 
 use corelane::base::time::Instant;
 use corelane::engine::ring::Socket;
+use corelane::transport::tls::{TlsError, TlsFilter};
 
 use super::slow_reader::SlowReader;
 use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};
 use crate::metrics::outcome::Failure;
 use crate::schedule::ReconnectReason;
-use crate::wire::tls::TlsFilter;
-use crate::wire::tls_error::{HANDSHAKE_CLOSED, HANDSHAKE_SILENT};
+use crate::wire::tls::describe_tls_error;
 
 /// State of a connection.
 #[derive(Debug)]
@@ -115,21 +115,21 @@ impl Connection {
     /// Returns the error of a handshake that the server ended by closing the connection.
     pub(super) fn closed_error(&self) -> ConnectError {
         let (failure, message) = if self.is_tls_handshaking() {
-            (Failure::Connect, HANDSHAKE_CLOSED)
+            (Failure::Connect, describe_tls_error(&TlsError::closed()))
         } else {
-            (Failure::Closed, "the server closed the connection")
+            (Failure::Closed, "the server closed the connection".into())
         };
-        ConnectError { failure, message: message.into() }
+        ConnectError { failure, message }
     }
 
     /// Returns the error of a handshake that timed out.
     pub(super) fn timeout_error(&self) -> ConnectError {
         let message = if self.is_tls_handshaking() {
-            HANDSHAKE_SILENT
+            describe_tls_error(&TlsError::timeout())
         } else {
-            "no response from the server within the timeout"
+            "no response from the server within the timeout".into()
         };
-        ConnectError { failure: Failure::Timeout, message: message.into() }
+        ConnectError { failure: Failure::Timeout, message }
     }
 
     /// Returns whether it has a request in flight.

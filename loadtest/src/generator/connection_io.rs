@@ -11,11 +11,11 @@ use corelane::base::time::Instant;
 use corelane::engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
 };
+use corelane::transport::tls::TlsError;
 
 use super::connection::{Connection, ConnectionState};
 use super::run_config::Route;
 use super::send_buffers::SendBuffers;
-use crate::wire::tls_error::TlsError;
 
 /// A ring and its connections. Indexed by connection.
 #[derive(Debug)]

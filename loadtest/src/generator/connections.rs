@@ -5,6 +5,7 @@ use std::io;
 
 use corelane::base::time::Instant;
 use corelane::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
+use corelane::transport::tls::{TlsError, TlsFilter, TlsScratch};
 
 use super::connection::{ConnectionState, Ending};
 use super::context::{ReceiveActions, RunContext};
@@ -17,8 +18,6 @@ use super::subscribers::{HandshakeResult, SubscriberActions};
 use crate::children::ChildEvent;
 use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog, message_kind};
 use crate::metrics::outcome::Failure;
-use crate::wire::tls::{TlsFilter, TlsScratch};
-use crate::wire::tls_error::TlsError;
 
 /// Number of sweeps in which every connection is checked once.
 const SWEEP_ROUNDS: usize = 200;
@@ -163,13 +162,13 @@ impl<R: Ring> Connections<R> {
         (conn.is_draining, conn.ending) = (false, Ending::Planned);
         let handshake = Handshake::new(&ctx.config.request_settings);
         conn.state = ConnectionState::Handshake(Box::new(handshake));
-        match ctx.config.tls.as_ref().map(TlsFilter::new) {
+        match ctx.config.tls.as_ref().map(|tls| TlsFilter::new(tls.client())) {
             None => self.begin_mcp_handshake(index, ctx),
             Some(Ok(filter)) => {
                 conn.tls = Some(Box::new(filter));
                 self.lifecycle.io.queue_flush(index);
             }
-            Some(Err(error)) => self.lifecycle.fail_tls(index, error, ctx),
+            Some(Err(error)) => self.lifecycle.fail_tls(index, &error, ctx),
         }
     }
 
@@ -290,7 +289,7 @@ impl<R: Ring> Connections<R> {
             self.receive_bytes(index, plaintext, ctx);
         }
         match result {
-            Err(error) => self.lifecycle.fail_tls(index, error, ctx),
+            Err(error) => self.lifecycle.fail_tls(index, &error, ctx),
             Ok(()) if is_closed => self.handle_end(index, None, ctx),
             Ok(()) if has_output => self.lifecycle.io.queue_flush(index),
             Ok(()) => {}

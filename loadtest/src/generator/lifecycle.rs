@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use corelane::base::time::Instant;
 use corelane::engine::ring::{ParkTimeout, Ring, Socket};
+use corelane::transport::tls::TlsError;
 
 use super::churn::Churn;
 use super::connection::{Connection, ConnectionState, Ending, Replacement};
@@ -23,7 +24,7 @@ use super::subscribers::Subscribers;
 use crate::mcp::{CloseAction, Closing, CompletedRequest, ConnectError};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
-use crate::wire::tls_error::TlsError;
+use crate::wire::tls::describe_tls_error;
 
 /// Error of requests on an HTTP connection that the server closed.
 const KEEP_ALIVE_HINT: &str = "the server closed the connection before it answered; if this is \
@@ -328,8 +329,8 @@ impl<R: Ring> Lifecycle<R> {
 
     /// Ends a connection whose TLS handshake or decryption failed.
     #[cold]
-    pub(super) fn fail_tls(&mut self, index: usize, error: TlsError, ctx: &mut RunContext) {
-        let TlsError { message, is_alert } = error;
+    pub(super) fn fail_tls(&mut self, index: usize, error: &TlsError, ctx: &mut RunContext) {
+        let message = describe_tls_error(error);
         let failure = match &self.io[index].state {
             ConnectionState::Handshake(_) => {
                 self.connector.count_tls_failed();
@@ -339,7 +340,7 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::Disconnected { .. }
             | ConnectionState::Connecting
             | ConnectionState::Closing => return,
-            _ if is_alert => Failure::Closed,
+            _ if error.is_alert() => Failure::Closed,
             _ => Failure::Garbage,
         };
         ctx.record_error(ConnectError { failure, message });
@@ -424,7 +425,7 @@ impl<R: Ring> Lifecycle<R> {
     #[inline]
     pub(super) fn flush_output(&mut self, ctx: &mut RunContext) {
         for (index, error) in self.io.flush_output() {
-            self.fail_tls(index, error, ctx);
+            self.fail_tls(index, &error, ctx);
         }
     }
 

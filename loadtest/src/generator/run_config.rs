@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::children::Program;
 use crate::mcp::{RequestSettings, RequestTemplate, Subscription};
 use crate::schedule::{ArrivalPattern, RateProfile, ReconnectStorm};
-use crate::wire::tls_client::TlsClient;
+use crate::wire::tls::RunTls;
 
 /// Hint appended to connect errors.
 pub const CONNECT_HINT: &str = "start the server or correct the address";
@@ -198,7 +198,7 @@ pub struct RunConfig {
     /// Transport, era and HTTP fields of the server.
     pub request_settings: RequestSettings,
     /// TLS configuration, if the target is encrypted.
-    pub tls: Option<TlsClient>,
+    pub tls: Option<RunTls>,
     /// Server addresses, or the program that is started for each connection.
     pub endpoint: Endpoint,
     /// Local addresses and connect rate.

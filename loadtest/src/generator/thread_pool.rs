@@ -33,7 +33,7 @@ use crate::metrics::process::{Process, Sample};
 use crate::metrics::process_group::{ProcessGroup, ProgramCounts, SAMPLES_MAX};
 use crate::metrics::second::SecondResult;
 use crate::schedule::Share;
-use crate::wire::tls_client::TlsClient;
+use crate::wire::tls::RunTls;
 
 /// Delay from the last opened connection to the first request.
 const START_DELAY: Duration = Duration::from_millis(50);
@@ -409,7 +409,7 @@ impl ThreadPool {
                 ring,
                 threads: workers,
                 sources: job.connect.sources.clone(),
-                tls: job.tls.as_ref().map(TlsClient::describe),
+                tls: job.tls.as_ref().map(RunTls::describe),
             },
         })
     }

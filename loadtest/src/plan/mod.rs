@@ -349,7 +349,7 @@ impl Plan {
         self.check()?;
         let program = StdioPlan::program(self, &target)?;
         let fields = self.request_headers(&target)?;
-        let tls = tls::build_tls_client(self.tls.as_ref(), &target)?;
+        let tls = tls::build_tls(self.tls.as_ref(), &target)?;
         let addresses = target.resolve().map_err(|error| PlanError(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
         let connect =

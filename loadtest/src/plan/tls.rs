@@ -11,17 +11,15 @@
 //! error without an encrypted target.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 
-use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use corelane::client::system_roots;
+use corelane::transport::tls::{ClientIdentity, Roots, TlsClient, TlsClientOptions, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
 use crate::target::{Target, Transport};
-use crate::wire::tls_client::{ClientIdentity, TlsClient, Trust};
+use crate::wire::tls::RunTls;
 
 /// The `[tls]` section. Files are PEM; relative paths start at the working directory.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -44,10 +42,10 @@ pub struct TlsPlan {
 }
 
 /// Returns the TLS settings of all connections to `target`, or `None` if it is not encrypted.
-pub(super) fn build_tls_client(
+pub(super) fn build_tls(
     plan: Option<&TlsPlan>,
     target: &Target,
-) -> Result<Option<TlsClient>, PlanError> {
+) -> Result<Option<RunTls>, PlanError> {
     let Some(host) = target.host().filter(|_| target.is_encrypted()) else {
         return match plan {
             None => Ok(None),
@@ -59,35 +57,43 @@ pub(super) fn build_tls_client(
     };
     let standard = TlsPlan::default();
     let plan = plan.unwrap_or(&standard);
-    let name = plan.server_name.as_deref().unwrap_or(host);
-    let is_http = target.transport() != Transport::Tcp;
-    let client = TlsClient::new((name, is_http), plan.trust()?, plan.identity()?);
-    client.map(Some).map_err(PlanError)
+    let (trust, verification) = plan.trust()?;
+    let client = TlsClient::new(TlsClientOptions {
+        server_name: plan.server_name.as_deref().unwrap_or(host),
+        is_http: target.transport() != Transport::Tcp,
+        trust,
+        pins: &[],
+        identity: plan.identity()?,
+    });
+    Ok(Some(RunTls::new(client.map_err(PlanError)?, &verification)))
 }
 
 impl TlsPlan {
-    fn trust(&self) -> Result<Trust, PlanError> {
+    /// Returns which certificates are accepted, and the words for it.
+    fn trust(&self) -> Result<(Trust, String), PlanError> {
         match (&self.ca, self.insecure) {
             (Some(_), true) => Err(PlanError::new(
                 "insecure accepts any certificate, so ca has no effect: leave one of them out",
             )),
-            (None, true) => Ok(Trust::Insecure),
+            (None, true) => Ok((Trust::Insecure, "NOT CHECKED (insecure)".into())),
             (Some(path), false) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in read_certificates(path)? {
-                    roots.add(certificate).map_err(|error| {
-                        PlanError(format!(
-                            "{} contains an unusable certificate: {error}",
-                            display_path(path)
-                        ))
-                    })?;
-                }
-                Ok(Trust::Roots { roots: Arc::new(roots), source: display_path(path) })
+                let name = path.display().to_string();
+                let roots = Roots::from_pem(&read_file(path)?, &name).map_err(PlanError)?;
+                Ok((Trust::Roots(roots), format!("checked against {name}")))
             }
-            (None, false) => Ok(Trust::Roots {
-                roots: system_roots()?,
-                source: "the roots of this machine".into(),
-            }),
+            (None, false) => {
+                let roots = system_roots();
+                if roots.is_empty() {
+                    return Err(PlanError::new(
+                        "this machine has no root certificates: install ca-certificates, or pass \
+                         --ca FILE or --insecure",
+                    ));
+                }
+                Ok((
+                    Trust::Roots(roots.clone()),
+                    "checked against the roots of this machine".into(),
+                ))
+            }
         }
     }
 
@@ -100,54 +106,20 @@ impl TlsPlan {
                 return Err(PlanError::new("key is set without cert: set cert, too"));
             }
         };
-        let chain = read_certificates(certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&read_file(key)?).map_err(|error| {
-            PlanError(format!("{} contains no PEM private key: {error}", display_path(key)))
-        })?;
-        Ok(Some((chain, key)))
-    }
-}
-
-/// Reads the certificates of a PEM file, at least one.
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PlanError> {
-    let text = read_file(path)?;
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match all {
-        Ok(all) if all.is_empty() => Err(PlanError(format!(
-            "{} contains no certificate: a PEM file has -----BEGIN CERTIFICATE-----",
-            display_path(path)
-        ))),
-        Ok(all) => Ok(all),
-        Err(error) => Err(PlanError(format!("{} is not PEM: {error}", display_path(path)))),
+        let name = |path: &Path| path.display().to_string();
+        let identity = ClientIdentity::from_pem(
+            (&read_file(certificate)?, &name(certificate)),
+            (&read_file(key)?, &name(key)),
+        );
+        identity.map(Some).map_err(PlanError)
     }
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, PlanError> {
     std::fs::read(path).map_err(|error| {
-        PlanError(format!("cannot read {}: {error}; name an existing PEM file", display_path(path)))
+        let path = path.display();
+        PlanError(format!("cannot read {path}: {error}; name an existing PEM file"))
     })
-}
-
-fn display_path(path: &Path) -> String {
-    path.display().to_string()
-}
-
-/// Returns the root certificates of this machine, read once: a search has many runs.
-fn system_roots() -> Result<Arc<RootCertStore>, PlanError> {
-    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    let roots = ROOTS.get_or_init(|| {
-        let mut roots = RootCertStore::empty();
-        // Certificates that cannot be parsed are skipped.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Arc::new(roots)
-    });
-    if roots.is_empty() {
-        return Err(PlanError::new(
-            "this machine has no root certificates: install ca-certificates, or pass --ca FILE or \
-             --insecure",
-        ));
-    }
-    Ok(roots.clone())
 }
 
 #[cfg(test)]
@@ -155,13 +127,13 @@ mod tests {
     use super::*;
 
     fn wrong(plan: &TlsPlan, target: &str) -> String {
-        build_tls_client(Some(plan), &target.parse().unwrap()).unwrap_err().to_string()
+        build_tls(Some(plan), &target.parse().unwrap()).unwrap_err().to_string()
     }
 
     #[test]
     fn tls_section_requires_encrypted_target() {
         let target = "http://localhost".parse().unwrap();
-        assert!(build_tls_client(None, &target).unwrap().is_none());
+        assert!(build_tls(None, &target).unwrap().is_none());
         for target in ["http://localhost", "ws://localhost", "tcp://localhost:1", "stdio:x"] {
             let why = wrong(&TlsPlan::default(), target);
             assert!(why.contains("https://") && why.lines().count() == 1, "{why}");
@@ -171,7 +143,7 @@ mod tests {
     #[test]
     fn invalid_tls_plan_error_names_correction() {
         let plan = TlsPlan { insecure: true, ..TlsPlan::default() };
-        assert!(build_tls_client(Some(&plan), &"wss://[::1]".parse().unwrap()).unwrap().is_some());
+        assert!(build_tls(Some(&plan), &"wss://[::1]".parse().unwrap()).unwrap().is_some());
         let path = || Some(PathBuf::from("/nowhere.pem"));
         let both = TlsPlan { ca: path(), ..plan.clone() };
         assert!(wrong(&both, "https://x").contains("one of them"));
@@ -188,7 +160,7 @@ mod tests {
     #[test]
     fn insecure_tls_is_reported_in_results() {
         let plan = TlsPlan { insecure: true, ..TlsPlan::default() };
-        let client = build_tls_client(Some(&plan), &"tls://x:1".parse().unwrap()).unwrap().unwrap();
+        let client = build_tls(Some(&plan), &"tls://x:1".parse().unwrap()).unwrap().unwrap();
         assert!(client.describe().contains("NOT CHECKED"), "{}", client.describe());
         assert!(client.with_own_sessions().describe().contains("NOT CHECKED"));
     }

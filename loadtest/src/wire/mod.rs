@@ -1,7 +1,7 @@
 //! Client side of each transport: bytes to messages, without a socket.
 //!
 //! A [`Reader`] parses what a server sends into [`WireEvent`]s, with one parser per framing. If a
-//! connection is encrypted, a [`tls::TlsFilter`] lies below.
+//! connection is encrypted, a [`TlsFilter`](corelane::transport::tls::TlsFilter) lies below.
 //!
 //! Invariants: any cut of a stream gives the same events; a violation of the framing is reported
 //! once as [`FramingError`], and nothing after it is read; no event exceeds [`MESSAGE_BYTES_MAX`].
@@ -11,10 +11,6 @@ pub mod events;
 pub mod frames;
 pub mod lines;
 pub mod responses;
-pub mod tls_error;
-
-pub mod tls_client;
-
 pub mod tls;
 
 /// Maximum message size: 64 MiB.

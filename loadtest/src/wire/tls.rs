@@ -1,307 +1,72 @@
-//! TLS filter of a connection: ciphertext to plaintext and back, without a socket.
+//! TLS of a run: what its connections share, and how results and errors describe it.
 //!
-//! The owner of the socket passes received bytes to a [`TlsFilter`] and sends what it encrypts. TLS
-//! 1.3 and 1.2, implemented by rustls.
-//!
-//! Invariants: any cut of the ciphertext gives the same plaintext; no plaintext is sent before the
-//! handshake is complete; a record is returned only if its authentication tag is valid.
-//!
-//! A connection allocates a buffer only once a record arrives in parts. rustls allocates for each
-//! record in either direction.
+//! The filter of a connection is [`corelane::transport::tls::TlsFilter`].
 
-use std::fmt;
+use std::io;
+use std::sync::Arc;
 
-use rustls::Error;
-use rustls::client::UnbufferedClientConnection;
-use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
-};
+use corelane::transport::tls::{TlsClient, TlsError};
 
-use super::tls_client::TlsClient;
-use super::tls_error::TlsError;
-
-/// Maximum plaintext of a record (RFC 8446 section 5.1).
-const RECORD_BYTES_MAX: usize = 16_384;
-/// Maximum overhead of a record, of the cipher suites that are offered.
-const RECORD_OVERHEAD_BYTES_MAX: usize = 40;
-
-/// Buffers shared by the filters of one thread; empty between uses.
-#[derive(Debug, Default)]
-pub struct TlsScratch {
-    /// Decrypted data.
-    pub plaintext: Vec<u8>,
-    /// Ciphertext, which is decrypted in place.
-    ciphertext: Vec<u8>,
-}
-
-/// TLS state of one connection.
-pub struct TlsFilter {
-    connection: UnbufferedClientConnection,
+/// TLS configuration shared by all connections of a run.
+#[derive(Clone, Debug)]
+pub struct RunTls {
     client: TlsClient,
-    /// Incomplete record received so far.
-    partial_record: Vec<u8>,
-    /// Encoded TLS messages to send.
-    pending_output: Vec<u8>,
-    state: TlsState,
+    /// How certificates are verified.
+    verification: Arc<str>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum TlsState {
-    /// Handshake in progress.
-    Handshaking,
-    /// Application data may be sent.
-    Open,
-    /// The server has sent `close_notify`.
-    Closed,
-    /// Received data could not be decrypted; no more is read.
-    Failed,
-}
-
-impl TlsFilter {
-    /// Creates a filter and encodes the first handshake message.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the system has no random bytes.
-    pub fn new(client: &TlsClient) -> Result<Self, TlsError> {
-        let connection =
-            UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
-        let connection = connection.map_err(|error| TlsError::from_handshake(&error))?;
-        let mut filter = Self {
-            connection,
-            client: client.clone(),
-            partial_record: Vec::new(),
-            pending_output: Vec::new(),
-            state: TlsState::Handshaking,
-        };
-        filter.receive(&[], &mut TlsScratch::default())?;
-        Ok(filter)
+impl RunTls {
+    /// Creates the configuration; `verification` says how `client` verifies certificates.
+    pub fn new(client: TlsClient, verification: &str) -> Self {
+        Self { client, verification: verification.into() }
     }
 
-    /// Returns whether the handshake is complete and application data may be sent.
-    pub const fn is_open(&self) -> bool {
-        matches!(self.state, TlsState::Open)
+    /// Returns what the connections share.
+    pub const fn client(&self) -> &TlsClient {
+        &self.client
     }
 
-    /// Returns whether the server has sent `close_notify`.
-    pub const fn is_closed(&self) -> bool {
-        matches!(self.state, TlsState::Closed)
+    /// Returns a copy with its own session store, so that load threads share no state.
+    #[must_use]
+    pub fn with_own_sessions(&self) -> Self {
+        Self { client: self.client.with_own_sessions(), ..self.clone() }
     }
 
-    /// Returns whether the handshake is in progress.
-    pub const fn is_handshaking(&self) -> bool {
-        matches!(self.state, TlsState::Handshaking)
-    }
-
-    /// Returns whether TLS messages are pending, which [`Self::encrypt`] writes.
-    #[inline]
-    pub const fn has_output(&self) -> bool {
-        !self.pending_output.is_empty()
-    }
-
-    /// Decrypts received bytes and appends the plaintext to `scratch.plaintext`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the handshake fails or the data is not valid TLS. The plaintext appended
-    /// before is valid; nothing more can be read.
-    #[inline]
-    pub fn receive(&mut self, arrived: &[u8], scratch: &mut TlsScratch) -> Result<(), TlsError> {
-        if self.state == TlsState::Failed {
-            return Ok(());
-        }
-        if !self.partial_record.is_empty() {
-            let mut begun = std::mem::take(&mut self.partial_record);
-            begun.extend_from_slice(arrived);
-            let (done, result) = self.decrypt(&mut begun, &mut scratch.plaintext);
-            begun.drain(..done);
-            // Keeps the buffer: a sender of long records fills it again.
-            self.partial_record = begun;
-            return result;
-        }
-        scratch.ciphertext.clear();
-        scratch.ciphertext.extend_from_slice(arrived);
-        let (done, result) = self.decrypt(&mut scratch.ciphertext, &mut scratch.plaintext);
-        self.partial_record.extend_from_slice(&scratch.ciphertext[done..]);
-        result
-    }
-
-    /// Decrypts complete records; returns the number of consumed bytes and the result.
-    fn decrypt(
-        &mut self,
-        ciphertext: &mut [u8],
-        plain: &mut Vec<u8>,
-    ) -> (usize, Result<(), TlsError>) {
-        let mut done = 0;
-        loop {
-            let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut ciphertext[done..]);
-            done += discard;
-            match state {
-                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-                    while let Some(Ok(record)) = traffic.next_record() {
-                        done += record.discard;
-                        plain.extend_from_slice(record.payload);
-                    }
-                }
-                Ok(ConnectionState::EncodeTlsData(mut message)) => {
-                    // Cannot fail: the buffer grows as required.
-                    write_growing(&mut self.pending_output, 0, |buf| message.encode(buf))
-                        .unwrap_or(());
-                }
-                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
-                Ok(ConnectionState::PeerClosed) => self.state = TlsState::Closed,
-                Ok(ConnectionState::WriteTraffic(_)) => {
-                    self.record_open();
-                    return (done, Ok(()));
-                }
-                Ok(_) => return (done, Ok(())),
-                Err(error) => return (done, Err(self.fail(&error, &mut ciphertext[done..]))),
-            }
-        }
-    }
-
-    /// Marks the connection as failed and encodes the alert for the server, if there is one.
-    #[cold]
-    fn fail(&mut self, error: &Error, ciphertext: &mut [u8]) -> TlsError {
-        let was_opening = self.is_handshaking();
-        self.state = TlsState::Failed;
-        // rustls reports the same error again once it has nothing more to write.
-        while self.connection.wants_write()
-            && let Ok(state) = self.connection.process_tls_records(ciphertext).state
-        {
-            match state {
-                ConnectionState::EncodeTlsData(mut message) => {
-                    write_growing(&mut self.pending_output, 0, |buf| message.encode(buf))
-                        .unwrap_or(());
-                }
-                ConnectionState::ReadTraffic(mut traffic) => {
-                    while traffic.next_record().is_some() {}
-                }
-                _ => break,
-            }
-        }
-        if was_opening { TlsError::from_handshake(error) } else { TlsError::from_connection(error) }
-    }
-
-    /// Appends pending TLS messages and the encrypted `plain` to `out`. `plain` must be empty
-    /// before the handshake is complete.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the key usage limit of the connection is reached.
-    #[inline]
-    pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
-        out.extend(std::mem::take(&mut self.pending_output));
-        if plain.is_empty() {
-            return Ok(());
-        }
-        let size = plain.len() + (plain.len() / RECORD_BYTES_MAX + 2) * RECORD_OVERHEAD_BYTES_MAX;
-        let status = self.connection.process_tls_records(&mut self.partial_record);
-        let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {
-            debug_assert!(false, "data is sent before the handshake is complete");
-            return Err(keys_exhausted());
-        };
-        write_growing(out, size, |buf| traffic.encrypt(plain, buf)).map_err(|_| keys_exhausted())
-    }
-
-    /// Appends `close_notify`, or the alert for an error in the server's data, to `out`.
-    pub fn close(&mut self, out: &mut Vec<u8>) {
-        out.append(&mut self.pending_output);
-        while self.state != TlsState::Failed {
-            let status = self.connection.process_tls_records(&mut self.partial_record);
-            match status.state {
-                Ok(ConnectionState::EncodeTlsData(mut message)) => {
-                    write_growing(out, 0, |buf| message.encode(buf)).unwrap_or(());
-                }
-                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
-                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                    // On failure the server sees a truncated stream, which is tolerable.
-                    write_growing(out, RECORD_OVERHEAD_BYTES_MAX, |buf| {
-                        traffic.queue_close_notify(buf)
-                    })
-                    .unwrap_or(());
-                    return;
-                }
-                _ => return,
-            }
-        }
-    }
-
-    fn record_open(&mut self) {
-        if self.state != TlsState::Handshaking {
-            return;
-        }
-        self.state = TlsState::Open;
-        let connection = &self.connection;
-        self.client.record_negotiated(|| {
-            let version = connection.protocol_version().and_then(|version| version.as_str());
-            let version = version.unwrap_or("TLS").replacen("TLSv", "TLS ", 1).replace('_', ".");
-            let suite = connection.negotiated_cipher_suite();
-            let suite = suite.map(|suite| format!(" {:?}", suite.suite())).unwrap_or_default();
-            version + &suite
-        });
+    /// Returns the parameters that the first connection negotiated, and how certificates are
+    /// verified.
+    pub fn describe(&self) -> String {
+        let negotiated = self.client.negotiated().unwrap_or("TLS");
+        format!("{negotiated} · certificate {}", self.verification)
     }
 }
 
-impl fmt::Debug for TlsFilter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TlsFilter").field("state", &self.state).finish_non_exhaustive()
+/// Describes a failure in one line, with the hint if there is one.
+pub fn describe_tls_error(error: &TlsError) -> String {
+    let kind = error.kind();
+    match (kind.hint(), kind.is_server_certificate()) {
+        (Some(hint), true) => format!("{error}: {hint}, or pass --insecure"),
+        (Some(hint), false) => format!("{error}: {hint}"),
+        (None, true) => format!("{error}; or pass --insecure"),
+        (None, false) => error.to_string(),
     }
 }
 
-/// Error of a buffer that is too small, with the required size.
-trait RequiredSize {
-    fn required_size(&self) -> Option<usize>;
-}
-
-impl RequiredSize for EncodeError {
-    fn required_size(&self) -> Option<usize> {
-        match self {
-            Self::InsufficientSize(InsufficientSizeError { required_size }) => Some(*required_size),
-            Self::AlreadyEncoded => None,
-        }
-    }
-}
-
-impl RequiredSize for EncryptError {
-    fn required_size(&self) -> Option<usize> {
-        match self {
-            Self::InsufficientSize(InsufficientSizeError { required_size }) => Some(*required_size),
-            Self::EncryptExhausted => None,
-        }
-    }
-}
-
-/// Extends `out` by `size` bytes, or the required number, and calls `put` to write into them.
-#[inline]
-fn write_growing<E: RequiredSize>(
-    out: &mut Vec<u8>,
-    size: usize,
-    mut put: impl FnMut(&mut [u8]) -> Result<usize, E>,
-) -> Result<(), E> {
-    let (start, mut size) = (out.len(), size);
-    let written = loop {
-        out.resize(start + size, 0);
-        match put(&mut out[start..]) {
-            Err(error) => match error.required_size() {
-                Some(more) if more > size => size = more,
-                _ => break Err(error),
-            },
-            written => break written,
-        }
-    };
-    out.truncate(start + written.as_ref().copied().unwrap_or_default());
-    written.map(drop)
-}
-
-/// Returns the error for a reached key usage limit.
-fn keys_exhausted() -> TlsError {
-    TlsError {
-        message: "the TLS key usage limit of the connection is reached".into(),
-        is_alert: false,
-    }
+/// Describes the error of a stream that may be encrypted.
+pub fn describe_io_error(error: &io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    tls.map_or_else(|| error.to_string(), describe_tls_error)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_error_is_described_with_hint() {
+        let error = TlsError::timeout();
+        let text = "no reply to the TLS handshake: does the server speak TLS on this port?";
+        assert_eq!(describe_tls_error(&error), text);
+        assert_eq!(describe_io_error(&io::Error::other(error)), text);
+        assert!(!describe_tls_error(&TlsError::closed()).contains(": "));
+    }
+}

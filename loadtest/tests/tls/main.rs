@@ -3,10 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
-mod terminator;
-
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -16,9 +15,9 @@ use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::{ChurnPlan, HumanDuration, PhasePlan, Plan, TlsPlan};
 use corelane_load::target::Era;
 use corelane_test_support::TestServer;
-use rustls::version;
-
-use self::terminator::{CertificateValidity, Issuer, TlsFault, serve, start_terminator, write};
+use corelane_test_support::tls::{
+    Certificate, CertificateValidity, Issuer, Terminator, TlsFault, serve, version,
+};
 
 /// Flags of a short run that is valid on every machine.
 const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--duration=300ms"];
@@ -36,6 +35,24 @@ fn plan(target: &str, ca: &str) -> Plan {
         tls: Some(TlsPlan { ca: Some(ca.into()), ..TlsPlan::default() }),
         ..Plan::new(target)
     }
+}
+
+/// Writes a file of the tests.
+fn write(name: &str, text: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Writes a CA certificate to a file.
+fn ca_file(issuer: &Issuer, name: &str) -> String {
+    write(name, &issuer.pem())
+}
+
+/// Writes a certificate and its key to files.
+fn client_files(certificate: &Certificate, name: &str) -> (String, String) {
+    let file = |part: &str, text: &str| write(&format!("{name}-{part}.pem"), text);
+    (file("cert", &certificate.pem()), file("key", &certificate.key_pem()))
 }
 
 fn drive(plan: &Plan) -> Measurements {
@@ -84,11 +101,11 @@ fn assert_passed((status, out, stderr): &CommandOutput) {
 #[test]
 fn tls_completes_every_request() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
-    let ca = issuer.file("every.pem");
+    let ca = ca_file(&issuer, "every.pem");
     for version in [&version::TLS13, &version::TLS12] {
         let before = |behind: SocketAddr| {
             let config = issuer.server(CertificateValidity::Valid, None, &[version]);
-            start_terminator(behind, config, TlsFault::NoFault).port()
+            Terminator::start(behind, config, TlsFault::NoFault).port()
         };
         let (lines, http) = (before(test_server.tcp()), before(test_server.http()));
         for target in [
@@ -112,8 +129,8 @@ fn tls_completes_every_request() {
 #[test]
 fn tls_churn_loses_no_connection() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
-    let ca = issuer.file("churn.pem");
-    let before = |behind| start_terminator(behind, issuer.good_server(), TlsFault::NoFault).port();
+    let ca = ca_file(&issuer, "churn.pem");
+    let before = |behind| Terminator::start(behind, issuer.good_server(), TlsFault::NoFault).port();
     let (lines, http) = (before(test_server.tcp()), before(test_server.http()));
     for target in [
         format!("tls://localhost:{lines}"),
@@ -132,8 +149,9 @@ fn tls_churn_loses_no_connection() {
 #[test]
 fn tls_responses_of_many_records_are_reassembled() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
-    let ca = issuer.file("records.pem");
-    let port = start_terminator(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
+    let ca = ca_file(&issuer, "records.pem");
+    let port =
+        Terminator::start(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
     let flags = ["--ca", &ca, "--bytes=65536", "--errors-max=0"];
     for scheme in ["https", "wss"] {
         assert_passed(&run(&format!("{scheme}://localhost:{port}"), &flags));
@@ -143,7 +161,7 @@ fn tls_responses_of_many_records_are_reassembled() {
 #[test]
 fn broken_tls_connection_is_counted_by_kind() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
-    let ca = issuer.file("later.pem");
+    let ca = ca_file(&issuer, "later.pem");
     for (faults, failure, why) in [
         (
             TlsFault::InvalidData,
@@ -153,7 +171,7 @@ fn broken_tls_connection_is_counted_by_kind() {
         (TlsFault::CloseWithoutNotify, Failure::Closed, None),
         (TlsFault::CloseNotifyOnly, Failure::Closed, None),
     ] {
-        let port = start_terminator(test_server.tcp(), issuer.good_server(), faults).port();
+        let port = Terminator::start(test_server.tcp(), issuer.good_server(), faults).port();
         let target = format!("tls://localhost:{port}");
         let answer_max = HumanDuration::from(Duration::from_millis(500));
         let finding = drive(&Plan { depth: 1, response_timeout: answer_max, ..plan(&target, &ca) });
@@ -172,10 +190,11 @@ fn broken_tls_connection_is_counted_by_kind() {
 #[test]
 fn invalid_certificate_error_names_correction() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
-    let ca = issuer.file("good.pem");
-    let other = Issuer::named("another").file("other.pem");
-    let anew = Issuer::new().file("anew.pem");
-    let good = start_terminator(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
+    let ca = ca_file(&issuer, "good.pem");
+    let other = ca_file(&Issuer::named("another"), "other.pem");
+    let anew = ca_file(&Issuer::new(), "anew.pem");
+    let good =
+        Terminator::start(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
     let target = format!("https://localhost:{good}");
     let unknown = run(&target, &["--ca", &other]);
     assert_usage_error(&unknown, &[&target, "unknown issuer", "pass --ca FILE", "--insecure"]);
@@ -187,7 +206,7 @@ fn invalid_certificate_error_names_correction() {
     assert_passed(&run(&elsewhere, &["--ca", &ca, "--server-name=localhost"]));
     let versions = [&version::TLS13, &version::TLS12];
     let expired = issuer.server(CertificateValidity::Expired, None, &versions);
-    let expired = start_terminator(test_server.http(), expired, TlsFault::NoFault).port();
+    let expired = Terminator::start(test_server.http(), expired, TlsFault::NoFault).port();
     let expired = run(&format!("wss://localhost:{expired}"), &["--ca", &ca]);
     assert_usage_error(&expired, &["has expired: renew it"]);
 }
@@ -195,10 +214,11 @@ fn invalid_certificate_error_names_correction() {
 #[test]
 fn system_roots_are_trusted_by_default() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
-    let port = start_terminator(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
+    let port =
+        Terminator::start(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
     let target = format!("https://localhost:{port}");
     let trust = |path: &str| run_within(&target, &[], &[("SSL_CERT_FILE", path)]);
-    let ended = trust(&issuer.file("machine.pem"));
+    let ended = trust(&ca_file(&issuer, "machine.pem"));
     assert_passed(&ended);
     assert!(ended.1.contains("certificate checked against the roots of this machine"));
     assert_usage_error(&trust(&write("empty.pem", "")), &["ca-certificates", "--ca FILE"]);
@@ -209,7 +229,7 @@ fn insecure_tls_is_shown_in_all_results() {
     let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let versions = [&version::TLS13, &version::TLS12];
     let config = issuer.server(CertificateValidity::Expired, None, &versions);
-    let port = start_terminator(test_server.tcp(), config, TlsFault::NoFault).port();
+    let port = Terminator::start(test_server.tcp(), config, TlsFault::NoFault).port();
     let json = write("insecure.json", "");
     let ended = run(&format!("tls://127.0.0.1:{port}"), &["--insecure", "--json", &json]);
     assert_passed(&ended);
@@ -246,12 +266,12 @@ fn failed_tls_handshake_is_reported() {
 fn client_certificate_is_sent_or_reported_missing() {
     let (test_server, issuer, clients) =
         (TestServer::for_load(), Issuer::new(), Issuer::named("clients"));
-    let ca = issuer.file("mutual.pem");
-    let (cert, key) = clients.client("mutual");
-    let (stranger, its_key) = issuer.client("stranger");
+    let ca = ca_file(&issuer, "mutual.pem");
+    let (cert, key) = client_files(&clients.client(), "mutual");
+    let (stranger, its_key) = client_files(&issuer.client(), "stranger");
     for version in [&version::TLS13, &version::TLS12] {
         let config = issuer.server(CertificateValidity::Valid, Some(&clients), &[version]);
-        let port = start_terminator(test_server.http(), config, TlsFault::NoFault).port();
+        let port = Terminator::start(test_server.http(), config, TlsFault::NoFault).port();
         let target = format!("https://localhost:{port}");
         let with = |cert: &str, key: &str| {
             run(&target, &["--era=legacy", "--ca", &ca, "--cert", cert, "--key", key])

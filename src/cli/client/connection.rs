@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation;
 use super::failure::{Failure, print_note};
-use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE};
+use super::flags::login::{self, LOGIN};
+use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ServerInfo, Subscription,
-    SubscriptionFilter, Target, block_on,
+    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, ServerInfo,
+    Subscription, SubscriptionFilter, Target, block_on,
 };
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
@@ -44,13 +45,25 @@ impl Connection {
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let (target, clock) = (read_target(matches)?, Clock::start());
         let text = target.to_string();
-        let mut builder = Client::builder(target);
+        let authorization = login::options(matches, &target)?;
+        // A command does not wait for a server that comes back.
+        let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
+        let mut builder = Client::builder(target).reconnect(reconnect);
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
+        let mut has_token = false;
         for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
+            has_token |= name.eq_ignore_ascii_case("authorization");
             builder = builder.header(name, value);
+        }
+        // A header that is given is used instead of an earlier login.
+        if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
+            builder = builder.oauth(options);
+        }
+        if let Some(tls) = given_tls(matches) {
+            builder = builder.tls(tls);
         }
         let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         let progress: Arc<ProgressLine> = Arc::default();

@@ -1,11 +1,13 @@
 //! Why a client command failed.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
 use crate::client::{ClientError, ClientErrorKind};
+use crate::transport::tls::TlsError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -72,13 +74,21 @@ fn first_line(message: &str, hint: Option<&str>) -> String {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let hint = match error.kind() {
+            _ if is_unauthorized(&error) => {
+                Some("log in with --login, or send a token with --header 'Authorization: …'")
+            }
+            ClientErrorKind::Authorization => Some("log in again with --login"),
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
+            ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {
+                tls_hint(&error)
+            }
             ClientErrorKind::Connect => Some("check the target, and that the server runs"),
             ClientErrorKind::Handshake => {
                 Some("check that the target serves MCP, or name a revision with --era")
             }
             ClientErrorKind::Timeout => Some("allow more time with --timeout"),
             ClientErrorKind::Closed => Some("check that the target serves MCP, and its log"),
+            ClientErrorKind::Protocol => Some("check that the target serves MCP"),
             _ => None,
         };
         let message = match error.data() {
@@ -87,6 +97,24 @@ impl From<ClientError> for Failure {
         };
         Self::call(message, hint.map(str::to_owned))
     }
+}
+
+/// Returns whether the server has refused a request without a login.
+fn is_unauthorized(error: &ClientError) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<ClientError>().map(ClientError::kind);
+        if kind == Some(ClientErrorKind::Http { status: 401 }) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Returns what to do about the TLS error behind `error`.
+fn tls_hint(error: &ClientError) -> Option<&'static str> {
+    error.source()?.downcast_ref::<TlsError>()?.kind().hint()
 }
 
 impl From<io::Error> for Failure {

@@ -37,6 +37,10 @@ pub(crate) enum Content<'a> {
         uri: &'a str,
         name: &'a str,
     },
+    /// A block of an unknown type.
+    Unknown {
+        kind: &'a str,
+    },
 }
 
 impl<'a> From<&'a ContentBlock> for Content<'a> {
@@ -48,6 +52,7 @@ impl<'a> From<&'a ContentBlock> for Content<'a> {
             }
             ContentBlock::ResourceLink { uri, name, .. } => Self::Link { uri, name },
             ContentBlock::Resource { resource } => resource.into(),
+            ContentBlock::Other { kind, .. } => Self::Unknown { kind },
         }
     }
 }
@@ -114,6 +119,9 @@ impl Output {
         match content {
             Content::Text(text) => self.write_line(text),
             Content::Link { uri, name } => self.write_line(&format!("[{uri}, {name}]")),
+            Content::Unknown { kind } => {
+                self.write_line(&format!("[{kind}, a type that --json prints]"))
+            }
             Content::Bytes { data, mime_type } => {
                 let size = match BASE64_STANDARD.decode(data) {
                     Ok(bytes) => format!("{} bytes", bytes.len()),
@@ -154,7 +162,7 @@ impl Output {
         }
         let texts = contents.iter().filter_map(|content| match content {
             Content::Text(text) => Some(*text),
-            Content::Bytes { .. } | Content::Link { .. } => None,
+            Content::Bytes { .. } | Content::Link { .. } | Content::Unknown { .. } => None,
         });
         let texts: Vec<&str> = texts.collect();
         if texts.is_empty() {

@@ -1,22 +1,25 @@
 //! The turns of an I/O thread.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::command::{Command, PeerId};
-use super::connect::{self, OpenStreams};
+use super::commands::connect_job::{ConnectJob, Purpose};
+use super::commands::{Command, PeerId, own_commands};
+use super::connect::{OpenError, OpenStreams, RegisteredStreams};
+use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
-use super::link::Loss;
-use super::peer::{Peer, PeerAction};
+use super::link::PeerAction;
+use super::messages::ClosingSockets;
+use super::peer::Peer;
 use super::peer_handle::PeerHandle;
+use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
+use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
-use crate::engine::blocking::{BlockingPool, Job};
-use crate::engine::mesh::{Inbox, Sender, ShardId};
+use crate::engine::blocking::BlockingPool;
+use crate::engine::mesh::{Inbox, Sender};
 use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
@@ -29,33 +32,14 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 const CONNECT_THREADS_MAX: usize = 8;
 /// Connections that wait to be opened.
 const CONNECTS_MAX: usize = 65_536;
-/// The only shard of the mesh of an I/O thread.
-pub(super) const SHARD: ShardId = ShardId(0);
-
-/// Opens the streams of one server and reports them.
-#[derive(Debug)]
-struct ConnectJob {
-    peer: PeerId,
-    target: Arc<Target>,
-    timeout: Duration,
-    commands: Sender<Command>,
-}
-
-impl Job for ConnectJob {
-    fn run(self) {
-        let opened = Box::new(connect::open(&self.target, self.timeout));
-        // Fails once the thread has ended.
-        drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
-    }
-}
 
 /// The servers of an I/O thread.
 pub(super) struct IoDriver {
-    peers: BTreeMap<PeerId, Peer>,
+    peers: IdMap<PeerId, Peer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
-    /// Outputs of programs that end, read until then.
-    draining: BTreeSet<Socket>,
+    tls: TlsStreams,
+    closing: ClosingSockets,
     workspace: Workspace,
     timers: TimerWheel<PeerId>,
     /// Servers with output, without duplicates that matter.
@@ -70,9 +54,10 @@ pub(super) struct IoDriver {
 impl IoDriver {
     pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>, waker: Waker) -> Self {
         Self {
-            peers: BTreeMap::new(),
+            peers: IdMap::default(),
             sockets: Vec::new(),
-            draining: BTreeSet::new(),
+            tls: TlsStreams::default(),
+            closing: ClosingSockets::default(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
             flush_queue: Vec::new(),
@@ -87,7 +72,8 @@ impl IoDriver {
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
             Command::AddPeer(id, handle) => {
-                self.peers.insert(id, Peer::new(id, *handle));
+                let redirects = RedirectSender::new(id, self.sender.clone());
+                self.peers.insert(id, Peer::new(id, *handle, redirects));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -113,6 +99,17 @@ impl IoDriver {
                 });
             }
             Command::Opened(id, opened) => self.handle_opened(ring, id, *opened, now),
+            Command::FlowOpened(id, number, opened) => {
+                self.handle_flow_opened(ring, id, number, *opened, now);
+            }
+            Command::Redirected(id, number, query) => {
+                self.with_peer(ring, id, now, |peer, _, _| {
+                    if let Some(flow) = peer.flow() {
+                        flow.handle_redirect(number, query, now);
+                    }
+                    PeerAction::None
+                });
+            }
             Command::RemovePeer(id, slot) => match slot {
                 Some(slot) if !self.peers.contains_key(&id) => slot.set(()),
                 slot => self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -120,6 +117,7 @@ impl IoDriver {
                     PeerAction::None
                 }),
             },
+            Command::Spawn(task) => self.workspace.inputs.run(task.start()),
             Command::Stop => {
                 self.is_stopping = true;
                 let peers: Vec<PeerId> = self.peers.keys().copied().collect();
@@ -136,19 +134,25 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut Peer, &mut R, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut Peer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let action = act(peer, ring, &mut self.workspace);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let action = act(peer, &mut tls_ring, &mut self.workspace);
+        peer.with_http(&mut self.workspace, now, |link, input| {
+            let (authorization, queue) = link.authorization();
+            authorization.advance(queue, input);
+        });
         if peer.is_closed() {
-            self.remove(ring, id);
+            self.remove(ring, id, now);
             return;
         }
         if peer.has_failed() {
             self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
-        let connections = peer.advance(ring, &mut self.workspace, now);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let connections = peer.advance(&mut tls_ring, &mut self.workspace, now);
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
@@ -156,25 +160,46 @@ impl IoDriver {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
+        let flow_target = peer.flow().and_then(FlowRun::take_target);
         for _ in 0..connections {
-            self.open_streams(ring, id, now);
+            self.open_streams(ring, id, None, now);
+        }
+        if let Some(target) = flow_target {
+            self.open_streams(ring, id, Some(target), now);
         }
     }
 
     /// Removes a server whose connection is closed.
-    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId) {
+    fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        self.draining.extend(peer.close(ring, false));
+        let mut ring = TlsRing::new(ring, &mut self.tls);
+        if let Some(socket) = peer.close(&mut ring, false) {
+            self.closing.insert(&mut ring, socket, now);
+        }
     }
 
-    /// Lets a thread open the streams of a server.
-    fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
+    /// Lets a thread open the streams of a server, or of the target for a request of a flow.
+    fn open_streams<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        flow_target: Option<(u64, Arc<Target>)>,
+        now: Instant,
+    ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, connect_timeout, .. } = peer.handle();
+        let PeerHandle { target, tls, connect_timeout, oauth, on_stderr, .. } = peer.handle();
+        let (purpose, target) = match flow_target {
+            Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
+            None => {
+                let (tls, on_stderr) = (tls.clone(), on_stderr.clone());
+                (Purpose::Server { tls, on_stderr }, Arc::clone(target))
+            }
+        };
         let job = ConnectJob {
             peer: id,
-            target: Arc::clone(target),
+            purpose,
+            target,
             timeout: *connect_timeout,
             commands: self.sender.clone(),
         };
@@ -184,28 +209,100 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            self.handle_opened(ring, job.peer, Err(error), now);
+            let error = Err(error.into());
+            match job.purpose {
+                Purpose::Flow { number, .. } => {
+                    self.handle_flow_opened(ring, job.peer, number, error, now);
+                }
+                Purpose::Server { .. } => self.handle_opened(ring, job.peer, error, now),
+            }
         }
+    }
+
+    /// Handles the end of an attempt to connect for a request of a flow.
+    fn handle_flow_opened<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        number: u64,
+        opened: Result<OpenStreams, OpenError>,
+        now: Instant,
+    ) {
+        let mut used = None;
+        let opened = self.register(ring, opened).map(|streams| streams.sockets[0]);
+        let socket = opened.as_ref().ok().copied();
+        self.with_peer(ring, id, now, |peer, ring, _| {
+            match (opened, peer.flow()) {
+                (Ok(socket), Some(flow)) => {
+                    let is_used = flow.handle_connected(ring, number, socket);
+                    used = is_used.then_some(socket);
+                }
+                (Err(error), Some(flow)) => flow.handle_connect_failure(number, error, now),
+                (_, None) => {}
+            }
+            PeerAction::None
+        });
+        match (used, socket) {
+            (Some(socket), _) => {
+                self.set_peer(socket, id);
+                self.pass_early(ring, socket, now);
+            }
+            (None, Some(socket)) => {
+                TlsRing::new(ring, &mut self.tls).submit(Operation::Close(socket));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Registers the streams of a connection, and its TLS.
+    fn register<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        opened: Result<OpenStreams, OpenError>,
+    ) -> Result<RegisteredStreams, OpenError> {
+        let mut streams = opened?.register(ring)?;
+        if let Some(tls) = streams.tls.take() {
+            self.tls.insert(streams.sockets[0], tls);
+        }
+        Ok(streams)
+    }
+
+    /// Passes on what came with the end of a TLS handshake.
+    fn pass_early<R: Ring>(&mut self, ring: &mut R, socket: Socket, now: Instant) {
+        if let Some(buffer) = self.tls.receive(socket, &[]) {
+            self.pass_received(ring, socket, &buffer, now);
+        }
+    }
+
+    /// Notes which server the completions of `socket` are for.
+    fn set_peer(&mut self, socket: Socket, id: PeerId) {
+        if self.sockets.len() <= socket.index() {
+            self.sockets.resize(socket.index() + 1, None);
+        }
+        self.sockets[socket.index()] = Some(id);
     }
 
     fn handle_opened<R: Ring>(
         &mut self,
         ring: &mut R,
         id: PeerId,
-        opened: io::Result<OpenStreams>,
+        opened: Result<OpenStreams, OpenError>,
         now: Instant,
     ) {
+        if !self.peers.contains_key(&id) {
+            return;
+        }
+        let opened = self.register(ring, opened);
         let mut sockets = None;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
             sockets = peer.handle_opened(opened, ring, workspace, now);
             PeerAction::None
         });
-        for socket in sockets.into_iter().flatten() {
-            if self.sockets.len() <= socket.index() {
-                self.sockets.resize(socket.index() + 1, None);
-            }
-            self.sockets[socket.index()] = Some(id);
+        let Some(sockets) = sockets else { return };
+        for socket in sockets {
+            self.set_peer(socket, id);
         }
+        self.pass_early(ring, sockets[0], now);
     }
 
     fn peer_of(&self, socket: Socket) -> Option<PeerId> {
@@ -219,13 +316,34 @@ impl IoDriver {
         buffer: ReceiveBuffer,
         now: Instant,
     ) {
-        if let Some(id) = self.peer_of(socket) {
+        if self.peer_of(socket).is_some() {
+            let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
+            match self.tls.receive(socket, bytes) {
+                None => self.pass_received(ring, socket, &buffer, now),
+                Some(plaintext) => self.pass_received(ring, socket, &plaintext, now),
+            }
+        }
+        ring.release(buffer);
+    }
+
+    /// Passes received bytes to the server of a socket, and then the end of its TLS connection.
+    fn pass_received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: &ReceiveBuffer,
+        now: Instant,
+    ) {
+        let Some(id) = self.peer_of(socket) else { return };
+        if buffer.len > 0 {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.receive(ring, (socket, &buffer), workspace, now);
+                peer.receive(ring, (socket, buffer), workspace, now);
                 PeerAction::None
             });
         }
-        ring.release(buffer);
+        if let Some(result) = self.tls.take_end(socket) {
+            self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
+        }
     }
 
     /// Handles the end or the failure of a socket.
@@ -237,10 +355,8 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(id) = self.peer_of(socket) else {
-            if self.draining.remove(&socket) {
-                ring.submit(Operation::Close(socket));
-            }
-            return;
+            let mut ring = TlsRing::new(ring, &mut self.tls);
+            return self.closing.handle_end(&mut ring, socket);
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -256,11 +372,17 @@ impl IoDriver {
     fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
-        let (action, left) = peer.handle_lost(ring, loss, &mut self.workspace);
-        self.draining.extend(left);
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace, now);
+        if let Some(socket) = left {
+            self.closing.insert(&mut tls_ring, socket, now);
+        }
+        if let Some(deadline) = peer.arm_timer(now) {
+            self.timers.insert(deadline, id);
+        }
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
-            self.open_streams(ring, id, now);
+            self.open_streams(ring, id, None, now);
         }
     }
 
@@ -280,7 +402,12 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
-                let Some(id) = self.peer_of(socket) else { return };
+                self.tls.handle_sent(socket);
+                let Some(id) = self.peer_of(socket) else {
+                    let mut ring = TlsRing::new(ring, &mut self.tls);
+                    self.closing.handle_sent(&mut ring, socket, result.is_ok());
+                    return;
+                };
                 let (sent, error) = match result {
                     Ok(_) => (Ok(buffer), None),
                     Err(error) => (Err(()), Some(error)),
@@ -290,11 +417,16 @@ impl<R: Ring> Driver<R> for IoDriver {
                     is_handled = peer.handle_sent(socket, sent, workspace, now);
                     PeerAction::None
                 });
-                if !is_handled && let Some(error) = error {
+                // An encrypted stream ends with the alert that says why, or with an error.
+                if !is_handled
+                    && !self.tls.is_encrypted(socket)
+                    && let Some(error) = error
+                {
                     self.lose(ring, id, &Loss::Send(error), now);
                 }
             }
             Completion::EndOfStream { socket, result } => {
+                let result = self.tls.end(socket, result);
                 self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
             Completion::Closed { .. }
@@ -305,11 +437,11 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        self.closing.expire(&mut TlsRing::new(ring, &mut self.tls), now);
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(id) = self.timers.pop_expired(now) else { return };
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.expire(ring, workspace, now);
-                PeerAction::None
+                peer.expire(ring, workspace, now)
             });
         }
     }
@@ -321,6 +453,10 @@ impl<R: Ring> Driver<R> for IoDriver {
             self.handle_command(ring, command, now);
         }
         self.commands = commands;
+        // A command to itself may need what another thread has sent before it.
+        while !has_more && let Some(command) = own_commands::pop() {
+            self.handle_command(ring, command, now);
+        }
         has_more
     }
 
@@ -332,27 +468,33 @@ impl<R: Ring> Driver<R> for IoDriver {
                 PeerAction::None
             });
         }
-        has_more
+        has_more || !own_commands::is_empty()
     }
 
-    fn flush(&mut self, ring: &mut R, _: Instant) {
+    fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
             if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
-                stream.flush(ring);
+                stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
+        }
+        while let Some((socket, error)) = self.tls.take_failed() {
+            let loss = Loss::Send(io::Error::other(error));
+            self.handle_socket_end(ring, socket, &loss, now);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        self.timers.next_deadline().into_iter().chain(self.closing.deadline()).min()
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.workspace.inputs.prepare_park() && self.inbox.prepare_park()
+        own_commands::is_empty()
+            && self.workspace.inputs.prepare_park()
+            && self.inbox.prepare_park()
     }
 
     fn is_finished(&self) -> bool {
-        self.is_stopping && self.peers.is_empty() && self.draining.is_empty()
+        self.is_stopping && self.peers.is_empty() && self.closing.is_empty()
     }
 }
 

@@ -1,14 +1,14 @@
-//! Handlers of input that run on the I/O thread.
+//! Handlers of input and tasks of the program that run on the I/O thread.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use super::command::PeerId;
+use super::commands::PeerId;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::inputs::InputFuture;
 use crate::client::session::InputKey;
-use crate::engine::executor::{Executor, NativeExecutor, Task};
+use crate::engine::executor::{Executor, LocalFuture, NativeExecutor, Task};
 use crate::engine::ring::Waker;
 
 /// Handlers polled per turn.
@@ -69,7 +69,13 @@ impl InputTasks {
         }))
     }
 
-    /// Polls handlers; returns what they have provided, and whether more are ready.
+    /// Runs a task of the program until it ends.
+    pub(super) fn run(&self, task: LocalFuture) {
+        self.executor.spawn(task).detach();
+    }
+
+    /// Polls handlers and tasks; returns what they have provided, and whether more are
+    /// ready.
     pub(super) fn poll(&self) -> (Vec<FinishedInput>, bool) {
         let has_more = self.executor.poll_futures(POLLS_PER_TURN_MAX);
         (self.finished.take(), has_more)

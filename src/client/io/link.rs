@@ -1,20 +1,32 @@
 //! The connection of a server, whatever its transport.
 
-use std::io;
+use std::sync::Arc;
 
-use super::connect::ServerProcess;
 use super::http::{HttpLink, HttpQueue};
-use super::line_stream::{LineOutput, LineStream};
+use super::messages::{ClosingSocket, MessageStream, StreamOutput};
+use super::process::{ExitNotifier, ServerProcess};
+use crate::base::time::Instant;
 use crate::client::session::{MessageSink, OutgoingMessage};
+use crate::engine::ring::Ring;
+
+/// What a server needs of its thread after an operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum PeerAction {
+    None,
+    /// Open its streams.
+    Connect,
+}
 
 #[derive(Debug)]
 pub(super) enum Link {
     Idle,
+    /// The next attempt to connect is not made before this.
+    Waiting(Instant),
     Connecting,
     Open {
-        stream: LineStream,
+        stream: MessageStream,
         #[expect(dead_code, reason = "dropping it ends the program")]
-        process: Option<ServerProcess>,
+        process: Option<Box<ServerProcess>>,
     },
     /// Connections are opened as exchanges need them.
     Http(Box<HttpLink>),
@@ -23,7 +35,7 @@ pub(super) enum Link {
 /// Where the messages of a session go. Nothing is sent before the connection is open.
 pub(super) enum LinkSink<'a> {
     Closed,
-    Lines(&'a mut LineOutput),
+    Stream(&'a mut StreamOutput),
     Http(&'a mut HttpQueue),
 }
 
@@ -31,7 +43,7 @@ impl MessageSink for LinkSink<'_> {
     fn send(&mut self, message: OutgoingMessage<'_>) {
         match self {
             Self::Closed => {}
-            Self::Lines(output) => output.send(message),
+            Self::Stream(output) => output.send(message),
             Self::Http(queue) => queue.send(message),
         }
     }
@@ -39,15 +51,15 @@ impl MessageSink for LinkSink<'_> {
     fn is_full(&self) -> bool {
         match self {
             Self::Closed => false,
-            Self::Lines(output) => output.is_full(),
+            Self::Stream(output) => output.is_full(),
             Self::Http(queue) => queue.is_full(),
         }
     }
 
     fn receives_notifications(&self) -> bool {
         match self {
-            Self::Closed | Self::Lines(_) => true,
             Self::Http(queue) => queue.receives_notifications(),
+            _ => true,
         }
     }
 }
@@ -55,30 +67,68 @@ impl MessageSink for LinkSink<'_> {
 impl Link {
     pub(super) const fn sink(&mut self) -> LinkSink<'_> {
         match self {
-            Self::Open { stream, .. } => LinkSink::Lines(stream.output()),
+            Self::Open { stream, .. } => LinkSink::Stream(stream.output()),
             Self::Http(link) => LinkSink::Http(link.queue()),
-            Self::Idle | Self::Connecting => LinkSink::Closed,
+            Self::Idle | Self::Waiting(_) | Self::Connecting => LinkSink::Closed,
         }
     }
-}
 
-/// How a connection was lost.
-#[derive(Debug)]
-pub(super) enum Loss {
-    /// The server ended it, or receiving failed.
-    EndOfStream(io::Result<()>),
-    /// Sending failed.
-    Send(io::Error),
-    /// The handshake failed.
-    Handshake,
-}
-
-impl Loss {
-    /// Returns the error of the system, if there is one.
-    pub(super) const fn error(&self) -> Option<&io::Error> {
+    /// Returns when the link must be looked at next.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self {
-            Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
-            Self::EndOfStream(Ok(())) | Self::Handshake => None,
+            Self::Http(link) => link.deadline(now),
+            Self::Open { stream, .. } => stream.deadline(),
+            Self::Waiting(until) => Some(*until),
+            Self::Idle | Self::Connecting => None,
+        }
+    }
+
+    /// Ends what has timed out by now. Returns whether the link is connecting now.
+    pub(super) fn expire(&mut self, now: Instant) -> bool {
+        match self {
+            Self::Open { stream, .. } => stream.expire(now),
+            Self::Waiting(until) if *until <= now => {
+                *self = Self::Connecting;
+                return true;
+            }
+            Self::Waiting(_) | Self::Idle | Self::Connecting | Self::Http(_) => {}
+        }
+        false
+    }
+
+    /// Returns whether the connection must end although it is open: the session `has_ended`, or the
+    /// server has violated the protocol.
+    pub(super) fn has_failed(&self, has_ended: bool) -> bool {
+        match self {
+            Self::Http(link) => link.is_lost() || has_ended,
+            Self::Open { stream, .. } => stream.failure().is_some() || has_ended,
+            Self::Idle | Self::Waiting(_) | Self::Connecting => false,
+        }
+    }
+
+    /// Returns whether nothing has to be sent before the connection is closed by the client.
+    pub(super) fn is_closed(&self) -> bool {
+        match self {
+            Self::Http(link) => link.is_closed(),
+            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Open { .. } => true,
+        }
+    }
+
+    /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
+    /// its end; `exit` is held until then.
+    pub(super) fn close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        has_ended: bool,
+        exit: &Arc<ExitNotifier>,
+    ) -> Option<ClosingSocket> {
+        match self {
+            Self::Open { stream, .. } => stream.close(ring, has_ended, exit),
+            Self::Http(link) => {
+                link.close(ring);
+                None
+            }
+            Self::Idle | Self::Waiting(_) | Self::Connecting => None,
         }
     }
 }

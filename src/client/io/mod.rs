@@ -1,11 +1,17 @@
 //! The thread that moves the bytes of clients: one ring, many servers.
 
 mod call_slot;
-mod connect;
-mod line_stream;
-mod peer_handle;
+mod process;
 
-mod command;
+mod peer_handle;
+mod stream;
+mod task;
+
+mod connect;
+
+mod messages;
+
+mod commands;
 mod input_tasks;
 
 mod http;
@@ -20,6 +26,8 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
-pub(in crate::client) use self::peer_handle::PeerHandle;
+pub(in crate::client) use self::peer_handle::{ConnectionCallback, PeerHandle};
+pub(in crate::client) use self::process::StderrCallback;
+pub use self::task::IoTask;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

@@ -1,41 +1,35 @@
 //! One server: its session, and the connection under it.
 //!
-//! Invariants: a connection is opened when a call or a caller of `connect` waits for one; a session
-//! lasts as long as its connection.
+//! Invariants: a connection is opened when a call or a caller of `connect` waits for one, or after
+//! a loss if the options say so; a session lasts as long as its connection.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, run_callback};
-use super::command::{ConnectToken, PeerId};
-use super::connect::{ExitNotifier, OpenStreams, ServerProcess};
-use super::http::{HttpLink, SessionInput};
+use super::commands::{ConnectToken, PeerId};
+use super::connect::{OpenError, RegisteredStreams};
+use super::http::{FlowRun, HttpAuthorization, HttpLink, RedirectSender, SessionInput};
 use super::input_tasks::FinishedInput;
-use super::line_stream::LineStream;
-use super::link::{Link, LinkSink, Loss};
+use super::link::{Link, LinkSink, PeerAction};
+use super::messages::{ClosingSocket, MessageStream, open_stream, request_writer};
 use super::peer_handle::PeerHandle;
+use super::process::ExitNotifier;
+use super::stream::Loss;
 use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::CloseSlot;
+use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
+use crate::client::session::suspension::{has_waiting, suspend};
 use crate::client::session::{
     CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
-use crate::engine::ring::{Operation, ReceiveBuffer, Registered, Ring, Socket, Source};
+use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
-use crate::transport::http::client::request_writer::RequestWriter;
-
-/// What a server needs of its thread after an operation.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum PeerAction {
-    None,
-    /// Open its streams.
-    Connect,
-}
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -51,13 +45,18 @@ pub(super) struct Peer {
     /// Handlers of input that run.
     inputs: BTreeMap<InputKey, Task>,
     is_closing: bool,
+    reconnection: Reconnection,
     /// Held by the programs that were started.
     exit: Arc<ExitNotifier>,
+    redirects: RedirectSender,
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
+        let is_program = matches!(*handle.target, Target::Stdio(_));
+        let seed = getrandom::u64().unwrap_or(id.0);
+        let reconnection = Reconnection::new(&handle.reconnect, is_program, seed);
         Self {
             id,
             handle,
@@ -68,7 +67,9 @@ impl Peer {
             timer: None,
             inputs: BTreeMap::new(),
             is_closing: false,
+            reconnection,
             exit: Arc::default(),
+            redirects,
         }
     }
 
@@ -77,11 +78,16 @@ impl Peer {
     }
 
     /// Returns the open connection.
-    pub(super) const fn stream(&mut self) -> Option<&mut LineStream> {
+    pub(super) const fn stream(&mut self) -> Option<&mut MessageStream> {
         match &mut self.link {
             Link::Open { stream, .. } => Some(stream),
-            Link::Idle | Link::Connecting | Link::Http(_) => None,
+            Link::Idle | Link::Waiting(_) | Link::Connecting | Link::Http(_) => None,
         }
+    }
+
+    /// Returns the flow that authorizes the requests, while it runs.
+    pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
+        if let Link::Http(link) = &mut self.link { link.authorization().0.run() } else { None }
     }
 
     /// Reports the end of the handshake to `slot`.
@@ -111,7 +117,7 @@ impl Peer {
         let mut ctx = workspace.context(&mut sink, now);
         let id = self.session.call(request, token.clone(), &mut ctx);
         token.set_id(id);
-        self.handle_events(workspace);
+        self.handle_events(workspace, now);
         self.need_link(workspace, now)
     }
 
@@ -120,7 +126,7 @@ impl Peer {
         if let Some(id) = slot.id() {
             let mut sink = self.link.sink();
             self.session.cancel(id, None, &mut workspace.context(&mut sink, now));
-            self.handle_events(workspace);
+            self.handle_events(workspace, now);
         }
     }
 
@@ -129,12 +135,16 @@ impl Peer {
             return PeerAction::None;
         }
         let Target::Http(endpoint) = &*self.handle.target else {
+            if let Some(until) = self.reconnection.delayed_until(now) {
+                self.link = Link::Waiting(until);
+                return PeerAction::None;
+            }
             self.link = Link::Connecting;
             return PeerAction::Connect;
         };
-        let (authority, options) = (endpoint.authority(), self.handle.config.options());
-        let writer = RequestWriter::new(&authority, &endpoint.path, &self.handle.extra_fields);
-        let link = HttpLink::new(writer, options.message_bytes_max, options.request_timeout);
+        let writer = request_writer(endpoint, &self.handle);
+        let authorization = HttpAuthorization::new(&self.handle, &self.redirects);
+        let link = HttpLink::new(writer, self.handle.config.options(), authorization);
         self.link = Link::Http(Box::new(link));
         self.start_session(workspace, now);
         PeerAction::None
@@ -143,11 +153,11 @@ impl Peer {
     fn start_session(&mut self, workspace: &mut Workspace, now: Instant) {
         let mut sink = self.link.sink();
         self.session.start(self.is_legacy, &mut workspace.context(&mut sink, now));
-        self.handle_events(workspace);
+        self.handle_events(workspace, now);
     }
 
     /// Runs `act` for a server over HTTP, and handles the events of the session.
-    fn with_http<O>(
+    pub(super) fn with_http<O>(
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
@@ -157,7 +167,7 @@ impl Peer {
         let Workspace { parser, buffers, events, .. } = workspace;
         let ctx = SessionContext { now, sink: &mut (), events, buffers };
         let outcome = act(link, &mut SessionInput { session: &mut self.session, parser, ctx });
-        self.handle_events(workspace);
+        self.handle_events(workspace, now);
         Some(outcome)
     }
 
@@ -174,30 +184,30 @@ impl Peer {
     /// Handles the end of an attempt to connect; returns the sockets of the connection.
     pub(super) fn handle_opened<R: Ring>(
         &mut self,
-        opened: io::Result<OpenStreams>,
+        opened: Result<RegisteredStreams, OpenError>,
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
-        let opened = opened.and_then(|streams| register(ring, streams)).map_err(|error| {
-            let text = format!("cannot connect to {}: {error}", self.handle.target);
-            ClientError::with_source(ClientErrorKind::Connect, text, error)
-        });
+        let opened = opened.map_err(|error| error.describe(&self.handle.target));
         if let Target::Http(_) = *self.handle.target {
             return self.handle_http_opened(opened, ring, workspace, now);
         }
         match opened {
-            Ok((sockets, mut process)) => {
+            Ok(RegisteredStreams { sockets, mut process, .. }) => {
                 if let Some(process) = &mut process {
                     process.hold(&self.exit);
                 }
-                let stream = LineStream::open(ring, sockets[0], sockets[1]);
-                self.link = Link::Open { stream, process };
-                self.start_session(workspace, now);
+                let stream = open_stream(&self.handle, ring, sockets, now);
+                let is_open = stream.is_open();
+                self.link = Link::Open { stream, process: process.map(Box::new) };
+                if is_open {
+                    self.start_session(workspace, now);
+                }
                 Some(sockets)
             }
             Err(error) => {
-                self.end_session(error, workspace);
+                self.end_session(&error, workspace, now);
                 None
             }
         }
@@ -205,19 +215,21 @@ impl Peer {
 
     fn handle_http_opened<R: Ring>(
         &mut self,
-        opened: Result<([Socket; 2], Option<ServerProcess>), ClientError>,
+        opened: Result<RegisteredStreams, ClientError>,
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
         let is_ready = self.session.server().is_some() || self.is_closing;
         match (opened, &mut self.link) {
-            (Ok((sockets, _)), Link::Http(link)) => {
+            (Ok(RegisteredStreams { sockets, .. }), Link::Http(link)) => {
                 link.handle_connected(ring, sockets[0]);
                 return Some(sockets);
             }
             // The session that needed the connection has ended.
-            (Ok((sockets, _)), _) => ring.submit(Operation::Close(sockets[0])),
+            (Ok(RegisteredStreams { sockets, .. }), _) => {
+                ring.submit(Operation::Close(sockets[0]));
+            }
             (Err(error), Link::Http(_)) if is_ready => {
                 self.with_http(workspace, now, |link, input| {
                     link.handle_connect_failure(&error, input);
@@ -225,7 +237,7 @@ impl Peer {
             }
             (Err(error), Link::Http(_)) => {
                 self.close(ring, false);
-                self.end_session(error, workspace);
+                self.end_session(&error, workspace, now);
             }
             (Err(_), _) => {}
         }
@@ -253,8 +265,8 @@ impl Peer {
         let Link::Open { stream, .. } = &mut self.link else { return };
         let Workspace { parser, buffers, events, .. } = workspace;
         let mut ctx = SessionContext { now, sink: &mut (), events, buffers };
-        stream.receive(text, &mut self.session, parser, &mut ctx);
-        self.handle_events(workspace);
+        stream.receive(text, self.is_legacy, &mut self.session, parser, &mut ctx);
+        self.handle_events(workspace, now);
     }
 
     /// Handles the end of a send. Returns `false` if the connection is lost.
@@ -271,13 +283,13 @@ impl Peer {
                 link.handle_sent(socket, sent.is_err(), now);
                 return true;
             }
-            Link::Idle | Link::Connecting => return true,
+            Link::Idle | Link::Waiting(_) | Link::Connecting => return true,
         };
         let Ok(buffer) = sent else { return false };
         stream.handle_sent(buffer);
-        let mut sink = LinkSink::Lines(stream.output());
+        let mut sink = LinkSink::Stream(stream.output());
         self.session.send_waiting(&mut workspace.context(&mut sink, now));
-        self.handle_events(workspace);
+        self.handle_events(workspace, now);
         true
     }
 
@@ -291,7 +303,7 @@ impl Peer {
         now: Instant,
     ) -> bool {
         let act = |link: &mut HttpLink, input: &mut SessionInput<'_, _>| {
-            link.handle_end(ring, socket, loss.error(), input);
+            link.handle_end(ring, socket, loss, input);
         };
         self.with_http(workspace, now, act);
         matches!(*self.handle.target, Target::Http(_))
@@ -304,24 +316,23 @@ impl Peer {
         ring: &mut R,
         loss: &Loss,
         workspace: &mut Workspace,
-    ) -> (PeerAction, Option<Socket>) {
-        let is_discovering = self.session.is_discovering() && !self.is_legacy;
+        now: Instant,
+    ) -> (PeerAction, Option<ClosingSocket>) {
+        let failure = self.stream().and_then(|stream| stream.failure().cloned());
+        let failure = failure.or_else(|| self.session.end_reason().cloned());
+        let is_final = loss.tls_error().is_some()
+            || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
+        let is_known = self.is_legacy || self.reconnection.is_established();
+        let may_fall_back = self.session.is_discovering() && !is_known && !is_final;
         let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
-        if is_discovering {
+        if may_fall_back {
             self.is_legacy = true;
             self.session.reset_handshake();
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
-        let cause = match loss {
-            Loss::EndOfStream(Ok(())) => "the server closed the connection".to_owned(),
-            Loss::EndOfStream(Err(error)) | Loss::Send(error) => {
-                format!("the connection failed: {error}")
-            }
-            Loss::Handshake => "the handshake failed".to_owned(),
-        };
-        let text = format!("{}: {cause}", self.handle.target);
-        self.end_session(ClientError::new(ClientErrorKind::Closed, text), workspace);
+        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
+        self.end_session(&error, workspace, now);
         (PeerAction::None, left)
     }
 
@@ -346,40 +357,49 @@ impl Peer {
         if let Link::Http(link) = &mut self.link {
             link.begin_close(ring, revision.unwrap_or(Revision::LATEST_LEGACY), now);
         }
+        if let Some(event) = self.reconnection.handle_close(&error) {
+            self.handle.report(event);
+        }
         self.session.disconnect(error, &mut workspace.events);
-        self.handle_events(workspace);
+        self.handle_events(workspace, now);
     }
 
     /// Returns whether nothing of the connection is left to end since [`Peer::begin_close`].
     pub(super) fn is_closed(&self) -> bool {
-        match &self.link {
-            _ if !self.is_closing => false,
-            Link::Http(link) => link.is_closed(),
-            Link::Idle | Link::Connecting | Link::Open { .. } => true,
-        }
+        self.is_closing && self.link.is_closed()
     }
 
     /// Closes what is left of the connection, of which the input `has_ended` or not. Returns the
     /// socket to read to its end.
-    pub(super) fn close<R: Ring>(&mut self, ring: &mut R, has_ended: bool) -> Option<Socket> {
-        let left = match &mut self.link {
-            Link::Open { stream, .. } => stream.close(ring, has_ended),
-            Link::Http(link) => {
-                link.close(ring);
-                None
-            }
-            Link::Idle | Link::Connecting => None,
-        };
+    pub(super) fn close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        has_ended: bool,
+    ) -> Option<ClosingSocket> {
+        let left = self.link.close(ring, has_ended, &self.exit);
         self.link = Link::Idle;
         left
     }
 
-    /// Fails all calls and prepares a session for the next connection.
-    fn end_session(&mut self, error: ClientError, workspace: &mut Workspace) {
+    /// Ends the connection, or the attempt to open one. Calls wait for the next one, or fail.
+    fn end_session(&mut self, error: &ClientError, workspace: &mut Workspace, now: Instant) {
         self.link = Link::Idle;
-        self.session.disconnect(error, &mut workspace.events);
-        self.handle_events(workspace);
-        self.session = Session::new(Arc::clone(&self.handle.config));
+        let (next, event) = self.reconnection.handle_end(error, now);
+        if !matches!(*self.handle.target, Target::Http(_)) {
+            self.handle.report(event);
+        }
+        let NextAttempt::At(next) = next else {
+            self.session.disconnect(error.clone(), &mut workspace.events);
+            self.handle_events(workspace, now);
+            self.session = Session::new(Arc::clone(&self.handle.config));
+            return;
+        };
+        let resends = self.reconnection.resends();
+        suspend(&mut self.session, error.clone(), resends, now, &mut workspace.events);
+        self.handle_events(workspace, now);
+        if self.reconnection.is_eager() || has_waiting(&self.session) {
+            self.link = Link::Waiting(next);
+        }
     }
 
     /// Handles an expired timer.
@@ -388,22 +408,23 @@ impl Peer {
         ring: &mut R,
         workspace: &mut Workspace,
         now: Instant,
-    ) {
+    ) -> PeerAction {
         self.timer = None;
         if self.session.deadline().is_some_and(|deadline| deadline <= now) {
             let mut sink = self.link.sink();
             self.session.expire(&mut workspace.context(&mut sink, now));
-            self.handle_events(workspace);
+            self.handle_events(workspace, now);
+        }
+        if self.link.expire(now) {
+            return PeerAction::Connect;
         }
         self.with_http(workspace, now, |link, input| link.expire(ring, input));
+        PeerAction::None
     }
 
     /// Returns the deadline for which a timer must be set.
     pub(super) fn arm_timer(&mut self, now: Instant) -> Option<Instant> {
-        let link = match &self.link {
-            Link::Http(link) => link.deadline(now),
-            Link::Idle | Link::Connecting | Link::Open { .. } => None,
-        };
+        let link = self.link.deadline(now);
         let deadline = self.session.deadline().into_iter().chain(link).min()?;
         if self.timer.is_some_and(|timer| timer <= deadline) {
             return None;
@@ -412,15 +433,10 @@ impl Peer {
         Some(deadline)
     }
 
-    /// Returns whether the handshake has failed, or the session has ended, while the connection is
-    /// open.
+    /// Returns whether the connection must end although it is open: its session has ended, or the
+    /// server has violated the protocol.
     pub(super) fn has_failed(&self) -> bool {
-        let is_lost = match &self.link {
-            Link::Http(link) => link.is_lost() || self.session.has_ended(),
-            Link::Open { .. } => self.session.has_ended(),
-            Link::Idle | Link::Connecting => false,
-        };
-        is_lost && !self.is_closing
+        self.link.has_failed(self.session.end_reason().is_some()) && !self.is_closing
     }
 
     /// Passes on what a handler of input has provided.
@@ -434,10 +450,10 @@ impl Peer {
         let result = finished.result.as_deref().map_err(Clone::clone);
         let mut sink = self.link.sink();
         self.session.provide_input(finished.key, result, &mut workspace.context(&mut sink, now));
-        self.handle_events(workspace);
+        self.handle_events(workspace, now);
     }
 
-    fn handle_events(&mut self, workspace: &mut Workspace) {
+    fn handle_events(&mut self, workspace: &mut Workspace, now: Instant) {
         for event in workspace.events.drain(..) {
             match event {
                 SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
@@ -450,6 +466,9 @@ impl Peer {
                     self.is_legacy = !server.revision.is_modern();
                     if let Link::Http(link) = &mut self.link {
                         link.handle_ready(server.revision);
+                    } else {
+                        self.reconnection.handle_ready(now);
+                        self.handle.report(ConnectionEvent::Connected);
                     }
                     for slot in self.connect_waiters.drain(..) {
                         slot.complete(Ok(Arc::clone(server)));
@@ -476,19 +495,4 @@ impl Peer {
             }
         }
     }
-}
-
-/// Registers the streams of a connection with the ring: the socket to receive from, and the one to
-/// send to.
-fn register<R: Ring>(
-    ring: &mut R,
-    streams: OpenStreams,
-) -> io::Result<([Socket; 2], Option<ServerProcess>)> {
-    let mut socket = |source: Source| match ring.register(source)? {
-        Registered::Socket(socket) => Ok(socket),
-        Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
-    };
-    let receive = socket(streams.receive)?;
-    let send = streams.send.map_or(Ok(receive), socket)?;
-    Ok(([receive, send], streams.process))
 }

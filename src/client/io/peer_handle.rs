@@ -4,24 +4,50 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call_slot::run_callback;
+use super::process::StderrCallback;
 use crate::client::cache::Cache;
 use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
+use crate::client::oauth::OAuthOptions;
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::SessionConfig;
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
+use crate::transport::tls::TlsClient;
+
+/// Called on the I/O thread when a connection begins or ends.
+pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
 
 /// The address of a server, and how to talk to it.
 pub(in crate::client) struct PeerHandle {
     pub(in crate::client) target: Arc<Target>,
+    /// `Some` if the connections are encrypted.
+    pub(in crate::client) tls: Option<TlsClient>,
     pub(in crate::client) config: Arc<SessionConfig>,
     pub(in crate::client) connect_timeout: Duration,
     pub(in crate::client) inputs: InputHandlers,
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,
+    /// How the requests over HTTP are authorized.
+    pub(in crate::client) oauth: Option<Arc<OAuthOptions>>,
     pub(in crate::client) notifications: NotificationHandlers,
     /// Shared with the callers.
     pub(in crate::client) cache: Arc<Cache>,
+    /// Receives the lines that a program writes to its standard error.
+    pub(in crate::client) on_stderr: Option<StderrCallback>,
+    pub(in crate::client) reconnect: ReconnectOptions,
+    pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
+}
+
+impl PeerHandle {
+    /// Reports a change of the connection. HTTP has many connections, which are not reported.
+    pub(super) fn report(&self, event: ConnectionEvent) {
+        tracing::debug!(target = %self.target, ?event, "the connection of a client has changed");
+        if let Some(on_connection_event) = &self.on_connection_event {
+            run_callback(|| on_connection_event(event));
+        }
+    }
 }
 
 impl fmt::Debug for PeerHandle {

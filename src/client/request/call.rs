@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::client::cache::{CacheLookup, CacheTicket};
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -144,18 +143,17 @@ fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientErr
 }
 
 /// Reads the `result` of a response.
-pub(super) fn read_result<R: DeserializeOwned>(
+pub(in crate::client) fn read_result<R: DeserializeOwned>(
     message: &ReceivedMessage,
 ) -> Result<R, ClientError> {
     #[derive(Deserialize)]
-    struct Response<'a> {
-        #[serde(borrow)]
-        result: &'a RawValue,
+    #[serde(bound = "R: DeserializeOwned")]
+    struct Response<R> {
+        result: R,
     }
-    let invalid = |error: serde_json::Error| {
+    let response: Result<Response<R>, _> = serde_json::from_slice(message.as_bytes());
+    response.map(|response| response.result).map_err(|error| {
         let text = format!("the result is invalid: {error}");
         ClientError::with_source(ClientErrorKind::Protocol, text, error)
-    };
-    let response: Response<'_> = serde_json::from_slice(message.as_bytes()).map_err(invalid)?;
-    serde_json::from_str(response.result.get()).map_err(invalid)
+    })
 }

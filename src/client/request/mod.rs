@@ -18,13 +18,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use self::attempt::Attempt;
-use self::call::read_result;
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::io::{CallCallbacks, PeerRef};
 use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use crate::protocol::json::write;
 
+pub(super) use self::call::read_result;
 #[cfg(feature = "skills")]
 pub(super) use self::pages::Listed;
 pub use self::pages::{ListItem, Page, Pages};

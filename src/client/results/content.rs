@@ -1,11 +1,13 @@
 //! Content blocks, and the contents of resources.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 /// Content of a tool result or a prompt message.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
@@ -14,7 +16,6 @@ pub enum ContentBlock {
         text: String,
     },
     /// An image.
-    #[serde(rename_all = "camelCase")]
     Image {
         /// Base64 of its bytes.
         data: String,
@@ -22,7 +23,6 @@ pub enum ContentBlock {
         mime_type: String,
     },
     /// Audio.
-    #[serde(rename_all = "camelCase")]
     Audio {
         /// Base64 of its bytes.
         data: String,
@@ -36,13 +36,19 @@ pub enum ContentBlock {
         /// Its name.
         name: String,
         /// Its other members.
-        #[serde(flatten)]
         details: Map<String, Value>,
     },
     /// An embedded resource.
     Resource {
         /// Its contents.
         resource: ResourceContents,
+    },
+    /// A block of a type that this library does not know.
+    Other {
+        /// Its type.
+        kind: String,
+        /// Its other members.
+        details: Map<String, Value>,
     },
 }
 
@@ -53,6 +59,114 @@ impl ContentBlock {
             Self::Text { text } => Some(text),
             _ => None,
         }
+    }
+}
+
+/// The member `type` of a block.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Kind {
+    Text,
+    Image,
+    Audio,
+    ResourceLink,
+    Resource,
+    Other(String),
+}
+
+/// The name of a member of a block.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Key {
+    Type,
+    Text,
+    Data,
+    MimeType,
+    Uri,
+    Name,
+    Resource,
+    Other(String),
+}
+
+/// The members of a block, in any order.
+#[derive(Default)]
+struct Members {
+    kind: Option<Kind>,
+    text: Option<String>,
+    data: Option<String>,
+    mime_type: Option<String>,
+    uri: Option<String>,
+    name: Option<String>,
+    resource: Option<ResourceContents>,
+    details: Map<String, Value>,
+}
+
+impl Members {
+    /// Returns whether the block keeps the members that this library does not know.
+    const fn keeps_details(&self) -> bool {
+        matches!(self.kind, None | Some(Kind::ResourceLink | Kind::Other(_)))
+    }
+
+    fn into_block(self) -> Result<ContentBlock, &'static str> {
+        let Self { kind, text, data, mime_type, uri, name, resource, mut details } = self;
+        Ok(match kind.ok_or("type")? {
+            Kind::Text => ContentBlock::Text { text: text.ok_or("text")? },
+            Kind::Image => {
+                let (data, mime_type) = (data.ok_or("data")?, mime_type.ok_or("mimeType")?);
+                ContentBlock::Image { data, mime_type }
+            }
+            Kind::Audio => {
+                let (data, mime_type) = (data.ok_or("data")?, mime_type.ok_or("mimeType")?);
+                ContentBlock::Audio { data, mime_type }
+            }
+            Kind::Resource => ContentBlock::Resource { resource: resource.ok_or("resource")? },
+            Kind::ResourceLink => {
+                details.extend(mime_type.map(|value| ("mimeType".to_owned(), value.into())));
+                let (uri, name) = (uri.ok_or("uri")?, name.ok_or("name")?);
+                ContentBlock::ResourceLink { uri, name, details }
+            }
+            Kind::Other(kind) => {
+                let texts = [("text", text), ("data", data), ("mimeType", mime_type)];
+                let texts = texts.into_iter().chain([("uri", uri), ("name", name)]);
+                details.extend(texts.filter_map(|(key, value)| Some((key.into(), value?.into()))));
+                ContentBlock::Other { kind, details }
+            }
+        })
+    }
+}
+
+// A derived implementation of a tagged enum would copy every block before it is read.
+impl<'de> Deserialize<'de> for ContentBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct BlockVisitor;
+        impl<'de> Visitor<'de> for BlockVisitor {
+            type Value = ContentBlock;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a content block")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ContentBlock, A::Error> {
+                let mut members = Members::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::Type => members.kind = Some(map.next_value()?),
+                        Key::Text => members.text = Some(map.next_value()?),
+                        Key::Data => members.data = Some(map.next_value()?),
+                        Key::MimeType => members.mime_type = map.next_value()?,
+                        Key::Uri => members.uri = Some(map.next_value()?),
+                        Key::Name => members.name = Some(map.next_value()?),
+                        Key::Resource => members.resource = Some(map.next_value()?),
+                        Key::Other(key) if members.keeps_details() => {
+                            members.details.insert(key, map.next_value()?);
+                        }
+                        Key::Other(_) => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                members.into_block().map_err(A::Error::missing_field)
+            }
+        }
+        deserializer.deserialize_map(BlockVisitor)
     }
 }
 
@@ -79,4 +193,55 @@ pub struct PromptMessage {
     pub role: String,
     /// The content.
     pub content: ContentBlock,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(block: Value) -> Result<ContentBlock, serde_json::Error> {
+        serde_json::from_str(&block.to_string())
+    }
+
+    #[test]
+    fn content_block_members_have_any_order() {
+        let text = || ContentBlock::Text { text: "a".into() };
+        for block in [
+            json!({ "type": "text", "text": "a", "annotations": { "priority": 1 } }),
+            json!({ "_meta": {}, "text": "a", "type": "text" }),
+        ] {
+            assert_eq!(serde_json::from_value::<ContentBlock>(block.clone()).unwrap(), text());
+            assert_eq!(read(block).unwrap(), text());
+        }
+        let link = json!({ "mimeType": "a/b", "uri": "u", "name": "n", "type": "resource_link" });
+        let details = json!({ "mimeType": "a/b" });
+        let Value::Object(details) = details else { panic!("an object") };
+        let expected = ContentBlock::ResourceLink { uri: "u".into(), name: "n".into(), details };
+        assert_eq!(read(link).unwrap(), expected);
+    }
+
+    #[test]
+    fn content_block_of_unknown_type_is_kept() {
+        let video = json!({ "type": "video", "data": "AA==", "frames": 2 });
+        let expected = json!({ "data": "AA==", "frames": 2 });
+        let ContentBlock::Other { kind, details } = read(video).unwrap() else { panic!("known") };
+        assert_eq!((&*kind, Value::from(details)), ("video", expected));
+    }
+
+    #[test]
+    fn content_block_without_its_member_is_invalid() {
+        for (block, missing) in [
+            (json!({ "type": "text" }), "text"),
+            (json!({ "text": "a" }), "type"),
+            (json!({ "type": "image", "data": "" }), "mimeType"),
+            (json!({ "type": "resource" }), "resource"),
+            (json!({ "type": "resource_link", "uri": "u" }), "name"),
+        ] {
+            let error = read(block).unwrap_err().to_string();
+            assert!(error.contains(&format!("missing field `{missing}`")), "{error}");
+        }
+        assert!(read(json!(["text"])).is_err());
+    }
 }

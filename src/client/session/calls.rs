@@ -4,11 +4,12 @@
 //! the session while it waits for input; the earliest deadline is never later than that of any
 //! call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::followed_task::FollowedTask;
 use super::request::CallRequest;
+use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 
 /// A call and its request.
@@ -34,7 +35,7 @@ impl<T> Call<T> {
 
 #[derive(Debug)]
 pub(super) struct CallTable<T> {
-    in_flight: HashMap<u64, Call<T>>,
+    in_flight: IdMap<u64, Call<T>>,
     waiting: VecDeque<Call<T>>,
     last_id: u64,
     /// No call expires before this.
@@ -46,7 +47,7 @@ pub(super) struct CallTable<T> {
 impl<T> CallTable<T> {
     pub(super) fn new() -> Self {
         Self {
-            in_flight: HashMap::new(),
+            in_flight: IdMap::default(),
             waiting: VecDeque::new(),
             last_id: 0,
             earliest: None,
@@ -159,6 +160,15 @@ impl<T> CallTable<T> {
         self.find_earliest();
     }
 
+    /// Lets each call expire so much later.
+    pub(super) fn postpone(&mut self, pause: Duration) {
+        for call in self.in_flight.values_mut().chain(&mut self.waiting) {
+            call.deadline = call.deadline.after(pause);
+        }
+        self.paused_at = self.paused_at.map(|paused_at| paused_at.after(pause));
+        self.find_earliest();
+    }
+
     fn find_earliest(&mut self) {
         let calls = self.in_flight.values().chain(&self.waiting);
         self.earliest = calls.map(|call| call.deadline).min();
@@ -181,6 +191,23 @@ impl<T> CallTable<T> {
         }
         self.find_earliest();
         expired
+    }
+
+    /// Takes the calls in flight, in the order of their ids.
+    pub(super) fn take_in_flight(&mut self) -> Vec<Call<T>> {
+        let mut in_flight: Vec<_> = self.in_flight.drain().collect();
+        in_flight.sort_unstable_by_key(|(id, _)| *id);
+        self.find_earliest();
+        in_flight.into_iter().map(|(_, call)| call).collect()
+    }
+
+    /// Queues calls before those that wait already, which were made later.
+    pub(super) fn push_waiting_first(&mut self, mut calls: Vec<Call<T>>) {
+        calls.sort_unstable_by_key(|call| call.first_id);
+        for call in calls.into_iter().rev() {
+            self.waiting.push_front(call);
+        }
+        self.find_earliest();
     }
 
     /// Takes all calls, in the order of their ids, with whether they were sent.
@@ -231,6 +258,26 @@ mod tests {
         let ids: Vec<u64> = (0..3).map(|_| calls.allocate_id()).collect();
         assert_eq!(ids, [1, 2, 3]);
         assert!(!calls.was_allocated(0) && calls.was_allocated(3) && !calls.was_allocated(4));
+    }
+
+    #[test]
+    fn calls_to_send_again_precede_others() {
+        let mut calls = CallTable::new();
+        let mut create = |token| {
+            let request = CallRequest::new(Method::Ping);
+            calls.create(request, token, Duration::from_secs(5), at(0))
+        };
+        let [first, second, third] = [create("first"), create("second"), create("third")];
+        calls.insert(2, second);
+        calls.insert(1, first);
+        calls.push_waiting(third);
+        let in_flight = calls.take_in_flight();
+        calls.push_waiting_first(in_flight);
+        assert_eq!((calls.in_flight(), calls.waiting()), (0, 3));
+        assert_eq!(calls.deadline(), Some(at(5)));
+        assert_eq!(calls.remove_call(2).unwrap().1.token, "second");
+        assert_eq!(calls.pop_waiting().unwrap().token, "first");
+        assert_eq!(calls.pop_waiting().unwrap().token, "third");
     }
 
     #[test]

@@ -29,6 +29,10 @@ mod tasks;
 
 mod receive;
 pub(in crate::client) mod renewal;
+pub(in crate::client) mod suspension;
+
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +43,7 @@ use std::time::Duration;
 use self::calls::{Call, CallTable};
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{busy, closed, timeout_error, unsupported};
+use self::refusal::{busy, closed, explain_failure, timeout_error, unconnected, unsupported};
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
@@ -52,7 +56,7 @@ pub use self::context::{SessionBuffers, SessionConfig, SessionContext};
 pub use self::event::{
     MessageSink, OutgoingKind, OutgoingMessage, Progress, ReceivedMessage, SessionEvent,
 };
-pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
+pub use self::handshake::{CachePolicy, EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
 pub use self::request::{CallRequest, ParameterField, TaskMode};
 
@@ -97,6 +101,12 @@ pub struct Session<T> {
     tasks: TaskTable<T>,
     subscriptions: SubscriptionTable<T>,
     side_requests: SideRequests,
+    /// Nothing expires while the user is asked for authorization.
+    paused_at: Option<Instant>,
+    /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
+    suspended: Option<ClientError>,
+    /// The beginning of what the server sent before the end of the handshake and is no message.
+    invalid_text: Option<Box<str>>,
 }
 
 /// Lifecycle.
@@ -104,9 +114,18 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        let (tasks, side_requests) = (TaskTable::new(), SideRequests::default());
-        let subscriptions = SubscriptionTable::new();
-        Self { config, phase: Phase::New, calls, inputs, tasks, subscriptions, side_requests }
+        Self {
+            config,
+            phase: Phase::New,
+            calls,
+            inputs,
+            tasks: TaskTable::new(),
+            subscriptions: SubscriptionTable::new(),
+            side_requests: SideRequests::default(),
+            paused_at: None,
+            suspended: None,
+            invalid_text: None,
+        }
     }
 
     /// Returns the configuration.
@@ -138,9 +157,12 @@ impl<T: Clone> Session<T> {
         self.server().map_or(Revision::LATEST_LEGACY, |server| server.revision)
     }
 
-    /// Returns whether the handshake has failed or the connection is lost.
-    pub const fn has_ended(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_))
+    /// Returns why the handshake has failed or the connection is lost.
+    pub const fn end_reason(&self) -> Option<&ClientError> {
+        match &self.phase {
+            Phase::Ended(error) => Some(error),
+            _ => None,
+        }
     }
 
     /// Returns whether `server/discover` is in flight, so that a connection that ends now may be
@@ -161,6 +183,9 @@ impl<T: Clone> Session<T> {
 
     /// Returns when [`Session::expire`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
+        if self.paused_at.is_some() {
+            return None;
+        }
         let handshake = match &self.phase {
             Phase::Handshake(request) => Some(request.deadline),
             Phase::New | Phase::Ready(_) | Phase::Ended(_) => None,
@@ -171,6 +196,9 @@ impl<T: Clone> Session<T> {
 
     /// Ends what has timed out by now.
     pub fn expire<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+        if self.paused_at.is_some() {
+            return;
+        }
         if let Phase::Handshake(request) = self.phase
             && request.deadline <= ctx.now
         {
@@ -181,7 +209,10 @@ impl<T: Clone> Session<T> {
                 ctx.send_cancellation(self.revision(), id, Some("timeout"));
             }
             tasks::abandon(self, &mut call, ctx);
-            let result = Err(timeout_error(call.timeout));
+            let result = Err(match &self.suspended {
+                Some(cause) if id.is_none() => unconnected(call.timeout, cause),
+                _ => timeout_error(call.timeout),
+            });
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
         tasks::expire(self, ctx);
@@ -191,6 +222,7 @@ impl<T: Clone> Session<T> {
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
+        let error = explain_failure(self.invalid_text.take(), error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
         }
@@ -323,8 +355,14 @@ impl<T: Clone> Session<T> {
                 ctx.send_request(&self.config, id, &request, Revision::LATEST);
             }
             NextStep::Initialize(revision) => self.send_initialize(revision, ctx),
+            NextStep::Fail(error) if self.suspended.is_some() => {
+                let error = explain_failure(self.invalid_text.take(), error);
+                ctx.events.push(SessionEvent::HandshakeFailed(error.clone()));
+                self.phase = Phase::Ended(error);
+            }
             NextStep::Fail(error) => self.disconnect(error, ctx.events),
             NextStep::Ready(server) => {
+                (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
                 self.phase = Phase::Ready(Arc::new(server));
                 if !revision.is_modern() {

@@ -8,7 +8,7 @@ use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
 use super::{Phase, Session, SessionContext};
 use super::{subscriptions, tasks};
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, Parser, Value};
@@ -25,6 +25,9 @@ impl<T: Clone> Session<T> {
         ctx.buffers.received.clear();
         ctx.buffers.received.extend_from_slice(text.as_bytes());
         let Ok(document) = parser.parse(text) else {
+            if self.server().is_none() {
+                self.invalid_text.get_or_insert_with(|| quote(&ctx.buffers.received).into());
+            }
             ctx.events.push(SessionEvent::Violation("a message that is not valid JSON"));
             return;
         };

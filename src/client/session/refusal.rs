@@ -28,6 +28,20 @@ pub(super) fn timeout_error(timeout: Duration) -> ClientError {
     ClientError::new(ClientErrorKind::Timeout, format!("no response within {timeout:?}"))
 }
 
+/// The error of a call that was not sent in time, because there was no connection.
+pub(super) fn unconnected(timeout: Duration, cause: &ClientError) -> ClientError {
+    let text = format!("no connection within {timeout:?}: {cause}");
+    ClientError::with_source(ClientErrorKind::Connect, text, cause.clone())
+}
+
+/// Returns why a handshake failed: because of `cause`, or because the server sent `text` that is
+/// not a message.
+pub(super) fn explain_failure(text: Option<Box<str>>, cause: ClientError) -> ClientError {
+    let Some(text) = text else { return cause };
+    let text = format!("the server sent text that is not a JSON-RPC message{text} ({cause})");
+    ClientError::with_source(ClientErrorKind::Protocol, text, cause)
+}
+
 /// The error of a call that was sent when its connection ended because of `cause`.
 pub(super) fn closed(cause: &ClientError) -> ClientError {
     let text = format!("the connection ended before the response: {cause}");

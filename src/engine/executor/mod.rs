@@ -51,24 +51,15 @@ pub trait Executor {
 /// thread, at once or in the next [`Executor::poll_futures`].
 #[derive(Debug)]
 #[must_use = "dropping a task cancels it"]
-#[cfg_attr(
-    not(feature = "internals"),
-    expect(dead_code, reason = "dropping it cancels the future")
-)]
 pub struct Task(TaskHandle);
 
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "internals"),
-    expect(dead_code, reason = "dropping it cancels the future")
-)]
 enum TaskHandle {
     Native(async_task::Task<()>),
     #[cfg(all(target_os = "linux", feature = "glommio"))]
     Glommio(::glommio::Task<()>),
 }
 
-#[cfg(feature = "internals")]
 impl Task {
     /// Lets the future run to completion without a handle.
     pub fn detach(self) {

@@ -183,7 +183,7 @@ fn param_header_name(name: &[u8]) -> Option<&[u8]> {
 /// Finds the end of a head: the first empty line after the first line. Keeps its state between
 /// calls, so that each byte is scanned once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum HeadEnd {
+pub(in crate::transport) enum HeadEnd {
     /// Inside a line.
     #[default]
     InLine,
@@ -195,7 +195,7 @@ pub(super) enum HeadEnd {
 
 impl HeadEnd {
     /// Scans the next bytes of a head. Returns the number of bytes up to its end if it ends there.
-    pub(super) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(in crate::transport) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];

@@ -3,6 +3,7 @@
 //! A header is validated as far as it has arrived, so that the same stream fails with the same
 //! error wherever it is split, and before its payload arrives.
 
+use super::code::CloseCode;
 use super::limits::ProtocolError;
 use super::mask::MaskKey;
 
@@ -41,12 +42,15 @@ pub(super) struct Header {
 
 /// What the validity of a header depends on.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent flags")]
 pub(super) struct HeaderContext {
     /// Whether a fragmented message is incomplete.
     pub(super) is_inside_message: bool,
     /// Whether compression was negotiated.
     pub(super) is_compression_negotiated: bool,
     pub(super) is_binary_allowed: bool,
+    /// Whether the sender is a client, which masks its frames.
+    pub(super) is_masked: bool,
     /// Bytes left of the message size limit.
     pub(super) bytes_max: usize,
 }
@@ -81,10 +85,14 @@ impl Header {
         if payload > place.bytes_max && first & CONTROL == 0 {
             return Err(ProtocolError::MESSAGE_TOO_BIG);
         }
-        let Some(&key) = rest.first_chunk::<4>() else { return Ok(None) };
+        let (key, key_bytes) = match rest.first_chunk::<4>() {
+            _ if !place.is_masked => ([0; 4], 0),
+            Some(key) => (*key, 4),
+            None => return Ok(None),
+        };
         Ok(Some(Self {
             first_byte: first,
-            length: 2 + length_bytes + 4,
+            length: 2 + length_bytes + key_bytes,
             key,
             payload_length: payload,
         }))
@@ -164,5 +172,26 @@ fn check_first_bytes(first: u8, second: u8, place: HeaderContext) -> Result<(), 
         CONTINUATION | TEXT | BINARY | CLOSE | PING | PONG => {}
         _ => return Err(ProtocolError::RESERVED_OPCODE),
     }
-    if second & MASKED == 0 { Err(ProtocolError::UNMASKED) } else { Ok(()) }
+    match (second & MASKED != 0, place.is_masked) {
+        (false, true) => Err(ProtocolError::UNMASKED),
+        (true, false) => Err(ProtocolError::MASKED),
+        _ => Ok(()),
+    }
+}
+
+/// Parses the code of a close frame (RFC 6455, sections 5.5.1 and 7.4).
+pub(super) fn parse_close_code(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
+    match payload {
+        [] => Ok(None),
+        [_] => Err(ProtocolError::TRUNCATED_CLOSE_CODE),
+        [high, low, reason @ ..] => {
+            let Some(code) = CloseCode::from_u16(u16::from_be_bytes([*high, *low])) else {
+                return Err(ProtocolError::INVALID_CLOSE_CODE);
+            };
+            match std::str::from_utf8(reason) {
+                Ok(_) => Ok(Some(code)),
+                Err(_) => Err(ProtocolError::INVALID_CLOSE_REASON),
+            }
+        }
+    }
 }

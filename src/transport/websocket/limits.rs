@@ -50,6 +50,8 @@ protocol_errors! {
     RESERVED_OPCODE PROTOCOL "the opcode is reserved",
     /// An unmasked frame of a client (section 5.1).
     UNMASKED PROTOCOL "the frame is not masked",
+    /// A masked frame of a server (section 5.1).
+    MASKED PROTOCOL "the frame of a server is masked",
     /// A fragmented control frame (section 5.5).
     FRAGMENTED_CONTROL PROTOCOL "a control frame is fragmented",
     /// A control frame of more than 125 bytes (section 5.5).

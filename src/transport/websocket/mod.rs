@@ -4,6 +4,9 @@
 //! response; then [`reader::FrameReader`] parses messages and control frames, and [`writer`] frames
 //! texts. A message holds one JSON text, or several that [`delimiter`] splits.
 //!
+//! [`client`] is the other side: it writes the upgrade request and masked frames, and parses what a
+//! server sends.
+//!
 //! A message within one read is unmasked in place and not copied. A protocol error is reported at
 //! the first byte that shows it, with its close code. Pings, timeouts and closing belong to
 //! [`connection`](crate::connection).
@@ -27,6 +30,8 @@ pub mod writer;
 pub mod delimiter;
 
 pub mod handshake;
+
+pub mod client;
 
 #[cfg(feature = "internals")]
 pub mod fuzz;

@@ -12,7 +12,7 @@ use std::mem::take;
 use super::code::CloseCode;
 use super::frame::{
     BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, HeaderContext, MessageKind, PING,
-    TEXT, to_u8,
+    TEXT, parse_close_code, to_u8,
 };
 use super::limits::{FrameLimits, ProtocolError};
 use super::mask::{self, MaskKey};
@@ -400,6 +400,7 @@ impl FrameReader {
             is_inside_message: self.is_inside_fragments,
             is_compression_negotiated: self.is_compression_negotiated,
             is_binary_allowed: limits.is_binary_allowed,
+            is_masked: true,
             bytes_max: limits.message_bytes_max.saturating_sub(self.message.len()),
         }
     }
@@ -423,22 +424,5 @@ impl ControlPayload {
 impl Default for ControlPayload {
     fn default() -> Self {
         Self { bytes: [0; CONTROL_BYTES_MAX], length: 0 }
-    }
-}
-
-/// Parses the code of a close frame (RFC 6455, sections 5.5.1 and 7.4).
-fn parse_close_code(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
-    match payload {
-        [] => Ok(None),
-        [_] => Err(ProtocolError::TRUNCATED_CLOSE_CODE),
-        [high, low, reason @ ..] => {
-            let Some(code) = CloseCode::from_u16(u16::from_be_bytes([*high, *low])) else {
-                return Err(ProtocolError::INVALID_CLOSE_CODE);
-            };
-            match std::str::from_utf8(reason) {
-                Ok(_) => Ok(Some(code)),
-                Err(_) => Err(ProtocolError::INVALID_CLOSE_REASON),
-            }
-        }
     }
 }

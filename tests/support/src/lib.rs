@@ -28,6 +28,7 @@ pub mod server;
 pub mod test_tools;
 
 pub mod stall;
+pub mod tls;
 pub mod wrk;
 
 pub use http::{HttpClient, Request, Response};

@@ -15,7 +15,7 @@ pub const MESSAGE_BYTES: usize = 32;
 /// Settings of a wrk run.
 #[derive(Clone, Copy, Debug)]
 pub struct WrkSettings {
-    /// Connections, spread over the threads, one request in flight on each.
+    /// Connections, one request in flight on each.
     pub connections: usize,
     /// Run time, also after the last response.
     pub seconds: u64,
@@ -38,8 +38,9 @@ pub struct WrkCounts {
     pub p50_us: u64,
 }
 
-/// Runs wrk against `address`, with a thread for each of `requests`, which sends nothing else;
-/// `script` is the path of its Lua script.
+/// Runs wrk against `address` with one thread, which sends `requests` in turn; `script` is the path
+/// of its Lua script. Of several requests each has an id of ten digits, which is replaced by those
+/// that follow it.
 ///
 /// # Errors
 ///
@@ -52,7 +53,7 @@ pub fn run(
 ) -> io::Result<WrkCounts> {
     std::fs::write(script, self::script(requests, order.responses))?;
     let output = Command::new("wrk")
-        .arg(format!("--threads={}", requests.len()))
+        .args(["--threads=1"])
         .arg(format!("--connections={}", order.connections))
         .arg(format!("--duration={}", order.seconds))
         .args(["--timeout=30", "--script"])
@@ -83,7 +84,7 @@ pub fn run(
 
 /// Returns the Lua script that sends these bytes, stops after `answers`, and prints the counts.
 ///
-/// wrk calls `setup` for a thread before it asks the thread for its request.
+/// wrk asks for a single request once, by `wrk.format`, and for each of several by `request`.
 fn script(requests: &[Vec<u8>], answers: Option<u64>) -> String {
     let message: String = ('a'..='z').cycle().take(MESSAGE_BYTES).collect();
     let mut text = String::from("local threads, requests = {}, {}\n");
@@ -96,12 +97,21 @@ fn script(requests: &[Vec<u8>], answers: Option<u64>) -> String {
         text.push_str("\")\n");
     }
     text.push_str(
-        "wrk.format = function() return raw end\n\
-         function setup(thread)\n\
-         \x20 table.insert(threads, thread)\n\
-         \x20 thread:set('raw', requests[#threads])\n\
-         end\n",
+        "wrk.format = function() return requests[1] end\n\
+         function setup(thread) table.insert(threads, thread) end\n",
     );
+    if requests.len() > 1 {
+        text.push_str(
+            "local parts, last, id = {}, 0, 1000000000\n\
+             for _, text in ipairs(requests) do\n\
+             \x20 table.insert(parts, { text:match('^(.*\"id\":)%d+(.*)$') })\n\
+             end\n\
+             function request()\n\
+             \x20 last, id = last % #parts + 1, id + 1\n\
+             \x20 return parts[last][1] .. id .. parts[last][2]\n\
+             end\n",
+        );
+    }
     if let Some(answers) = answers {
         write!(
             text,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
+use crate::client::io::stream::Loss;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText};
 use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
@@ -246,5 +247,27 @@ impl Response {
             }
             _ => None,
         }
+    }
+}
+
+/// Returns why an exchange failed whose response is not complete.
+pub(super) fn response_error(error: ResponseError) -> ClientError {
+    match error {
+        ResponseError::Invalid(text) => ClientError::new(ClientErrorKind::Protocol, text),
+        ResponseError::Truncated => {
+            let text = "the server closed the connection before the end of the response";
+            ClientError::new(ClientErrorKind::Closed, text)
+        }
+    }
+}
+
+/// Returns why an exchange failed whose connection has ended.
+pub(super) fn end_error(loss: &Loss) -> ClientError {
+    match loss.tls_error() {
+        Some(error) if error.kind().is_client_certificate() => {
+            ClientError::from_tls(error.to_string(), error.clone())
+        }
+        Some(error) => ClientError::new(ClientErrorKind::Closed, error.to_string()),
+        None => response_error(ResponseError::Truncated),
     }
 }

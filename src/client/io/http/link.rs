@@ -3,10 +3,10 @@
 //! Invariants: every exchange ends once; a request of the session whose exchange ends without its
 //! response is failed, resumed, or sent again if it has not run or may run twice.
 
-use std::io;
 use std::time::Duration;
 
-use super::connection::Response;
+use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
+use super::connection::{Response, end_error, response_error};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
@@ -15,15 +15,15 @@ use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::ClientError;
+use crate::client::io::stream::Loss;
+use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time from the failure of a send to the end of its connection.
-const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that the server has to end a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
@@ -43,6 +43,7 @@ pub(in crate::client::io) struct HttpLink {
     seen: SeenEvents,
     closing: Closing,
     legacy_sse: LegacySse,
+    authorization: OptionalAuthorization,
 }
 
 /// Exchanges.
@@ -50,14 +51,14 @@ impl HttpLink {
     /// Creates a link without connections.
     pub(in crate::client::io) fn new(
         writer: RequestWriter,
-        message_bytes_max: usize,
-        timeout: Duration,
+        options: &SessionOptions,
+        authorization: Option<HttpAuthorization>,
     ) -> Self {
-        let limits = ResponseLimits { body_bytes_max: message_bytes_max, ..Default::default() };
+        let body_bytes_max = options.message_bytes_max;
         Self {
             writer,
-            limits,
-            timeout,
+            limits: ResponseLimits { body_bytes_max, ..Default::default() },
+            timeout: options.request_timeout,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
@@ -65,12 +66,20 @@ impl HttpLink {
             seen: SeenEvents::default(),
             closing: Closing::default(),
             legacy_sse: LegacySse::default(),
+            authorization: OptionalAuthorization::new(authorization),
         }
     }
 
     /// Returns where the session sends its messages.
     pub(in crate::client::io) const fn queue(&mut self) -> &mut HttpQueue {
         &mut self.queue
+    }
+
+    /// Returns the authorization, and what waits for it.
+    pub(in crate::client::io) const fn authorization(
+        &mut self,
+    ) -> (&mut OptionalAuthorization, &mut HttpQueue) {
+        (&mut self.authorization, &mut self.queue)
     }
 
     /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
@@ -99,10 +108,14 @@ impl HttpLink {
         input.send_waiting(&mut self.queue);
         let now = input.now();
         self.pool.close_stale(ring, now);
+        if self.authorization.is_running() {
+            return 0;
+        }
         while let Some(index) = self.pool.idle()
             && let Some(mut exchange) = self.queue.begin_next(now)
         {
-            let request = exchange.write(&self.writer, self.session.current());
+            let fields = self.authorization.fields(exchange.http_method());
+            let request = exchange.write(&self.writer, self.session.current(), &fields);
             let deadline = exchange.timeout(self.timeout).map(|timeout| now.after(timeout));
             self.pool.get_mut(index).start(ring, exchange, request, deadline);
         }
@@ -153,6 +166,9 @@ impl HttpLink {
         bytes: &[u8],
         input: &mut SessionInput<'_, T>,
     ) {
+        if let Some(flow) = self.authorization.run_of(socket) {
+            return flow.receive(ring, bytes, input.now());
+        }
         let mut from = 0;
         while let Some(index) = self.pool.index_of(socket) {
             let Self { pool, queue, seen, limits, .. } = self;
@@ -172,9 +188,13 @@ impl HttpLink {
             }
             match event {
                 Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
-                Ok(ResponseEvent::HeadComplete) => self.note_session(index),
+                Ok(ResponseEvent::HeadComplete) => {
+                    let connection = self.pool.get(index);
+                    self.session.note(connection.exchange(), connection.head());
+                    self.queue.note_head(connection.exchange());
+                }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
-                Err(error) => return self.abort(ring, index, error, input),
+                Err(error) => return self.abort(ring, index, &response_error(error), input),
             }
         }
     }
@@ -212,13 +232,7 @@ impl HttpLink {
         is_failed: bool,
         now: Instant,
     ) {
-        let Some(index) = self.pool.index_of(socket) else { return };
-        let connection = self.pool.get_mut(index);
-        if is_failed {
-            connection.handle_send_failure(now.after(SEND_FAILURE_TIMEOUT));
-        } else {
-            connection.handle_sent();
-        }
+        self.pool.handle_sent(socket, is_failed, now);
     }
 
     /// Handles the end or the failure of a connection.
@@ -226,27 +240,16 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         socket: Socket,
-        error: Option<&io::Error>,
+        loss: &Loss,
         input: &mut SessionInput<'_, T>,
     ) {
+        if let Some(flow) = self.authorization.run_of(socket) {
+            return flow.handle_end(ring, loss.error().is_some(), input.now());
+        }
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
-            Ok(true) if error.is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, ResponseError::Truncated, input),
-        }
-    }
-
-    /// Remembers the session that the response to `initialize` begins.
-    fn note_session(&mut self, index: usize) {
-        let connection = self.pool.get(index);
-        if let Some(exchange) = connection.exchange() {
-            self.queue.note_head(exchange);
-        }
-        if connection.exchange().is_some_and(Exchange::is_initialize)
-            && let Some(head) = connection.head()
-            && matches!(head.status, 200..300)
-        {
-            self.session.begin(head.session_id.clone());
+            Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
+            _ => self.abort(ring, index, &end_error(loss), input),
         }
     }
 
@@ -282,6 +285,15 @@ impl HttpLink {
         if exchange.postpone(&response.head, input.now(), self.timeout) {
             return self.queue.push_front(exchange);
         }
+        let (queue, now) = (&mut self.queue, input.now());
+        let verdict = self.authorization.handle_response(exchange, &response.head, queue, now);
+        let mut exchange = match verdict {
+            Verdict::Answer(exchange) => exchange,
+            Verdict::Kept => return,
+            Verdict::Refused(exchange, error) => {
+                return input.fail(exchange.call(), &error, &mut self.queue);
+            }
+        };
         if status == NOT_FOUND
             && matches!(exchange.kind(), ExchangeKind::Request { .. })
             && let Some(number) = exchange.leave_session()
@@ -387,7 +399,7 @@ impl HttpLink {
         &mut self,
         ring: &mut R,
         index: usize,
-        error: ResponseError,
+        failure: &ClientError,
         input: &mut SessionInput<'_, T>,
     ) {
         let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
@@ -397,13 +409,6 @@ impl HttpLink {
             return;
         }
         let revision = exchange.revision();
-        let failure = match error {
-            ResponseError::Invalid(text) => ClientError::new(ClientErrorKind::Protocol, text),
-            ResponseError::Truncated => {
-                let text = "the server closed the connection before the end of the response";
-                ClientError::new(ClientErrorKind::Closed, text)
-            }
-        };
         if was_idle && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
@@ -411,11 +416,11 @@ impl HttpLink {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
                 let cursor = cursor.filter(|_| !revision.is_modern());
-                self.reopen(Some(id), cursor, revision, &failure, input);
+                self.reopen(Some(id), cursor, revision, failure, input);
             }
             ExchangeKind::Stream(cursor) => {
                 let call = cursor.call;
-                self.reopen(call, cursor.after(&events), revision, &failure, input);
+                self.reopen(call, cursor.after(&events), revision, failure, input);
             }
             ExchangeKind::Message { .. } => {
                 tracing::debug!(error = %failure, "a message over HTTP may be lost");
@@ -433,6 +438,7 @@ impl HttpLink {
             self.closing.deadline(),
             self.pool.deadline(&self.queue, now),
             self.queue.deadline(now),
+            self.authorization.deadline(),
         ];
         times.into_iter().flatten().min()
     }
@@ -447,9 +453,10 @@ impl HttpLink {
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
             self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, ResponseError::Truncated, input);
+            self.abort(ring, index, &response_error(ResponseError::Truncated), input);
         }
         self.close_abandoned(ring, input);
+        self.authorization.expire(ring, now);
         if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
             self.closing = Closing::Done;
         }
@@ -464,6 +471,7 @@ impl HttpLink {
     ) {
         self.queue = HttpQueue::default();
         self.parked.clear();
+        self.authorization.cancel(ring);
         self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
         if self.session.current().is_some() {
@@ -485,5 +493,6 @@ impl HttpLink {
     /// Closes the connections.
     pub(in crate::client::io) fn close<R: Ring>(&mut self, ring: &mut R) {
         self.pool.close(ring, false);
+        self.authorization.cancel(ring);
     }
 }

@@ -2,7 +2,9 @@
 
 mod inputs;
 mod logging;
+mod random;
 mod subscriptions;
+mod suspension;
 mod tasks;
 
 use serde_json::json;
@@ -237,7 +239,7 @@ fn unsupported_version_error_selects_listed_revision() {
     let mut session = TestSession::with(|_| {});
     session.receive(&error(r#""2031-01-01""#));
     assert_eq!(session.events(), ["failed Handshake"]);
-    assert!(session.session.has_ended());
+    assert!(session.session.end_reason().is_some());
 }
 
 #[test]
@@ -318,6 +320,38 @@ fn call_timeout_cancels_request() {
     assert_eq!(session.events(), ["call Timeout"]);
     assert_eq!(session.sent_methods(), ["notifications/cancelled"]);
     assert_eq!(session.session.deadline(), None);
+}
+
+#[test]
+fn authorization_does_not_count_for_timeouts() {
+    let mut session = TestSession::with(|_| {});
+    session.call("early", Method::ToolsCall);
+    session.sent();
+    let seconds = Duration::from_secs;
+    session.pass(seconds(4));
+    renewal::pause(&mut session.session, session.now);
+    session.pass(seconds(100));
+    assert_eq!(session.session.deadline(), None);
+    renewal::resume(&mut session.session, session.now);
+    session.pass(Duration::from_millis(999));
+    assert!(session.sent().is_empty());
+    // Five seconds for `server/discover` and thirty for the call.
+    session.pass(seconds(1));
+    assert_eq!(session.sent_methods(), ["initialize"]);
+    session.pass(seconds(24));
+    assert!(session.events().is_empty());
+    session.pass(seconds(2));
+    assert_eq!(session.events(), ["early Timeout"]);
+}
+
+#[test]
+fn failed_authorization_ends_handshake() {
+    let mut session = TestSession::with(|_| {});
+    session.sent();
+    let error = ClientError::authorization("denied");
+    session.run(|session, ctx| session.fail_request(1, error, ctx));
+    assert!(session.sent().is_empty());
+    assert_eq!(session.events(), ["failed Authorization"]);
 }
 
 #[test]

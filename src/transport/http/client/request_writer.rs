@@ -33,6 +33,8 @@ const OWN_FIELDS: [&str; 14] = [
 
 /// Begins the names of the headers that repeat arguments of a tool call.
 const PARAMETER_PREFIX: &str = "Mcp-Param-";
+/// Begins the names of the fields of a WebSocket handshake.
+const WEBSOCKET_PREFIX: &str = "Sec-WebSocket-";
 
 /// Fields that each request of a client carries, such as `Authorization`. Their values are secret:
 /// the debug format omits them.
@@ -49,10 +51,11 @@ impl ExtraFields {
         if name.is_empty() || !name.bytes().all(is_token_byte) {
             return Err(format!("'{name}' is not a header name"));
         }
-        let is_parameter = name
-            .get(..PARAMETER_PREFIX.len())
-            .is_some_and(|prefix| prefix.eq_ignore_ascii_case(PARAMETER_PREFIX));
-        if is_parameter || OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        let begins_with = |prefix: &str| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        };
+        let is_own = begins_with(PARAMETER_PREFIX) || begins_with(WEBSOCKET_PREFIX);
+        if is_own || OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
             return Err(format!("the client sends the header {name} itself"));
         }
         if !value.bytes().all(is_field_value_byte) || value.trim() != value {
@@ -62,6 +65,11 @@ impl ExtraFields {
         self.0.push((name.into(), value.into()));
         Ok(())
     }
+
+    /// Returns whether a field has this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    }
 }
 
 impl fmt::Debug for ExtraFields {
@@ -70,8 +78,8 @@ impl fmt::Debug for ExtraFields {
     }
 }
 
-/// The fields of one request.
-#[derive(Clone, Copy, Debug, Default)]
+/// The fields of one request. Some are secret: the debug format omits them.
+#[derive(Clone, Copy, Default)]
 pub struct RequestFields<'a> {
     /// `MCP-Protocol-Version`.
     pub protocol_version: Option<&'a str>,
@@ -85,11 +93,17 @@ pub struct RequestFields<'a> {
     pub session_id: Option<&'a str>,
     /// `Last-Event-ID`.
     pub last_event_id: Option<&'a [u8]>,
+    /// `Authorization`.
+    pub authorization: Option<&'a str>,
+    /// `DPoP` (RFC 9449, section 4.1).
+    pub dpop_proof: Option<&'a str>,
 }
 
 /// Writes the requests to one endpoint.
 #[derive(Clone)]
 pub struct RequestWriter {
+    /// `http` or `https`.
+    scheme: &'static str,
     authority: Box<str>,
     /// The path with its query.
     path: Box<str>,
@@ -98,15 +112,15 @@ pub struct RequestWriter {
 }
 
 impl RequestWriter {
-    /// Creates a writer. `authority` is the value of `Host`; `path` begins with a slash. Neither
-    /// has other than visible ASCII characters.
-    pub fn new(authority: &str, path: &str, extra: &ExtraFields) -> Self {
+    /// Creates a writer. `scheme` is that of the endpoint, `http` or `https`; `authority` is the
+    /// value of `Host`; `path` begins with a slash. None has other than visible ASCII characters.
+    pub fn new(scheme: &'static str, authority: &str, path: &str, extra: &ExtraFields) -> Self {
         let mut lines = Vec::new();
         push_line(&mut lines, "Host", authority.as_bytes());
         for (name, value) in &extra.0 {
             push_line(&mut lines, name, value.as_bytes());
         }
-        Self { authority: authority.into(), path: path.into(), lines: lines.into() }
+        Self { scheme, authority: authority.into(), path: path.into(), lines: lines.into() }
     }
 
     /// Changes the path to the one that a reference names (RFC 3986, section 4.2; MCP 2024-11-05
@@ -118,7 +132,8 @@ impl RequestWriter {
             return false;
         };
         let base = self.path.split('?').next().unwrap_or_default();
-        let path = if let Some(rest) = text.strip_prefix("http://") {
+        let absolute = text.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://"));
+        let path = if let Some(rest) = absolute {
             let end = rest.find('/').unwrap_or(rest.len());
             if !rest[..end].eq_ignore_ascii_case(&self.authority) {
                 return false;
@@ -165,6 +180,13 @@ impl RequestWriter {
         fields.write(out);
     }
 
+    /// Appends a GET request for an upgrade; `lines` are its fields, each with its line end.
+    pub fn write_upgrade(&self, out: &mut Vec<u8>, lines: &[u8]) {
+        self.begin(out, "GET ");
+        out.extend_from_slice(lines);
+        out.extend_from_slice(b"\r\n");
+    }
+
     fn begin(&self, out: &mut Vec<u8>, method: &str) {
         out.extend_from_slice(method.as_bytes());
         out.extend_from_slice(self.path.as_bytes());
@@ -176,6 +198,15 @@ impl RequestWriter {
 impl fmt::Debug for RequestWriter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("RequestWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RequestFields<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RequestFields")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
     }
 }
 
@@ -205,6 +236,12 @@ impl RequestFields<'_> {
         }
         if let Some(id) = self.last_event_id {
             push_line(out, "Last-Event-ID", id);
+        }
+        if let Some(authorization) = self.authorization {
+            push_line(out, "Authorization", authorization.as_bytes());
+        }
+        if let Some(proof) = self.dpop_proof {
+            push_line(out, "DPoP", proof.as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -241,14 +278,14 @@ mod tests {
         let mut extra = ExtraFields::default();
         extra.push("Authorization", "Bearer secret").unwrap();
         assert!(!format!("{extra:?}").contains("secret"));
-        let writer = RequestWriter::new("a:1", "/mcp?x", &extra);
+        let writer = RequestWriter::new("http", "a:1", "/mcp?x", &extra);
         let fields = RequestFields {
             protocol_version: Some("2026-07-28"),
             method: Some("tools/call"),
             name: Some("echo"),
             parameters: &[("Region".into(), "us west".into()), ("City".into(), "Köln".into())],
             session_id: Some("s"),
-            last_event_id: None,
+            ..RequestFields::default()
         };
         let mut out = Vec::new();
         writer.write_post(&mut out, &fields, b"{}");
@@ -265,7 +302,8 @@ mod tests {
     #[test]
     fn endpoint_is_resolved_on_same_server() {
         let resolve = |reference: &str| {
-            let mut writer = RequestWriter::new("a:1", "/b/sse?c", &ExtraFields::default());
+            let extra = ExtraFields::default();
+            let mut writer = RequestWriter::new("http", "a:1", "/b/sse?c", &extra);
             writer.set_endpoint(reference.as_bytes()).then(|| writer.path.into_string())
         };
         for (reference, path) in [
@@ -309,6 +347,7 @@ mod tests {
             ("Host", "a"),
             ("mcp-session-id", "a"),
             ("mcp-param-a", "a"),
+            ("sec-websocket-key", "a"),
             ("a", "s\r\nb: c"),
         ] {
             let error = extra.push(name, value).unwrap_err();

@@ -1,0 +1,380 @@
+//! The client commands and their flags.
+
+pub(crate) mod login;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use super::arguments::{GivenArguments, Pair};
+use super::failure::Failure;
+use crate::client::{EraPreference, TlsOptions};
+use crate::config::unit::Unit;
+use crate::protocol::revision::Revision;
+
+pub(crate) const TARGET: &str = "target";
+pub(crate) const NAME: &str = "name";
+pub(crate) const PAIRS: &str = "pairs";
+pub(crate) const PROMPT: &str = "prompt";
+pub(crate) const RESOURCE: &str = "resource";
+pub(crate) const URIS: &str = "uris";
+pub(crate) const COUNT: &str = "count";
+pub(crate) const JSON: &str = "json";
+pub(crate) const OUTPUT: &str = "output";
+pub(crate) const TIMEOUT: &str = "timeout";
+pub(crate) const ERA: &str = "era";
+pub(crate) const ENV: &str = "env";
+pub(crate) const HEADER: &str = "header";
+pub(crate) const VERBOSE: &str = "verbose";
+const CA: &str = "ca";
+const CERT: &str = "cert";
+const KEY: &str = "key";
+const PIN: &str = "pin";
+const SERVER_NAME: &str = "server-name";
+const ARGUMENTS: &str = "arguments";
+
+/// Longest time that `--timeout` takes.
+const TIMEOUT_MAX: Duration = Duration::from_hours(24);
+
+/// What a command is called, what it does, its own arguments, and an example.
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    arguments: fn(Command) -> Command,
+    example: &'static str,
+}
+
+const ROWS: [Row; 10] = [
+    Row {
+        name: "tools",
+        about: "List the tools of a server, with their arguments",
+        arguments: |command| command,
+        example: "corelane tools http://127.0.0.1:8080",
+    },
+    Row {
+        name: "call",
+        about: "Call a tool of a server and print its result",
+        arguments: |command| {
+            with_arguments(command.arg(name("TOOL", "Name of the tool"))).arg(output())
+        },
+        example: "corelane call http://127.0.0.1:8080 echo message=hi",
+    },
+    Row {
+        name: "resources",
+        about: "List the resources and resource templates of a server",
+        arguments: |command| command,
+        example: "corelane resources http://127.0.0.1:8080",
+    },
+    Row {
+        name: "read",
+        about: "Read a resource of a server and print its contents",
+        arguments: |command| command.arg(name("URI", "URI of the resource")).arg(output()),
+        example: "corelane read http://127.0.0.1:8080 file:///notes.txt --output notes.txt",
+    },
+    Row {
+        name: "prompts",
+        about: "List the prompts of a server, with their arguments",
+        arguments: |command| command,
+        example: "corelane prompts http://127.0.0.1:8080",
+    },
+    Row {
+        name: "prompt",
+        about: "Get a prompt of a server and print its messages",
+        arguments: |command| with_arguments(command.arg(name("PROMPT", "Name of the prompt"))),
+        example: "corelane prompt http://127.0.0.1:8080 review language=Rust",
+    },
+    Row {
+        name: "complete",
+        about: "Complete an argument of a prompt or a variable of a resource template",
+        arguments: with_reference,
+        example: "corelane complete http://127.0.0.1:8080 --prompt review language=Ru",
+    },
+    Row {
+        name: "ping",
+        about: "Check that a server answers and print the time of the round trip",
+        arguments: |command| command.arg(count()),
+        example: "corelane ping http://127.0.0.1:8080 -n 5",
+    },
+    Row {
+        name: "listen",
+        about: "Print the changes of lists and resources until the server ends",
+        arguments: |command| command.arg(uris()),
+        example: "corelane listen http://127.0.0.1:8080 file:///notes.txt",
+    },
+    Row {
+        name: "inspect",
+        about: "Print what a server declares and offers: identity, capabilities, all lists",
+        arguments: |command| command,
+        example: "corelane inspect 'stdio:corelane stdio'",
+    },
+];
+
+/// Returns the client commands.
+pub(crate) fn commands() -> impl Iterator<Item = Command> {
+    ROWS.iter().map(|row| Command::new(row.name).about(row.about).defer(with_flags))
+}
+
+/// Returns whether `name` is a client command.
+pub(crate) fn is_client_command(name: &str) -> bool {
+    ROWS.iter().any(|row| row.name == name)
+}
+
+/// Adds the flags to the command that runs; those of the others are not needed.
+fn with_flags(command: Command) -> Command {
+    let row = ROWS.iter().find(|row| row.name == command.get_name());
+    let command = command.arg(Arg::new(TARGET).value_name("TARGET").required(true).help(
+        "The server: http://HOST:PORT/PATH, ws://HOST:PORT/PATH, tcp://HOST:PORT, the same with \
+         TLS as https://, wss:// and tls://, unix:PATH or stdio:COMMAND",
+    ));
+    let command = match row {
+        Some(row) => (row.arguments)(command).after_help(format!(
+            "Example: {}\n\
+             Exit codes: 0 success, 1 the connection or the call failed, 2 usage error.",
+            row.example
+        )),
+        None => command,
+    };
+    command.args(tls_flags()).args(login::arguments()).args([
+        Arg::new(JSON)
+            .long(JSON)
+            .action(ArgAction::SetTrue)
+            .help("Print the result as the server sent it, as one JSON document"),
+        Arg::new(TIMEOUT)
+            .long(TIMEOUT)
+            .value_name("SECONDS")
+            .value_parser(parse_timeout)
+            .help("Longest time to the response of a request, such as 5, 0.5 or 2min [30]"),
+        Arg::new(ERA)
+            .long(ERA)
+            .value_name("auto|modern|YYYY-MM-DD")
+            .value_parser(parse_era)
+            .help("Revision of MCP: the newest that both know, only 2026-07-28, or this [auto]"),
+        Arg::new(ENV)
+            .long(ENV)
+            .value_name("NAME=VALUE")
+            .action(ArgAction::Append)
+            .value_parser(parse_variable)
+            .help("Set an environment variable of the program of a stdio: target; repeatable"),
+        Arg::new(HEADER)
+            .short('H')
+            .long(HEADER)
+            .value_name("NAME: VALUE")
+            .action(ArgAction::Append)
+            .value_parser(parse_header)
+            .help("Add a header to each HTTP request, such as Authorization; repeatable"),
+        Arg::new(VERBOSE)
+            .short('v')
+            .long(VERBOSE)
+            .action(ArgAction::SetTrue)
+            .help("Print the revision, the name of the server and the times to standard error"),
+    ])
+}
+
+/// Flags of a target that begins with `https://` or `tls://`.
+fn tls_flags() -> [Arg; 5] {
+    let file = |name: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf))
+    };
+    [
+        file(CA).help("Trusted CA certificates (PEM), instead of those of this machine"),
+        file(CERT).requires(KEY).help("Client certificate chain (PEM)"),
+        file(KEY).requires(CERT).help("Private key of the client certificate (PEM)"),
+        Arg::new(PIN).long(PIN).value_name("SHA256").action(ArgAction::Append).help(
+            "Accept only a server with this public key: the SHA-256 of its SubjectPublicKeyInfo \
+             in base64 (RFC 7469); repeatable",
+        ),
+        Arg::new(SERVER_NAME)
+            .long(SERVER_NAME)
+            .value_name("NAME")
+            .help("Name expected in the server's certificate, instead of the host"),
+    ]
+}
+
+/// Reads the flags of TLS; `None` without any.
+pub(crate) fn given_tls(matches: &ArgMatches) -> Option<TlsOptions> {
+    let given = [CA, CERT, KEY, PIN, SERVER_NAME];
+    if !given.iter().any(|flag| matches.contains_id(flag)) {
+        return None;
+    }
+    let file = |flag| matches.get_one::<PathBuf>(flag).cloned();
+    let mut tls = TlsOptions::new();
+    if let Some(ca) = file(CA) {
+        tls = tls.ca(ca);
+    }
+    if let (Some(cert), Some(key)) = (file(CERT), file(KEY)) {
+        tls = tls.client_certificate(cert, key);
+    }
+    for pin in matches.get_many::<String>(PIN).into_iter().flatten() {
+        tls = tls.pin(pin);
+    }
+    match matches.get_one::<String>(SERVER_NAME) {
+        Some(name) => Some(tls.server_name(name)),
+        None => Some(tls),
+    }
+}
+
+fn name(value_name: &'static str, help: &'static str) -> Arg {
+    Arg::new(NAME).value_name(value_name).required(true).help(help)
+}
+
+/// Adds the arguments of a tool or prompt.
+fn with_arguments(command: Command) -> Command {
+    let pairs = pairs()
+        .help("An argument: key=value, where the value is JSON if the tool takes it, or key:=JSON");
+    command.arg(pairs.conflicts_with(ARGUMENTS)).arg(
+        Arg::new(ARGUMENTS)
+            .long(ARGUMENTS)
+            .value_name("JSON|@FILE|-")
+            .help("All arguments as one JSON object, from a file or from standard input"),
+    )
+}
+
+fn with_reference(command: Command) -> Command {
+    let pairs = pairs()
+        .required(true)
+        .help("The argument and what is typed so far; arguments whose values are known may follow");
+    command
+        .arg(pairs)
+        .arg(
+            Arg::new(PROMPT)
+                .long(PROMPT)
+                .value_name("NAME")
+                .required_unless_present(RESOURCE)
+                .conflicts_with(RESOURCE)
+                .help("The prompt whose argument is completed"),
+        )
+        .arg(
+            Arg::new(RESOURCE)
+                .long(RESOURCE)
+                .value_name("TEMPLATE")
+                .help("The resource template whose variable is completed"),
+        )
+}
+
+fn pairs() -> Arg {
+    Arg::new(PAIRS)
+        .value_name("KEY=VALUE")
+        .num_args(0..)
+        .action(ArgAction::Append)
+        .value_parser(Pair::parse)
+}
+
+fn output() -> Arg {
+    Arg::new(OUTPUT)
+        .long(OUTPUT)
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with(JSON)
+        .help("Write the image, audio, blob or text of the result to a file")
+}
+
+fn uris() -> Arg {
+    Arg::new(URIS)
+        .value_name("URI")
+        .action(ArgAction::Append)
+        .help("A resource whose changes are printed, besides those of the lists; repeatable")
+}
+
+fn count() -> Arg {
+    Arg::new(COUNT)
+        .short('n')
+        .long(COUNT)
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=1_000_000))
+        .help("Number of round trips [1]")
+}
+
+/// Reads the arguments of a tool or prompt.
+pub(crate) fn given_arguments(matches: &ArgMatches) -> Result<GivenArguments, Failure> {
+    let given = match matches.get_one::<String>(ARGUMENTS) {
+        Some(text) => {
+            GivenArguments::read_object(text).map_err(|error| format!("--{ARGUMENTS}: {error}"))
+        }
+        None => GivenArguments::from_pairs(given_pairs(matches)),
+    };
+    given.map_err(Failure::Usage)
+}
+
+/// Returns the pairs of the command line.
+pub(crate) fn given_pairs(matches: &ArgMatches) -> Vec<Pair> {
+    matches.get_many(PAIRS).into_iter().flatten().cloned().collect()
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        // A number without a suffix would mean milliseconds.
+        Err(_) if text.ends_with(|last: char| last.is_ascii_digit()) => None,
+        Err(_) => {
+            let unit = Unit::Milliseconds { min: 1, max: u64::MAX };
+            unit.parse(text).ok().map(Duration::from_millis)
+        }
+    };
+    timeout.filter(|timeout| !timeout.is_zero() && *timeout <= TIMEOUT_MAX).ok_or_else(|| {
+        "write seconds, or a time such as 500ms, 30s, 5min or 1h; 24h at most".to_owned()
+    })
+}
+
+fn parse_era(text: &str) -> Result<EraPreference, String> {
+    match text {
+        "auto" => Ok(EraPreference::Auto),
+        "modern" => Ok(EraPreference::Modern),
+        _ => match Revision::parse(text) {
+            Some(revision) if revision.is_modern() => Ok(EraPreference::Modern),
+            Some(revision) => Ok(EraPreference::Legacy(revision)),
+            None => {
+                let known = Revision::ALL.map(Revision::as_str).join(", ");
+                Err(format!("write auto, modern, or one of {known}"))
+            }
+        },
+    }
+}
+
+/// Reads a header; its value is not repeated in an error.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
+        _ => Err("write NAME: VALUE".to_owned()),
+    }
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !text.contains('\0') => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_definitions_are_valid() {
+        for row in &ROWS {
+            with_flags(Command::new(row.name)).debug_assert();
+            assert!(row.example.contains(row.name), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn timeout_without_suffix_is_in_seconds() {
+        for (text, milliseconds) in [("5", 5_000), ("0.5", 500), ("250ms", 250), ("2min", 120_000)]
+        {
+            assert_eq!(parse_timeout(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["0", "-1", "nan", "inf", "1_000", "25h", "soon", ""] {
+            assert!(parse_timeout(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn era_names_revision() {
+        assert_eq!(parse_era("2026-07-28"), Ok(EraPreference::Modern));
+        assert_eq!(parse_era("2025-06-18"), Ok(EraPreference::Legacy(Revision::V2025_06_18)));
+        assert!(parse_era("2025").unwrap_err().contains("2024-11-05"));
+    }
+}

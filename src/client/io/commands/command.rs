@@ -1,0 +1,71 @@
+//! What other threads ask of the I/O thread.
+
+use std::sync::Arc;
+
+use crate::client::error::ClientError;
+use crate::client::io::call_slot::{CallSlot, CallToken, stopped};
+use crate::client::io::connect::{OpenError, OpenStreams};
+use crate::client::io::peer_handle::PeerHandle;
+use crate::client::io::task::NewTask;
+use crate::client::oauth::Secret;
+use crate::client::oneshot::{CloseSlot, Oneshot};
+use crate::client::session::{CallRequest, ServerInfo};
+use crate::engine::mesh::ShardId;
+
+/// The only shard of the mesh of an I/O thread.
+pub(in crate::client::io) const SHARD: ShardId = ShardId(0);
+
+/// Names a server of an I/O thread.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(in crate::client::io) struct PeerId(pub(in crate::client::io) u64);
+
+/// Where the outcome of a handshake goes.
+type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
+
+/// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
+#[derive(Debug)]
+pub(in crate::client::io) struct ConnectToken(ConnectSlot);
+
+impl ConnectToken {
+    pub(in crate::client::io) const fn new(slot: ConnectSlot) -> Self {
+        Self(slot)
+    }
+
+    /// Reports the outcome.
+    pub(in crate::client::io) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
+        self.0.set(outcome);
+    }
+}
+
+impl Drop for ConnectToken {
+    fn drop(&mut self) {
+        // Has no effect after the outcome.
+        self.0.set(Err(stopped()));
+    }
+}
+
+/// A message to the I/O thread.
+#[derive(Debug)]
+pub(in crate::client::io) enum Command {
+    /// Adds a server, which is not connected yet.
+    AddPeer(PeerId, Box<PeerHandle>),
+    /// Connects, unless the server is connected, and reports the end of the handshake.
+    Connect(PeerId, ConnectToken),
+    /// Makes a call.
+    Call(PeerId, Box<(CallRequest, CallToken)>),
+    /// Cancels the calls whose caller is gone.
+    Cancel(PeerId, Arc<CallSlot>),
+    /// The streams of a server were opened.
+    Opened(PeerId, Box<Result<OpenStreams, OpenError>>),
+    /// The connection for a request of a flow of authorization, by its number, was opened.
+    FlowOpened(PeerId, u64, Box<Result<OpenStreams, OpenError>>),
+    /// The browser was redirected: the number of the flow, and the query.
+    Redirected(PeerId, u64, Result<Secret, String>),
+    /// Disconnects and removes a server; the slot is set once its streams are closed and the
+    /// programs that were started for it have ended.
+    RemovePeer(PeerId, Option<CloseSlot>),
+    /// Runs a task on the thread.
+    Spawn(NewTask),
+    /// Ends the thread.
+    Stop,
+}

@@ -1,0 +1,8 @@
+//! What other threads ask of the I/O thread, and what it asks of itself.
+
+mod command;
+
+pub(super) mod connect_job;
+pub(super) mod own_commands;
+
+pub(super) use self::command::{Command, ConnectToken, PeerId, SHARD};

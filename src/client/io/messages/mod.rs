@@ -1,0 +1,18 @@
+//! Messages on one open byte stream: on lines, or in WebSocket frames.
+
+mod mask_keys;
+
+mod output;
+
+mod websocket;
+
+mod closing;
+
+mod stream;
+
+mod open;
+
+pub(super) use self::closing::{ClosingSocket, ClosingSockets};
+pub(super) use self::open::{open_stream, request_writer};
+pub(super) use self::output::StreamOutput;
+pub(super) use self::stream::MessageStream;

@@ -1,0 +1,35 @@
+//! Begins a connection: starts its codec.
+
+use super::stream::MessageStream;
+use super::websocket::WebSocketCodec;
+use crate::base::time::Instant;
+use crate::client::io::connect::OpenError;
+use crate::client::io::peer_handle::PeerHandle;
+use crate::client::target::{HttpEndpoint, Target};
+use crate::engine::ring::{Ring, Socket};
+use crate::transport::http::client::request_writer::RequestWriter;
+
+/// Starts the codec of a connection.
+pub(in crate::client::io) fn open_stream<R: Ring>(
+    handle: &PeerHandle,
+    ring: &mut R,
+    sockets: [Socket; 2],
+    now: Instant,
+) -> MessageStream {
+    let Target::WebSocket(endpoint) = &*handle.target else {
+        return MessageStream::open_lines(ring, sockets);
+    };
+    let message_bytes_max = handle.config.options().message_bytes_max;
+    let begun = WebSocketCodec::begin(&request_writer(endpoint, handle), message_bytes_max);
+    let begun = begun.map_err(|error| OpenError::from(error).describe(&handle.target));
+    MessageStream::open_websocket(ring, sockets, begun, now.after(handle.connect_timeout))
+}
+
+/// Returns what writes the requests to an endpoint.
+pub(in crate::client::io) fn request_writer(
+    endpoint: &HttpEndpoint,
+    handle: &PeerHandle,
+) -> RequestWriter {
+    let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
+    RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields)
+}

@@ -1,0 +1,84 @@
+//! The bytes to send on one connection.
+
+use super::mask_keys::MaskKeys;
+use crate::client::session::{MessageSink, OutgoingMessage};
+use crate::transport::ndjson::end_line;
+use crate::transport::websocket::client::writer;
+use crate::transport::websocket::code::CloseCode;
+
+/// Output above which calls wait for the server to read.
+const OUTGOING_BYTES_MAX: usize = 1 << 20;
+
+/// Takes the messages of a session, and frames them.
+#[derive(Debug)]
+pub(in crate::client::io) struct StreamOutput {
+    bytes: Vec<u8>,
+    /// The keys of WebSocket frames; `None` for lines.
+    masks: Option<MaskKeys>,
+    /// A close frame was written; nothing may follow it.
+    is_closed: bool,
+}
+
+impl MessageSink for StreamOutput {
+    fn send(&mut self, message: OutgoingMessage<'_>) {
+        match &mut self.masks {
+            _ if self.is_closed => {}
+            None => {
+                self.bytes.extend_from_slice(message.text);
+                end_line(&mut self.bytes);
+            }
+            Some(masks) => {
+                writer::write_text(&mut self.bytes, message.text, masks.next());
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= OUTGOING_BYTES_MAX
+    }
+}
+
+impl StreamOutput {
+    /// Creates the output of a connection with messages on lines, or in frames with `masks`.
+    pub(super) const fn new(masks: Option<MaskKeys>) -> Self {
+        Self { bytes: Vec::new(), masks, is_closed: false }
+    }
+
+    /// Returns the bytes, to append to them before the first message.
+    pub(super) const fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Answers a ping, unless the server does not read.
+    pub(super) fn push_pong(&mut self, payload: &[u8]) {
+        if let Some(masks) = &mut self.masks
+            && !self.is_closed
+            && self.bytes.len() < OUTGOING_BYTES_MAX
+        {
+            writer::write_pong(&mut self.bytes, payload, masks.next());
+        }
+    }
+
+    /// Appends a close frame, unless there was one.
+    pub(super) fn push_close(&mut self, code: CloseCode, reason: &str) {
+        if let Some(masks) = &mut self.masks
+            && !self.is_closed
+        {
+            writer::write_close(&mut self.bytes, code, reason, masks.next());
+            self.is_closed = true;
+        }
+    }
+
+    /// Takes the bytes to send, if any.
+    pub(super) fn take(&mut self) -> Option<Vec<u8>> {
+        (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))
+    }
+
+    /// Returns the buffer of a completed send, to be used again.
+    pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if self.bytes.is_empty() && buffer.capacity() <= OUTGOING_BYTES_MAX {
+            self.bytes = buffer;
+        }
+    }
+}

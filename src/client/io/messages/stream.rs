@@ -1,0 +1,223 @@
+//! One open byte stream with messages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::closing::ClosingSocket;
+use super::output::StreamOutput;
+use super::websocket::WebSocketCodec;
+use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::io::process::ExitNotifier;
+use crate::client::session::{Session, SessionContext, SessionEvent};
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::protocol::json::{PaddedText, Parser};
+use crate::transport::ndjson::{LineEvent, LineReader};
+use crate::transport::websocket::code::CloseCode;
+
+/// Time that the server has to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The sockets, the incomplete message and the output of a connection.
+#[derive(Debug)]
+pub(in crate::client::io) struct MessageStream {
+    receive: Socket,
+    send: Socket,
+    codec: Codec,
+    output: StreamOutput,
+    /// A send is in flight.
+    is_sending: bool,
+    /// Until when the server must accept the upgrade to WebSocket.
+    open_deadline: Option<Instant>,
+    /// Why the connection must end.
+    failure: Option<Box<ClientError>>,
+}
+
+#[derive(Debug)]
+enum Codec {
+    Lines(LineReader),
+    WebSocket(Box<WebSocketCodec>),
+}
+
+impl MessageStream {
+    /// Starts to receive messages on lines. The session may start.
+    pub(super) fn open_lines<R: Ring>(ring: &mut R, sockets: [Socket; 2]) -> Self {
+        Self::open(ring, sockets, Codec::Lines(LineReader::new()), StreamOutput::new(None))
+    }
+
+    /// Sends the upgrade request in `output`, and starts to receive. The session starts once the
+    /// server has accepted the upgrade, which must be before `deadline`.
+    pub(super) fn open_websocket<R: Ring>(
+        ring: &mut R,
+        sockets: [Socket; 2],
+        begun: Result<(WebSocketCodec, StreamOutput), ClientError>,
+        deadline: Instant,
+    ) -> Self {
+        let (codec, output, failure) = match begun {
+            Ok((codec, output)) => (Codec::WebSocket(Box::new(codec)), output, None),
+            Err(error) => {
+                (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(Box::new(error)))
+            }
+        };
+        let stream = Self::open(ring, sockets, codec, output);
+        Self { open_deadline: Some(deadline), failure, ..stream }
+    }
+
+    fn open<R: Ring>(
+        ring: &mut R,
+        [receive, send]: [Socket; 2],
+        codec: Codec,
+        output: StreamOutput,
+    ) -> Self {
+        ring.submit(Operation::Receive(receive));
+        let (open_deadline, failure) = (None, None);
+        Self { receive, send, codec, output, is_sending: false, open_deadline, failure }
+    }
+
+    /// Returns the sockets; both are the same for a socket, and differ for pipes.
+    pub(in crate::client::io) const fn sockets(&self) -> [Socket; 2] {
+        [self.receive, self.send]
+    }
+
+    /// Returns the output.
+    pub(in crate::client::io) const fn output(&mut self) -> &mut StreamOutput {
+        &mut self.output
+    }
+
+    /// Returns whether the session may send.
+    pub(in crate::client::io) const fn is_open(&self) -> bool {
+        self.open_deadline.is_none()
+    }
+
+    /// Returns why the connection must end, if it must.
+    pub(in crate::client::io) fn failure(&self) -> Option<&ClientError> {
+        self.failure.as_deref()
+    }
+
+    /// Passes the messages in `text` to `session`. `ctx` has everything but the output. `is_legacy`
+    /// is passed to the session when it starts.
+    pub(in crate::client::io) fn receive<T: Clone>(
+        &mut self,
+        mut text: PaddedText<'_>,
+        is_legacy: bool,
+        session: &mut Session<T>,
+        parser: &mut Parser,
+        ctx: &mut SessionContext<'_, T, ()>,
+    ) {
+        if self.failure.is_some() {
+            return;
+        }
+        let Self { codec, output, .. } = self;
+        let codec = match codec {
+            Codec::Lines(reader) => {
+                return receive_lines(reader, text, output, session, parser, ctx);
+            }
+            Codec::WebSocket(codec) => codec,
+        };
+        let mut from = 0;
+        if codec.is_opening() {
+            match codec.open(text.as_bytes(), &mut from) {
+                Ok(false) => return,
+                Ok(true) => {
+                    self.open_deadline = None;
+                    session.start(is_legacy, &mut ctx.with_sink(output));
+                }
+                Err(error) => {
+                    self.failure = Some(Box::new(error));
+                    return;
+                }
+            }
+        }
+        let length = text.as_bytes().len();
+        let received = codec.receive(text.part(from, length), output, &mut |message, output| {
+            session.receive(message, parser, &mut ctx.with_sink(output));
+        });
+        self.failure = received.err().map(Box::new);
+    }
+
+    /// Sends the output, unless a send is in flight.
+    pub(in crate::client::io) fn flush<R: Ring>(&mut self, ring: &mut R) {
+        if self.is_sending {
+            return;
+        }
+        if let Some(buffer) = self.output.take() {
+            self.is_sending = true;
+            ring.submit(Operation::Send { socket: self.send, buffer, offset: 0 });
+        }
+    }
+
+    /// Handles a completed send; its buffer is used again.
+    pub(in crate::client::io) fn handle_sent(&mut self, buffer: Vec<u8>) {
+        self.is_sending = false;
+        self.output.give_back(buffer);
+    }
+
+    /// Returns when [`MessageStream::expire`] must be called.
+    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
+        self.open_deadline.filter(|_| self.failure.is_none())
+    }
+
+    /// Fails the connection if the server has not accepted the upgrade in time.
+    pub(in crate::client::io) fn expire(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            let text = "the server did not answer the upgrade request to WebSocket in time";
+            let error = ClientError::new(ClientErrorKind::Connect, text);
+            self.failure = Some(Box::new(error));
+        }
+    }
+
+    /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
+    /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
+    /// of a pipe, so that a program which still writes does not fail.
+    pub(in crate::client::io) fn close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        has_ended: bool,
+        exit: &Arc<ExitNotifier>,
+    ) -> Option<ClosingSocket> {
+        let (socket, is_pipe) = (self.receive, self.send != self.receive);
+        if is_pipe {
+            ring.submit(Operation::Close(self.send));
+        }
+        if has_ended || !is_pipe && (matches!(self.codec, Codec::Lines(_)) || !self.is_open()) {
+            ring.submit(Operation::Close(socket));
+            return None;
+        }
+        let exit = Arc::clone(exit);
+        if is_pipe {
+            let (output, is_sending, timeout) = (None, false, None);
+            return Some(ClosingSocket { socket, output, is_sending, timeout, exit });
+        }
+        self.output.push_close(CloseCode::NORMAL, "");
+        let (output, is_sending) = (self.output.take(), self.is_sending);
+        Some(ClosingSocket { socket, output, is_sending, timeout: Some(CLOSE_TIMEOUT), exit })
+    }
+}
+
+/// Passes the lines in `text` to `session`.
+fn receive_lines<T: Clone>(
+    reader: &mut LineReader,
+    mut text: PaddedText<'_>,
+    output: &mut StreamOutput,
+    session: &mut Session<T>,
+    parser: &mut Parser,
+    ctx: &mut SessionContext<'_, T, ()>,
+) {
+    let line_bytes_max = session.config().options().message_bytes_max;
+    let mut from = 0;
+    loop {
+        let event = reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new);
+        let mut ctx = ctx.with_sink(output);
+        match event {
+            LineEvent::NeedMore => return,
+            LineEvent::InPlace { start, end } => {
+                session.receive(text.part(start, end), parser, &mut ctx);
+            }
+            LineEvent::Assembled => session.receive(reader.take().text(), parser, &mut ctx),
+            LineEvent::TooLarge => {
+                let violation = "a message longer than message_bytes_max";
+                ctx.events.push(SessionEvent::Violation(violation));
+            }
+        }
+    }
+}

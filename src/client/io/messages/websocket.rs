@@ -1,0 +1,169 @@
+//! The messages of one WebSocket connection: its handshake, its frames, and its close frames.
+
+use std::io;
+use std::mem::take;
+
+use super::mask_keys::MaskKeys;
+use super::output::StreamOutput;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::protocol::json::{PaddedBuffer, PaddedText};
+use crate::transport::http::client::request_writer::RequestWriter;
+use crate::transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
+use crate::transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
+use crate::transport::websocket::code::CloseCode;
+use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
+use crate::transport::websocket::utf8::is_utf8;
+
+/// Receives the messages of one connection.
+#[derive(Debug)]
+pub(super) struct WebSocketCodec {
+    /// The upgrade request, until it is accepted.
+    upgrade: Option<Box<UpgradeRequest>>,
+    frames: ServerFrameReader,
+    /// The bytes of an incomplete frame.
+    partial: Vec<u8>,
+    limits: FrameLimits,
+}
+
+impl WebSocketCodec {
+    /// Begins a connection. Returns the codec, and the output with the upgrade request.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random source.
+    pub(super) fn begin(
+        writer: &RequestWriter,
+        message_bytes_max: usize,
+    ) -> io::Result<(Self, StreamOutput)> {
+        let mut key = [0; 16];
+        getrandom::fill(&mut key)?;
+        let upgrade = Box::new(UpgradeRequest::new(key));
+        let mut output = StreamOutput::new(Some(MaskKeys::new()?));
+        upgrade.write(output.bytes_mut(), writer);
+        let codec = Self {
+            upgrade: Some(upgrade),
+            frames: ServerFrameReader::new(),
+            partial: Vec::new(),
+            limits: FrameLimits { message_bytes_max, ..FrameLimits::default() },
+        };
+        Ok((codec, output))
+    }
+
+    /// Returns whether the server has not accepted the upgrade yet.
+    pub(super) const fn is_opening(&self) -> bool {
+        self.upgrade.is_some()
+    }
+
+    /// Reads the response to the upgrade request in `bytes[*from..]` and advances `from`. Returns
+    /// whether the server has accepted it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::Http`] if the server has not, [`ClientErrorKind::Protocol`] for an
+    /// invalid response.
+    pub(super) fn open(&mut self, bytes: &[u8], from: &mut usize) -> Result<bool, ClientError> {
+        let Some(upgrade) = &mut self.upgrade else { return Ok(true) };
+        match upgrade.next(bytes, from) {
+            UpgradeEvent::NeedMore => Ok(false),
+            UpgradeEvent::Accepted { subprotocol } => {
+                tracing::debug!(subprotocol, "the server accepted the upgrade to WebSocket");
+                self.upgrade = None;
+                Ok(true)
+            }
+            UpgradeEvent::Refused { status, body } => Err(ClientError::from_http(status, &body)),
+            UpgradeEvent::Invalid(reason) => {
+                Err(ClientError::new(ClientErrorKind::Protocol, reason))
+            }
+        }
+    }
+
+    /// Passes the messages in `text` to `receive`, and answers pings.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection ends: the server has closed it, or violated RFC 6455. The close frame
+    /// that follows from it is in `output`. Nothing may be received after it.
+    pub(super) fn receive(
+        &mut self,
+        text: PaddedText<'_>,
+        output: &mut StreamOutput,
+        receive: &mut dyn FnMut(PaddedText<'_>, &mut StreamOutput),
+    ) -> Result<(), ClientError> {
+        if self.partial.is_empty() {
+            return self.receive_frames(text, output, receive);
+        }
+        self.partial.extend_from_slice(text.as_bytes());
+        match self.frames.has_frame(&self.partial, &self.limits) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => return Err(fail(error, output)),
+        }
+        let mut text = PaddedBuffer::new(take(&mut self.partial));
+        self.receive_frames(text.text(), output, receive)
+    }
+
+    /// Handles the frames in `text`, and stores an incomplete one.
+    fn receive_frames(
+        &mut self,
+        mut text: PaddedText<'_>,
+        output: &mut StreamOutput,
+        receive: &mut dyn FnMut(PaddedText<'_>, &mut StreamOutput),
+    ) -> Result<(), ClientError> {
+        let mut from = 0;
+        loop {
+            let rest = &text.as_bytes()[from..];
+            if rest.is_empty() {
+                return Ok(());
+            }
+            let frame = self.frames.next(rest, &self.limits);
+            let Some((length, event)) = frame.map_err(|error| fail(error, output))? else {
+                self.partial.extend_from_slice(rest);
+                return Ok(());
+            };
+            match event {
+                ServerEvent::Message(range) => {
+                    let message = text.part(from + range.start, from + range.end);
+                    check_utf8(message.as_bytes(), output)?;
+                    receive(message, output);
+                }
+                ServerEvent::Assembled => {
+                    let message = self.frames.take();
+                    check_utf8(&message, output)?;
+                    receive(PaddedBuffer::new(message).text(), output);
+                }
+                ServerEvent::Ping(range) => output.push_pong(&rest[range]),
+                ServerEvent::Close(code, reason) => {
+                    output.push_close(code.unwrap_or(CloseCode::NORMAL), "");
+                    return Err(closed(code, &rest[reason]));
+                }
+                ServerEvent::Fragment | ServerEvent::Pong => {}
+            }
+            from += length;
+        }
+    }
+}
+
+/// Checks a complete message.
+fn check_utf8(message: &[u8], output: &mut StreamOutput) -> Result<(), ClientError> {
+    if is_utf8(message) { Ok(()) } else { Err(fail(ProtocolError::INVALID_UTF8, output)) }
+}
+
+/// Fails the connection (RFC 6455, section 7.1.7).
+fn fail(error: ProtocolError, output: &mut StreamOutput) -> ClientError {
+    output.push_close(error.code, error.reason);
+    let text = format!("invalid WebSocket frame (close code {}): {}", error.code, error.reason);
+    ClientError::new(ClientErrorKind::Protocol, text)
+}
+
+/// Returns the error of a connection that the server has closed.
+fn closed(code: Option<CloseCode>, reason: &[u8]) -> ClientError {
+    let reason = String::from_utf8_lossy(reason);
+    let text = match code {
+        None => "the server closed the connection without a close code".to_owned(),
+        Some(code) if reason.is_empty() => {
+            format!("the server closed the connection with close code {code}")
+        }
+        Some(code) => format!("the server closed the connection with close code {code}: {reason}"),
+    };
+    ClientError::new(ClientErrorKind::Closed, text)
+}

@@ -1,0 +1,125 @@
+//! A running program and its end.
+
+use std::process::Child;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam::queue::SegQueue;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::watcher::Watcher;
+use crate::client::oneshot::CloseSlot;
+
+/// A running program. Dropping it, after its input is closed, ends it on a thread of its own: it
+/// has its exit timeout to exit, then gets SIGTERM, and as much later SIGKILL, its process group
+/// too.
+#[derive(Debug)]
+pub(in crate::client::io) struct ServerProcess {
+    child: Option<Child>,
+    exit_timeout: Duration,
+    /// Leads the process group, and ends it if this process is killed.
+    watcher: Option<Watcher>,
+    /// Dropped once the program has ended.
+    exit: Option<Arc<ExitNotifier>>,
+}
+
+impl ServerProcess {
+    /// `child` is in the process group of `watcher`, or leads its own.
+    pub(super) const fn new(
+        child: Child,
+        exit_timeout: Duration,
+        watcher: Option<Watcher>,
+    ) -> Self {
+        Self { child: Some(child), exit_timeout, watcher, exit: None }
+    }
+
+    /// Holds `exit` until the program has ended.
+    pub(in crate::client::io) fn hold(&mut self, exit: &Arc<ExitNotifier>) {
+        self.exit = Some(Arc::clone(exit));
+    }
+}
+
+/// Sets slots when it is dropped: once the programs that hold it have ended.
+#[derive(Debug, Default)]
+pub(in crate::client::io) struct ExitNotifier(SegQueue<CloseSlot>);
+
+impl ExitNotifier {
+    /// Adds a slot.
+    pub(in crate::client::io) fn notify(&self, slot: CloseSlot) {
+        self.0.push(slot);
+    }
+}
+
+impl Drop for ExitNotifier {
+    fn drop(&mut self) {
+        while let Some(slot) = self.0.pop() {
+            slot.set(());
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let (exit, watcher, exit_timeout) =
+            (self.exit.take(), self.watcher.take(), self.exit_timeout);
+        let stop = move || {
+            stop(&mut child, exit_timeout, watcher.as_ref());
+            drop(watcher);
+            drop(exit);
+        };
+        if let Err(error) = std::thread::Builder::new().name("corelane-stop".into()).spawn(stop) {
+            tracing::warn!(%error, "no thread to end the program of a server");
+        }
+    }
+}
+
+fn process_id(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Ends `child` and its process group. The leader of the group is reaped after that: until then its
+/// id names the group and no other.
+fn stop(child: &mut Child, exit_timeout: Duration, watcher: Option<&Watcher>) {
+    let group = process_id(watcher.map_or(child, Watcher::leader));
+    if let (Some(id), Some(group)) = (process_id(child), group) {
+        let exited = notify_exit(id);
+        for signal in [Signal::TERM, Signal::KILL] {
+            // Also an error once there is no thread that waits.
+            if exited.recv_timeout(exit_timeout) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            send_to_group(group, signal);
+        }
+        // What the program has started and left behind.
+        send_to_group(group, Signal::KILL);
+    }
+    if let Err(error) = child.wait() {
+        tracing::warn!(%error, "the program of a server cannot be awaited");
+    }
+}
+
+/// Sends `signal` to a process group, which may be empty.
+fn send_to_group(id: Pid, signal: Signal) {
+    if let Err(error) = kill_process_group(id, signal) {
+        tracing::debug!(%error, "the program of a server gets no signal");
+    }
+}
+
+/// Returns a channel that receives a message when a child exits; the child is not reaped.
+fn notify_exit(id: Pid) -> Receiver<()> {
+    let (exited_tx, exited_rx) = bounded(1);
+    let wait = move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        if let Err(error) = waitid(WaitId::Pid(id), options) {
+            tracing::debug!(%error, "the program of a server cannot be awaited");
+        }
+        // Fails if the program was ended before.
+        exited_tx.send(()).unwrap_or(());
+    };
+    if let Err(error) = std::thread::Builder::new().name("corelane-wait".into()).spawn(wait) {
+        tracing::warn!(%error, "no thread to wait for the program of a server");
+    }
+    exited_rx
+}

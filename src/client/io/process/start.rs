@@ -1,0 +1,71 @@
+//! Starts a program.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use super::server_process::ServerProcess;
+use super::stderr_lines::{StderrCallback, read_on_thread};
+use super::watcher::Watcher;
+use crate::client::target::{Program, ProgramStderr};
+
+/// Environment variables that a program inherits.
+const INHERITED_VARIABLES: [&str; 8] =
+    ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+/// A program and its pipes.
+pub(in crate::client::io) struct StartedProgram {
+    /// Written to.
+    pub(in crate::client::io) input: OwnedFd,
+    /// Read from.
+    pub(in crate::client::io) output: OwnedFd,
+    pub(in crate::client::io) process: ServerProcess,
+}
+
+/// Starts `program`. Its standard error is passed to `on_stderr`, if there is one.
+pub(in crate::client::io) fn start(
+    program: &Program,
+    on_stderr: Option<StderrCallback>,
+) -> io::Result<StartedProgram> {
+    let mut command = Command::new(&program.program);
+    let watcher = Watcher::start();
+    let leader = watcher.as_ref().and_then(|watcher| i32::try_from(watcher.leader().id()).ok());
+    command.args(&program.arguments).env_clear().process_group(leader.unwrap_or(0));
+    for name in INHERITED_VARIABLES {
+        #[expect(clippy::disallowed_methods, reason = "the program inherits the variable")]
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.envs(program.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(directory) = &program.directory {
+        command.current_dir(directory);
+    }
+    let on_stderr = on_stderr.or_else(|| match program.stderr {
+        ProgramStderr::Log => Some(log_lines(program)),
+        ProgramStderr::Inherit | ProgramStderr::Discard => None,
+    });
+    command.stderr(match (&on_stderr, program.stderr) {
+        (Some(_), _) => Stdio::piped(),
+        (None, ProgramStderr::Discard) => Stdio::null(),
+        (None, _) => Stdio::inherit(),
+    });
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let process = ServerProcess::new(child, program.exit_timeout, watcher);
+    let (Some(input), Some(output), stderr) = pipes else {
+        return Err(io::Error::other("no pipe for a standard stream"));
+    };
+    if let (Some(stderr), Some(on_stderr)) = (stderr, on_stderr) {
+        read_on_thread(stderr, on_stderr);
+    }
+    Ok(StartedProgram { input: input.into(), output: output.into(), process })
+}
+
+/// Logs the lines of a program.
+fn log_lines(program: &Program) -> StderrCallback {
+    let name = program.program.to_string_lossy().into_owned();
+    Arc::new(move |line| tracing::info!(target: "corelane::client::stderr", program = name, line))
+}

@@ -1,0 +1,61 @@
+//! Options of reconnection.
+
+use std::time::Duration;
+
+/// How a client connects again after the loss of a connection on which the handshake was complete.
+/// Over HTTP each request finds a connection of its own, and these options have no effect.
+///
+/// Requests that are made while there is no connection wait for it, at most for their timeout, and
+/// at most 16,384 of them; further ones fail with
+/// [`Busy`](crate::client::ClientErrorKind::Busy). A request that was sent before the loss fails
+/// with [`Closed`](crate::client::ClientErrorKind::Closed): it may have run. A subscription ends
+/// so, too.
+///
+/// A client that has never been connected does not repeat an attempt: its requests fail with
+/// [`Connect`](crate::client::ClientErrorKind::Connect) at once.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ReconnectOptions {
+    /// When to connect again. Default [`ReconnectMode::Auto`].
+    pub mode: ReconnectMode,
+    /// Longest delay of the first attempt; that of each further one is twice as long. The delay is
+    /// drawn between zero and this (full jitter). Default 100 ms.
+    pub delay_min: Duration,
+    /// Longest delay. After a connection that has lasted so long the delays begin again. Default
+    /// 30 s.
+    pub delay_max: Duration,
+    /// Attempts without a complete handshake, after which the requests that wait fail with
+    /// [`Connect`](crate::client::ClientErrorKind::Connect) and the next request begins anew.
+    /// `Some(0)` makes no request wait. Default `None`: unlimited.
+    pub attempts_max: Option<u32>,
+    /// Sends a request again that was sent before the loss, if it is idempotent: `ping`,
+    /// `server/discover`, lists, `resources/read`, `prompts/get` and `completion/complete`. Default
+    /// false.
+    pub resend_idempotent: bool,
+}
+
+impl Default for ReconnectOptions {
+    fn default() -> Self {
+        Self {
+            mode: ReconnectMode::Auto,
+            delay_min: Duration::from_millis(100),
+            delay_max: Duration::from_secs(30),
+            attempts_max: None,
+            resend_idempotent: false,
+        }
+    }
+}
+
+/// When a client connects again.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ReconnectMode {
+    /// [`ReconnectMode::Always`] for TCP, Unix sockets and WebSocket, [`ReconnectMode::OnDemand`]
+    /// for programs.
+    #[default]
+    Auto,
+    /// After the delay, also if no request waits.
+    Always,
+    /// When a request waits, not before the delay has passed.
+    OnDemand,
+}

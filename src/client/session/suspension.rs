@@ -1,0 +1,65 @@
+//! A session outlives its connection: calls wait for the next one.
+
+use super::Phase;
+use super::Session;
+use super::event::SessionEvent;
+use super::refusal::closed;
+use super::side_requests::SideRequests;
+use crate::base::time::Instant;
+use crate::client::error::ClientError;
+use crate::protocol::eras::Method;
+
+/// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
+/// Calls that were not sent wait for it. Those that were may have run; they fail with
+/// [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent ones if `resends`.
+pub(in crate::client) fn suspend<T: Clone>(
+    session: &mut Session<T>,
+    error: ClientError,
+    resends: bool,
+    now: Instant,
+    events: &mut Vec<SessionEvent<T>>,
+) {
+    if let Phase::Handshake(_) | Phase::New = session.phase {
+        events.push(SessionEvent::HandshakeFailed(error.clone()));
+    }
+    let (mut failed, keys) = session.inputs.take_all();
+    events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+    session.calls.resume_unless(false, now);
+    let mut repeated = Vec::new();
+    for call in session.calls.take_in_flight() {
+        let is_repeated = resends && is_idempotent(call.request.method);
+        if is_repeated { repeated.push(call) } else { failed.push(call) }
+    }
+    session.calls.push_waiting_first(repeated);
+    // Their callers ask again; tasks go on without the connection.
+    failed.extend(session.tasks.take_all());
+    failed.extend(session.subscriptions.take_all());
+    session.side_requests = SideRequests::default();
+    for call in failed {
+        let result = Err(closed(&error));
+        events.push(SessionEvent::Completed { token: call.token, result });
+    }
+    session.phase = Phase::New;
+    session.suspended = Some(error);
+}
+
+/// Returns whether a call waits to be sent.
+pub(in crate::client) fn has_waiting<T>(session: &Session<T>) -> bool {
+    session.calls.waiting() > 0
+}
+
+/// Returns whether a request may be sent again that the server may have run.
+const fn is_idempotent(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Ping
+            | Method::Discover
+            | Method::ToolsList
+            | Method::PromptsList
+            | Method::PromptsGet
+            | Method::ResourcesList
+            | Method::ResourcesTemplatesList
+            | Method::ResourcesRead
+            | Method::CompletionComplete
+    )
+}

@@ -1,0 +1,134 @@
+//! TLS client configuration: trusted certificates and the client certificate.
+
+use std::fmt;
+use std::sync::Arc;
+#[cfg(feature = "internals")]
+use std::sync::OnceLock;
+
+use rustls::ClientConfig;
+#[cfg(feature = "internals")]
+use rustls::client::Resumption;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+
+use super::pin::Pin;
+use super::trust::{ClientIdentity, Trust};
+#[cfg(feature = "internals")]
+use super::verifier::AnyCertificate;
+use super::verifier::PinVerifier;
+
+/// TLS sessions that a load thread stores for resumption.
+#[cfg(feature = "internals")]
+const SESSIONS_MAX: usize = 256;
+/// ALPN protocol (RFC 7301) of HTTP and of the WebSocket upgrade.
+const ALPN_HTTP: &[u8] = b"http/1.1";
+
+/// What the connections to one server share: configuration, and sessions to resume. Cloning is
+/// cheap, and clones share the sessions.
+///
+/// Invariant: certificates are verified unless `Trust::Insecure` is chosen.
+#[derive(Clone)]
+pub struct TlsClient {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) name: ServerName<'static>,
+    /// Parameters negotiated by the first handshake.
+    #[cfg(feature = "internals")]
+    negotiated: Arc<OnceLock<String>>,
+}
+
+/// What a [`TlsClient`] is created from.
+#[derive(Debug)]
+pub struct TlsClientOptions<'a> {
+    /// Name or address that the certificate of the server must have, and that is sent as SNI.
+    pub server_name: &'a str,
+    /// The server speaks HTTP, which ALPN negotiates.
+    pub is_http: bool,
+    /// Which certificates are accepted.
+    pub trust: Trust,
+    /// The public key of the server must have one of these pins, unless there is none.
+    pub pins: &'a [Pin],
+    /// The certificate of the client.
+    pub identity: Option<ClientIdentity>,
+}
+
+impl TlsClient {
+    /// Creates the configuration.
+    ///
+    /// # Errors
+    ///
+    /// Returns a one-line message if the name is invalid for a certificate, no authority is
+    /// trusted, or the private key does not match the client certificate.
+    pub fn new(options: TlsClientOptions<'_>) -> Result<Self, String> {
+        let name = ServerName::try_from(options.server_name.to_owned()).map_err(|_| {
+            let name = options.server_name;
+            format!("invalid certificate name '{name}': pass --server-name NAME")
+        })?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
+            // Only possible if rustls supports none of its default TLS versions.
+            format!("TLS is not available: {error}")
+        })?;
+        let builder = match options.trust {
+            Trust::Roots(roots) if options.pins.is_empty() => {
+                builder.with_root_certificates(roots.0)
+            }
+            Trust::Roots(roots) => {
+                let inner = WebPkiServerVerifier::builder_with_provider(roots.0, provider).build();
+                let inner = inner.map_err(|error| format!("no trusted authority: {error}"))?;
+                let verifier = Arc::new(PinVerifier::new(inner, options.pins));
+                builder.dangerous().with_custom_certificate_verifier(verifier)
+            }
+            #[cfg(feature = "internals")]
+            Trust::Insecure => {
+                let verifier = Arc::new(AnyCertificate(provider));
+                builder.dangerous().with_custom_certificate_verifier(verifier)
+            }
+        };
+        let mut config = match options.identity {
+            Some(ClientIdentity { chain, key }) => {
+                builder.with_client_auth_cert(chain, key).map_err(|error| {
+                    format!("the client's certificate and its key do not work: {error}")
+                })?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        if options.is_http {
+            config.alpn_protocols = vec![ALPN_HTTP.to_vec()];
+        }
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+            #[cfg(feature = "internals")]
+            negotiated: Arc::default(),
+        })
+    }
+
+    /// Returns a copy with its own session store, so that load threads share no state.
+    #[cfg(feature = "internals")]
+    #[must_use]
+    pub fn with_own_sessions(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        Self { config: Arc::new(config), ..self.clone() }
+    }
+
+    /// Stores the negotiated parameters of the first handshake.
+    #[cfg(feature = "internals")]
+    pub(super) fn record_negotiated(&self, negotiated: impl FnOnce() -> String) {
+        self.negotiated.get_or_init(negotiated);
+    }
+
+    /// Returns version and cipher suite of the first handshake, once it is complete.
+    #[cfg(feature = "internals")]
+    pub fn negotiated(&self) -> Option<&str> {
+        self.negotiated.get().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for TlsClient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "TlsClient({})", self.name.to_str())
+    }
+}
