@@ -37,7 +37,9 @@ use std::time::Duration;
 use self::calls::CallTable;
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{busy, closed, explain_failure, timeout_error, unconnected, unsupported};
+use self::refusal::{
+    busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
+};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
@@ -91,8 +93,10 @@ pub struct Session<T> {
     inputs: InputTable<T>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
-    /// The beginning of what the server sent before the end of the handshake and is no message.
+    /// What the server sent before the end of the handshake and is not a message.
     invalid_text: Option<Box<str>>,
+    /// The last error that belongs to no request: servers send one before they close a connection.
+    server_error: Option<ClientError>,
 }
 
 /// Lifecycle.
@@ -100,8 +104,9 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        let (suspended, invalid_text) = (None, None);
-        Self { config, phase: Phase::New, calls, inputs, suspended, invalid_text }
+        let (suspended, invalid_text, server_error) = (None, None, None);
+        let phase = Phase::New;
+        Self { config, phase, calls, inputs, suspended, invalid_text, server_error }
     }
 
     /// Returns the configuration.
@@ -187,6 +192,7 @@ impl<T: Clone> Session<T> {
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
+        let error = explain_end(self.server_error.take(), error);
         let error = explain_failure(self.invalid_text.take(), error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
