@@ -43,7 +43,9 @@ use std::time::Duration;
 use self::calls::{Call, CallTable};
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{busy, closed, explain_failure, timeout_error, unconnected, unsupported};
+use self::refusal::{
+    busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
+};
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
@@ -102,11 +104,13 @@ pub struct Session<T> {
     paused_at: Option<Instant>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
-    /// The beginning of what the server sent before the end of the handshake and is no message.
+    /// What the server sent before the end of the handshake and is not a message.
     invalid_text: Option<Box<str>>,
     tasks: TaskTable<T>,
     subscriptions: SubscriptionTable<T>,
     side_requests: SideRequests,
+    /// The last error that belongs to no request: servers send one before they close a connection.
+    server_error: Option<ClientError>,
 }
 
 /// Lifecycle.
@@ -122,6 +126,7 @@ impl<T: Clone> Session<T> {
             paused_at: None,
             suspended: None,
             invalid_text: None,
+            server_error: None,
             tasks: TaskTable::new(),
             subscriptions: SubscriptionTable::new(),
             side_requests: SideRequests::default(),
@@ -222,6 +227,7 @@ impl<T: Clone> Session<T> {
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
+        let error = explain_end(self.server_error.take(), error);
         let error = explain_failure(self.invalid_text.take(), error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));

@@ -3,7 +3,7 @@
 use super::Phase;
 use super::Session;
 use super::event::SessionEvent;
-use super::refusal::closed;
+use super::refusal::{closed, explain_end};
 use super::side_requests::SideRequests;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
@@ -19,6 +19,7 @@ pub(in crate::client) fn suspend<T: Clone>(
     now: Instant,
     events: &mut Vec<SessionEvent<T>>,
 ) {
+    let error = explain_end(session.server_error.take(), error);
     if let Phase::Handshake(_) | Phase::New = session.phase {
         events.push(SessionEvent::HandshakeFailed(error.clone()));
     }
