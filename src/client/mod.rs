@@ -43,6 +43,9 @@ mod local;
 
 mod pool;
 
+#[cfg(feature = "skills")]
+mod skills;
+
 pub use self::block_on::block_on;
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
@@ -65,6 +68,8 @@ pub use self::results::{
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
+#[cfg(feature = "skills")]
+pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "tls"))]

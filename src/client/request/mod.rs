@@ -25,6 +25,8 @@ use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use crate::protocol::json::write;
 
 pub(super) use self::call::read_result;
+#[cfg(feature = "skills")]
+pub(super) use self::pages::Listed;
 pub use self::pages::{ListItem, Page, Pages};
 pub use self::task::{Task, TaskRequest};
 

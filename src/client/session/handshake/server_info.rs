@@ -5,6 +5,9 @@ use crate::protocol::json::{Object, Value};
 use crate::protocol::model::{Implementation, ServerCapabilities};
 use crate::protocol::revision::Revision;
 
+/// Identifier of the Skills extension.
+const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
 /// Revision, capabilities and identity of the server, from `server/discover` or `initialize`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -60,6 +63,11 @@ impl ServerInfo {
 
     /// Returns why `method` cannot be called on this server, or `None` if it can.
     pub(in crate::client::session) fn missing_support(&self, method: Method) -> Option<String> {
+        if matches!(method, Method::SkillsList | Method::SkillsGet) {
+            let is_declared = self.extensions.contains_key(SKILLS_EXTENSION);
+            return (!is_declared)
+                .then(|| format!("the server has no extension {SKILLS_EXTENSION}"));
+        }
         // The session itself answers it for a legacy server.
         let is_emulated = method == Method::SubscriptionsListen;
         if !method.is_defined_in(self.revision) && !is_emulated {
@@ -89,9 +97,12 @@ impl ServerInfo {
             Method::TasksCancel => {
                 (declared.tasks.is_some_and(|tasks| tasks.cancel), "tasks.cancel")
             }
-            Method::Ping | Method::Initialize | Method::Discover | Method::SubscriptionsListen => {
-                return None;
-            }
+            Method::Ping
+            | Method::Initialize
+            | Method::Discover
+            | Method::SkillsList
+            | Method::SkillsGet
+            | Method::SubscriptionsListen => return None,
         };
         (!is_declared).then(|| {
             format!(

@@ -221,7 +221,7 @@ fn created_task_ends_call_and_is_awaited() {
     for session in [modern(), legacy()] {
         let mut session = session;
         let is_modern = session.session.server().unwrap().revision.is_modern();
-        let ttl = Some(Duration::from_secs(60));
+        let ttl = Some(Duration::from_mins(1));
         let request = CallRequest { task: TaskMode::Create { ttl }, ..tool_call() };
         session.run(|session, ctx| session.call(request, "call", ctx));
         let sent = session.sent();
