@@ -60,6 +60,10 @@ pub enum ClientErrorKind {
     Authorization,
     /// The tool failed (`isError`); the message is its text.
     Tool,
+    /// A file of a skill is not the one that the skill lists.
+    Integrity,
+    /// The task that the call waits for was cancelled.
+    TaskCancelled,
     /// A handler of this client did not provide the input that the server requires.
     Input,
 }

@@ -3,10 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{ClientBuilder, EraPreference, Program};
-use corelane::model::{Revision, Root};
+use corelane::client::{
+    ClientBuilder, ClientErrorKind, EraPreference, Program, TaskStatus, TaskSupport,
+};
+use corelane::model::{ElicitAction, ElicitResult, Revision, Root};
 use corelane::testing::block_on;
 use corelane_test_support::ListeningProcess;
 use serde_json::json;
@@ -62,6 +65,30 @@ fn use_everything(client: ClientBuilder, era: EraPreference) {
     block_on(client.close());
 }
 
+/// Runs the tool of `server-everything` whose calls must be tasks, and which asks the user.
+fn research_in_task(client: ClientBuilder) {
+    let client = client.on_elicitation(async |question| {
+        let field = &question.requested_schema["properties"]["interpretation"];
+        let content = json!({ "interpretation": field["oneOf"][0]["const"] });
+        let content = content.as_object().cloned().unwrap_or_default();
+        Ok(ElicitResult { action: ElicitAction::Accept, content })
+    });
+    let client = client.connect_blocking().expect("a handshake");
+    let tools = block_on(client.list_tools()).expect("tools");
+    let tool = tools.iter().find(|tool| tool.name == "simulate-research-query").expect("a tool");
+    assert_eq!(tool.task_support(), TaskSupport::Required);
+    let arguments = json!({ "topic": "python", "ambiguous": true });
+    let call = || client.call_tool(&tool.name, &arguments);
+    let error = call().wait().expect_err("a call that must be a task");
+    assert_eq!(error.kind(), ClientErrorKind::Unsupported, "{error}");
+    let task = call().task(Duration::from_mins(1)).wait().expect("a task");
+    assert_eq!(task.status().wait().expect("a status").status, TaskStatus::Working);
+    let report = task.result().wait().expect("a result").text();
+    assert!(report.contains("**Clarification**"), "{report}");
+    assert_eq!(task.status().wait().expect("a status").status, TaskStatus::Completed);
+    block_on(client.close());
+}
+
 /// Calls the tool of the `FastMCP` server.
 fn use_fastmcp(client: ClientBuilder, era: EraPreference) {
     let client = client.era(era).connect_blocking().expect("a handshake");
@@ -93,6 +120,19 @@ fn server_everything_serves_http_in_every_era() {
     for era in eras() {
         use_everything(client_of(&server), era);
     }
+}
+
+#[ignore = "needs server-everything: ./test.sh runs it"]
+#[test]
+fn server_everything_runs_tasks() {
+    let program = Program::new("node").arg(everything()).arg("stdio");
+    research_in_task(Client::builder(program));
+    let server = ListeningProcess::start(|port| {
+        let mut command = Command::new("node");
+        command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
+        command
+    });
+    research_in_task(client_of(&server));
 }
 
 #[ignore = "needs FastMCP: ./test.sh runs it"]

@@ -55,6 +55,13 @@ impl MessageSink for LinkSink<'_> {
             Self::Http(queue) => queue.is_full(),
         }
     }
+
+    fn receives_notifications(&self) -> bool {
+        match self {
+            Self::Closed | Self::Stream(_) => true,
+            Self::Http(queue) => queue.receives_notifications(),
+        }
+    }
 }
 
 impl Link {

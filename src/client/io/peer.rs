@@ -472,11 +472,13 @@ impl Peer {
                 }
                 SessionEvent::Completed { token, result } => token.complete(result),
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
-                SessionEvent::Subscription { token, message } => token.report_message(message),
+                SessionEvent::Subscription { token, message } => {
+                    self.handle.cache.handle_notification(&message);
+                    token.report_message(message);
+                }
                 SessionEvent::Notification(message) => {
-                    if let Some(on_notification) = &self.handle.on_notification {
-                        run_callback(|| on_notification(message));
-                    }
+                    self.handle.cache.handle_notification(&message);
+                    run_callback(|| self.handle.notifications.handle(message));
                 }
                 SessionEvent::Violation(text) => {
                     tracing::debug!(target = %self.handle.target, "the server sent {text}");

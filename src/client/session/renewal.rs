@@ -23,7 +23,7 @@ pub(in crate::client) fn renew<T: Clone, S: MessageSink>(
 pub(in crate::client) fn is_waiting_for<T>(session: &Session<T>, id: u64) -> bool {
     match &session.phase {
         Phase::Handshake(request) if request.id == id => true,
-        _ => session.calls.get(id).is_some(),
+        _ => session.calls.get(id).is_some() || session.side_requests.contains(id),
     }
 }
 

@@ -10,6 +10,8 @@ const EVERY: u8 = 0b1_1111;
 const LEGACY: u8 = 0b0_1111;
 const MODERN: u8 = 0b1_0000;
 const ONLY_2025_11_25: u8 = 0b0_1000;
+/// Defined by an extension, which no revision includes.
+const EXTENSION: u8 = 0;
 const SINCE_2025_11_25: u8 = 0b1_1000;
 
 /// Defines the enum and its tables from one row per method: documentation, variant, name on the
@@ -92,6 +94,10 @@ methods! {
     TasksList "tasks/list" ONLY_2025_11_25,
     /// Cancels a task.
     TasksCancel "tasks/cancel" SINCE_2025_11_25,
+    /// Lists skills (the extension `io.modelcontextprotocol/skills`).
+    SkillsList "skills/list" EXTENSION,
+    /// Returns the entry of a skill (the same extension).
+    SkillsGet "skills/get" EXTENSION,
 }
 
 impl Method {

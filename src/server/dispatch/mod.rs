@@ -315,10 +315,6 @@ impl Dispatcher {
                 }
                 outcome
             }
-            Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::ResourcesTemplatesList => lists::dispatch_list(&self.catalog, peer, &request),
             Method::TasksGet
             | Method::TasksUpdate
             | Method::TasksResult
@@ -333,6 +329,8 @@ impl Dispatcher {
             Method::SubscriptionsListen => self.subscriptions().listen(ctx, peer, &request),
             Method::ResourcesSubscribe => self.subscriptions().subscribe(ctx, peer, &request),
             Method::ResourcesUnsubscribe => self.subscriptions().unsubscribe(peer, &request),
+            // A list, or a method of an extension that no server of this library has.
+            _ => lists::dispatch_list(&self.catalog, peer, &request),
         }
     }
 

@@ -67,9 +67,12 @@ impl Features {
             | Method::TasksResult
             | Method::TasksUpdate => Self::TASKS,
             Method::ToolsCall | Method::ToolsList => Self::TOOLS,
-            Method::Discover | Method::Initialize | Method::Ping | Method::SubscriptionsListen => {
-                Self::NONE
-            }
+            Method::Discover
+            | Method::Initialize
+            | Method::Ping
+            | Method::SkillsGet
+            | Method::SkillsList
+            | Method::SubscriptionsListen => Self::NONE,
         }
     }
 

@@ -9,7 +9,7 @@ use std::env;
 use std::error::Error;
 
 use corelane::Client;
-use corelane::client::{ClientBuilder, block_on};
+use corelane::client::{ClientBuilder, ClientErrorKind, Skill, SkillInfo, block_on};
 use corelane::model::{Content, CreateMessageResult, ElicitAction, ElicitResult, Role, Root};
 use serde_json::{Value, json};
 
@@ -51,6 +51,13 @@ async fn run(scenario: &str, url: &str) -> Outcome {
         }
         "json-schema-ref-no-deref" => expect_tools(&client, &["lookup_user"]).await,
         "json-schema-2020-12-preservation" => echo_schema(&client).await,
+        "sep-2640-client-no-prefetch" => {
+            client.pages::<SkillInfo>().collect().await?;
+            Ok(())
+        }
+        "sep-2640-client-verify-digest"
+        | "sep-2640-client-verify-frontmatter"
+        | "sep-2640-client-verify-size" => refuse_skills(&client).await,
         _ => Err(format!("the scenario {scenario} is unknown").into()),
     }?;
     client.close().await;
@@ -127,6 +134,19 @@ async fn echo_schema(client: &Client) -> Outcome {
     let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool");
     let schema = &tool.ok_or("the tool with the schema is missing")?.input_schema;
     call(client, "json_schema_echo", &json!({ "schema": schema })).await.map(drop)
+}
+
+/// Loads the skills, which have been changed on the way.
+async fn refuse_skills(client: &Client) -> Outcome {
+    for skill in client.pages::<SkillInfo>().collect().await? {
+        let uri = skill.uri.clone();
+        match Skill::load(client, skill).await {
+            Err(error) if error.kind() == ClientErrorKind::Integrity => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Err(format!("{uri} was accepted").into()),
+        }
+    }
+    Ok(())
 }
 
 /// Calls a tool and returns its text.

@@ -98,7 +98,7 @@ const ROWS: [Row; 10] = [
     },
     Row {
         name: "listen",
-        about: "Print the changes of lists and resources (2026-07-28) until the server ends",
+        about: "Print the changes of lists and resources until the server ends",
         arguments: |command| command.arg(uris()),
         example: "corelane listen http://127.0.0.1:8080 file:///notes.txt",
     },

@@ -188,6 +188,11 @@ impl Exchange {
         &self.kind
     }
 
+    /// Returns whether it is for the messages that belong to no request.
+    pub(super) const fn is_session_stream(&self) -> bool {
+        matches!(&self.kind, ExchangeKind::Stream(StreamCursor { call: None, .. }))
+    }
+
     pub(super) fn into_kind(self) -> ExchangeKind {
         self.kind
     }

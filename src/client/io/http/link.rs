@@ -86,8 +86,7 @@ impl HttpLink {
     /// legacy session.
     pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
         self.queue.extend(self.parked.drain(..));
-        let has_stream = !revision.is_modern() && revision != Revision::V2024_11_05;
-        if has_stream && self.legacy_sse.is_unused() {
+        if !revision.is_modern() && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
     }

@@ -5,6 +5,9 @@ use crate::protocol::json::{Object, Value};
 use crate::protocol::model::{Implementation, ServerCapabilities};
 use crate::protocol::revision::Revision;
 
+/// Identifier of the Skills extension.
+const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
 /// Revision, capabilities and identity of the server, from `server/discover` or `initialize`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -52,9 +55,22 @@ impl ServerInfo {
         })
     }
 
+    /// Returns whether tool calls may become tasks.
+    pub(in crate::client::session) const fn offers_tasks(&self) -> bool {
+        let has_tasks = self.revision.is_modern() || self.revision.dialect().core_tasks;
+        has_tasks && self.capabilities.tasks.is_some()
+    }
+
     /// Returns why `method` cannot be called on this server, or `None` if it can.
     pub(in crate::client::session) fn missing_support(&self, method: Method) -> Option<String> {
-        if !method.is_defined_in(self.revision) {
+        if matches!(method, Method::SkillsList | Method::SkillsGet) {
+            let is_declared = self.extensions.contains_key(SKILLS_EXTENSION);
+            return (!is_declared)
+                .then(|| format!("the server has no extension {SKILLS_EXTENSION}"));
+        }
+        // The session itself answers it for a legacy server.
+        let is_emulated = method == Method::SubscriptionsListen;
+        if !method.is_defined_in(self.revision) && !is_emulated {
             return Some(format!("{} is not part of MCP {}", method.as_str(), self.revision));
         }
         let declared = &self.capabilities;
@@ -81,9 +97,12 @@ impl ServerInfo {
             Method::TasksCancel => {
                 (declared.tasks.is_some_and(|tasks| tasks.cancel), "tasks.cancel")
             }
-            Method::Ping | Method::Initialize | Method::Discover | Method::SubscriptionsListen => {
-                return None;
-            }
+            Method::Ping
+            | Method::Initialize
+            | Method::Discover
+            | Method::SkillsList
+            | Method::SkillsGet
+            | Method::SubscriptionsListen => return None,
         };
         (!is_declared).then(|| {
             format!(

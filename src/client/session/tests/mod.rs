@@ -1,8 +1,11 @@
 //! Handshakes, calls and messages of one session, on the time of the test.
 
 mod inputs;
+mod logging;
 mod random;
+mod subscriptions;
 mod suspension;
+mod tasks;
 
 use serde_json::json;
 
@@ -131,6 +134,13 @@ impl TestSession {
         std::mem::take(&mut self.events).into_iter().map(describe).collect()
     }
 
+    /// Takes the key of the only input that was required.
+    fn required_key(&mut self) -> InputKey {
+        self.events();
+        let [key] = std::mem::take(&mut self.required)[..] else { panic!("not one input") };
+        key
+    }
+
     /// A session after the handshake of the newest revision.
     fn modern() -> Self {
         let mut session = Self::with(|_| {});
@@ -174,7 +184,9 @@ fn discover_result_makes_session_modern() {
     assert_eq!(sent[0]["method"], "server/discover");
     let meta = &sent[0]["params"]["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
-    let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+    let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+    let declared =
+        json!({ "elicitation": { "form": {} }, "extensions": extensions, "sampling": {} });
     assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], declared);
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "corelane");
     session.receive(DISCOVERED);
@@ -193,6 +205,8 @@ fn any_discover_error_falls_back_to_initialize() {
         let sent = session.sent();
         assert_eq!(sent[1]["method"], "initialize", "{code}");
         assert_eq!(sent[1]["params"]["protocolVersion"], "2025-11-25");
+        let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+        assert_eq!(sent[1]["params"]["capabilities"], declared);
         session.receive(&initialized(2, Revision::V2025_06_18));
         assert_eq!(session.events(), ["ready"]);
         assert_eq!(session.sent_methods(), ["notifications/initialized"]);
@@ -275,7 +289,7 @@ fn calls_above_in_flight_max_wait() {
 fn undeclared_capability_fails_locally() {
     let mut session = TestSession::legacy(Revision::V2025_11_25);
     session.call("prompts", Method::PromptsList);
-    session.call("discover", Method::SubscriptionsListen);
+    session.call("discover", Method::Discover);
     assert_eq!(session.events(), ["prompts Unsupported", "discover Unsupported"]);
     assert!(session.sent().is_empty());
 }

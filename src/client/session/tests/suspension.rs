@@ -120,6 +120,21 @@ fn calls_beyond_waiting_max_are_refused_while_suspended() {
 }
 
 #[test]
+fn error_without_id_explains_the_end() {
+    let mut session = TestSession::modern();
+    session.call("call", Method::ToolsCall);
+    let error = json!({ "code": -32012, "message": "message too large" });
+    session.receive(&json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string());
+    assert_eq!(session.events(), ["violation"]);
+    session.lose(false);
+    let Some(SessionEvent::Completed { result: Err(error), .. }) = session.events.pop() else {
+        panic!()
+    };
+    assert_eq!(error.kind(), ClientErrorKind::Closed);
+    assert!(error.to_string().contains("error -32012: message too large"), "{error}");
+}
+
+#[test]
 fn text_that_is_no_message_explains_failed_handshake() {
     let mut session = TestSession::with(|_| ());
     session.receive("Listening on port 8080");
