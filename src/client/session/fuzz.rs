@@ -43,7 +43,8 @@ const RESPONSES: [&str; 8] = [
 
 /// What a server may send unasked. `0` is replaced by a number.
 const MESSAGES: [&str; 6] = [
-    r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":1}}"#,
+    r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{
+        "progressToken":0,"progress":1}}"#,
     r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#,
     r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{
         "io.modelcontextprotocol/subscriptionId":0}}}"#,

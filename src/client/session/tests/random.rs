@@ -1,7 +1,7 @@
 //! Sessions in which everything happens in a random order.
 
-use super::super::fuzz::{CallCounts, run_session};
 use crate::base::random::Random;
+use crate::client::session::fuzz::{CallCounts, run_session};
 
 const SEEDS: u64 = 2_000;
 /// Bytes of the steps of a session.
@@ -11,7 +11,7 @@ const STEPS_BYTES: usize = 400;
 fn random_sessions_end_every_call_once() {
     let mut all = CallCounts::default();
     for seed in 0..SEEDS {
-        println!("seed {seed}");
+        eprintln!("seed {seed}");
         let mut random = Random::seeded(seed);
         // Small numbers name requests and calls that exist.
         let mut byte = || u8::try_from(random.below(20)).unwrap();
