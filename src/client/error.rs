@@ -56,8 +56,12 @@ pub enum ClientErrorKind {
         /// The status, such as 401.
         status: u16,
     },
+    /// The server requires authorization, and no token was obtained. The call has not run.
+    Authorization,
     /// The tool failed (`isError`); the message is its text.
     Tool,
+    /// The task that the call waits for was cancelled.
+    TaskCancelled,
     /// A handler of this client did not provide the input that the server requires.
     Input,
 }
@@ -75,6 +79,11 @@ impl ClientError {
         source: impl Error + Send + Sync + 'static,
     ) -> Self {
         Self { source: Some(Arc::new(source)), ..Self::new(kind, message) }
+    }
+
+    /// Creates the error of an authorization that has failed.
+    pub(crate) fn authorization(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ClientErrorKind::Authorization, message)
     }
 
     /// Creates the error of a TLS handshake or connection. Its source is `error`.

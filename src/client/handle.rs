@@ -9,14 +9,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::block_on::block_on;
+use super::cache::{Cache, CachePolicy};
 use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
-use super::io::{
-    ConnectionCallback, IoThread, NotificationCallback, PeerHandle, PeerRef, StderrCallback,
-};
+use super::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
+use super::notifications::{LogMessage, NotificationHandlers};
+use super::oauth::OAuthOptions;
 use super::oneshot::Oneshot;
 use super::reconnect::{ConnectionEvent, ReconnectOptions};
-use super::request::{Request, read_list, read_tools};
+use super::request::{ListItem, Pages, Request, Task};
 use super::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
@@ -24,10 +25,12 @@ use super::results::{
 use super::session::{
     CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
 };
-use super::subscription::{Subscription, SubscriptionFilter, SubscriptionQueue};
+use super::subscription::{
+    ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
+};
 use super::target::{IntoTarget, Target};
 use super::tls_options::{TlsOptions, tls_client};
-use crate::protocol::eras::Method;
+use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -98,7 +101,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<CallToolResult> {
-        self.named_request(Method::ToolsCall, "name", name, arguments)
+        self.new_request(CallRequest::with_arguments(Method::ToolsCall, name, arguments))
     }
 
     /// Gets the messages of a prompt. `arguments` must serialize to a JSON object of strings.
@@ -107,7 +110,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<GetPromptResult> {
-        self.named_request(Method::PromptsGet, "name", name, arguments)
+        self.new_request(CallRequest::with_arguments(Method::PromptsGet, name, arguments))
     }
 
     /// Reads a resource.
@@ -139,6 +142,11 @@ impl Client {
         self.complete(&json!({ "type": "ref/resource", "uri": uri_template }), argument, value)
     }
 
+    /// Names a task by its id, such as one of an earlier client.
+    pub fn task(&self, id: &str) -> Task {
+        Task::of_id(Arc::clone(&self.peer), id)
+    }
+
     /// Makes a request by the name of its method, for results that this library has no type for,
     /// and for a result as it was sent: an `R` may be a `Box<serde_json::value::RawValue>`.
     /// `params` must serialize to a JSON object without `_meta`.
@@ -150,13 +158,12 @@ impl Client {
         self.new_request(CallRequest::with_params(method, params))
     }
 
-    /// Subscribes to changes of lists and resources (2026-07-28), and waits until the server has
-    /// acknowledged it. An older server notifies of its lists unasked
-    /// ([`ClientBuilder::on_notification`]).
+    /// Subscribes to changes of lists and resources, and waits until the server has acknowledged
+    /// it: `subscriptions/listen`, and up to 2025-11-25 `resources/subscribe` for each resource.
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Unsupported`] for an older server; those of a request.
+    /// Those of a request.
     pub async fn subscribe(
         &self,
         filter: &SubscriptionFilter,
@@ -178,7 +185,25 @@ impl Client {
     pub async fn ping(&self) -> Result<(), ClientError> {
         let is_modern = self.server().await?.revision.is_modern();
         let method = if is_modern { Method::Discover } else { Method::Ping };
-        let _: Map<String, Value> = self.new_request(Ok(CallRequest::new(method))).await?;
+        let _: Map<String, Value> = self.new_request(Ok(CallRequest::new(method))).fresh().await?;
+        Ok(())
+    }
+
+    /// Sets the lowest level of the log messages that the server sends from now on
+    /// ([`ClientBuilder::on_log`]).
+    ///
+    /// # Errors
+    ///
+    /// Up to 2025-11-25 [`ClientErrorKind::Unsupported`] if the server sends no log messages, and
+    /// those of a request.
+    pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), ClientError> {
+        let is_modern = self.server().await?.revision.is_modern();
+        self.peer.config().set_log_level(level);
+        if !is_modern {
+            let params = json!({ "level": level.as_str() }).to_string().into_bytes();
+            let request = CallRequest { params, ..CallRequest::new(Method::LoggingSetLevel) };
+            let _: Map<String, Value> = self.new_request(Ok(request)).await?;
+        }
         Ok(())
     }
 
@@ -187,16 +212,6 @@ impl Client {
         let params = params.to_string().into_bytes();
         let request = CallRequest::new(Method::CompletionComplete);
         self.new_request(Ok(CallRequest { params, ..request }))
-    }
-
-    fn named_request<R: DeserializeOwned>(
-        &self,
-        method: Method,
-        key: &str,
-        name: &str,
-        arguments: &(impl Serialize + ?Sized),
-    ) -> Request<R> {
-        self.new_request(CallRequest::named(method, (key, name), arguments))
     }
 
     fn new_request<R: DeserializeOwned>(
@@ -209,6 +224,38 @@ impl Client {
 
 /// Lists: all pages.
 impl Client {
+    /// Reads a list page by page: of tools, prompts, resources, resource templates or tasks, as `T`
+    /// says.
+    ///
+    /// ```no_run
+    /// # async fn print(client: &corelane::Client) -> Result<(), corelane::client::ClientError> {
+    /// let mut pages = client.pages::<corelane::client::ToolInfo>();
+    /// while let Some(page) = pages.next().await {
+    ///     page?.items.iter().for_each(|tool| println!("{}", tool.name));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pages<T: ListItem>(&self) -> Pages<T> {
+        Pages::new(Arc::clone(&self.peer))
+    }
+
+    /// Reads a list, and reads it again after each change: `client.watch::<ToolInfo>()`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::subscribe`].
+    pub async fn watch<T: WatchedItem>(&self) -> Result<ListWatch<T>, ClientError> {
+        let subscription = self.subscribe(&T::change_filter()).await?;
+        Ok(ListWatch::new(Arc::clone(&self.peer), subscription))
+    }
+
+    /// Reads the list of `method`, whose items are in the member `key`, as it was sent.
+    #[cfg(feature = "cli")]
+    pub(crate) fn raw_pages(&self, method: Method, key: &'static str) -> Pages<Value> {
+        Pages::raw(Arc::clone(&self.peer), method, key)
+    }
+
     /// Lists the tools. Over HTTP those with an invalid `x-mcp-header` are left out, and the
     /// others are called with the headers that they require (2026-07-28).
     ///
@@ -216,22 +263,22 @@ impl Client {
     ///
     /// Those of a request; [`ClientErrorKind::Protocol`] for more than 1,000 pages.
     pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
-        read_tools(&self.peer).await
+        self.pages().collect().await
     }
 
     /// Lists the prompts. Errors: as for [`Client::list_tools`].
     pub async fn list_prompts(&self) -> Result<Vec<PromptInfo>, ClientError> {
-        read_list(&self.peer, Method::PromptsList, "prompts").await
+        self.pages().collect().await
     }
 
     /// Lists the resources. Errors: as for [`Client::list_tools`].
     pub async fn list_resources(&self) -> Result<Vec<ResourceInfo>, ClientError> {
-        read_list(&self.peer, Method::ResourcesList, "resources").await
+        self.pages().collect().await
     }
 
     /// Lists the resource templates. Errors: as for [`Client::list_tools`].
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplateInfo>, ClientError> {
-        read_list(&self.peer, Method::ResourcesTemplatesList, "resourceTemplates").await
+        self.pages().collect().await
     }
 }
 
@@ -250,7 +297,10 @@ pub struct ClientBuilder {
     tls: Option<TlsOptions>,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
-    on_notification: Option<NotificationCallback>,
+    oauth: Option<OAuthOptions>,
+    notifications: NotificationHandlers,
+    log_level: Option<LoggingLevel>,
+    cache: CachePolicy,
     on_stderr: Option<StderrCallback>,
     reconnect: ReconnectOptions,
     on_connection_event: Option<ConnectionCallback>,
@@ -266,7 +316,10 @@ impl ClientBuilder {
             tls: None,
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
-            on_notification: None,
+            oauth: None,
+            notifications: NotificationHandlers::default(),
+            log_level: None,
+            cache: CachePolicy::default(),
             on_stderr: None,
             reconnect: ReconnectOptions::default(),
             on_connection_event: None,
@@ -304,6 +357,19 @@ impl ClientBuilder {
     /// [`ClientErrorKind::InvalidInput`].
     pub fn tls(self, tls: TlsOptions) -> Self {
         Self { tls: Some(tls), ..self }
+    }
+
+    /// Lets servers answer tool calls with tasks (2026-07-28); the calls wait for their results.
+    /// Default `true`.
+    pub const fn tasks(mut self, is_allowed: bool) -> Self {
+        self.options.tasks = is_allowed;
+        self
+    }
+
+    /// Sets which results are used again while they are fresh. Default [`CachePolicy::Lists`].
+    pub const fn cache(mut self, policy: CachePolicy) -> Self {
+        self.cache = policy;
+        self
     }
 
     /// Answers questions of the server to the user. `handler` runs on the I/O thread and must not
@@ -360,13 +426,34 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
+    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
+    /// not HTTP, and a header `Authorization` besides, fail the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn oauth(self, options: OAuthOptions) -> Self {
+        Self { oauth: Some(options), ..self }
+    }
+
     /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
     /// called on the I/O thread and must not block.
     pub fn on_notification(
         mut self,
         on_notification: impl Fn(ReceivedMessage) + Send + Sync + 'static,
     ) -> Self {
-        self.on_notification = Some(Box::new(on_notification));
+        self.notifications.set_all(on_notification);
+        self
+    }
+
+    /// Receives the log messages of the server from `level` on: `logging/setLevel` up to
+    /// 2025-11-25, `io.modelcontextprotocol/logLevel` in each request since then.
+    /// [`Client::set_log_level`] changes the level. `on_log` is called on the I/O thread and must
+    /// not block.
+    pub fn on_log(
+        mut self,
+        level: LoggingLevel,
+        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
+    ) -> Self {
+        self.log_level = Some(level);
+        self.notifications.set_log(on_log);
         self
     }
 
@@ -428,6 +515,12 @@ impl ClientBuilder {
     /// [`ClientErrorKind::Connect`] if the system grants no thread.
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let target = self.target?;
+        let oauth = match self.oauth {
+            Some(options) => {
+                Some(options.checked(&target, &self.extra_fields, self.tls.as_ref())?)
+            }
+            None => None,
+        };
         let tls = tls_client(&target, self.tls.as_ref())?;
         let thread = match self.thread {
             Some(thread) => thread,
@@ -436,14 +529,20 @@ impl ClientBuilder {
                 ClientError::with_source(ClientErrorKind::Connect, text, error)
             })?,
         };
+        let config = SessionConfig::new(self.options, self.inputs.capabilities());
+        if let Some(level) = self.log_level {
+            config.set_log_level(level);
+        }
         let handle = PeerHandle {
             target: Arc::new(target),
             tls,
-            config: Arc::new(SessionConfig::new(self.options, self.inputs.capabilities())),
+            config: Arc::new(config),
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             extra_fields: self.extra_fields,
-            on_notification: self.on_notification,
+            oauth,
+            notifications: self.notifications,
+            cache: Arc::new(Cache::new(self.cache)),
             on_stderr: self.on_stderr,
             reconnect: self.reconnect,
             on_connection_event: self.on_connection_event,

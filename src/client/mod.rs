@@ -4,7 +4,7 @@
 //! notifications and cancellation of one session. [`IoThread`] moves the bytes.
 //!
 //! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
-//! sockets and the standard streams of a program are supported. OAuth and tasks are not yet.
+//! sockets and the standard streams of a program are supported.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,13 @@ pub(crate) mod session;
 mod inputs;
 mod results;
 
+mod cache;
+mod known_tools;
 mod reconnect;
-mod tool_headers;
+
+mod notifications;
+
+mod oauth;
 
 mod io;
 
@@ -39,22 +44,30 @@ mod local;
 mod pool;
 
 pub use self::block_on::block_on;
+pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::{IoTask, IoThread};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
+pub use self::notifications::LogMessage;
+#[cfg(feature = "oauth-jwt")]
+pub use self::oauth::SigningAlgorithm;
+pub use self::oauth::{
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+};
 pub use self::pool::ClientPool;
 pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
-pub use self::request::{Request, ResponseFuture};
+pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
     PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
-    ResourceTemplateInfo, ToolAnnotations, ToolInfo,
+    ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
-pub use self::subscription::{Change, Subscription, SubscriptionFilter};
+pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "tls"))]
 pub use self::tls_options::system_roots;
 pub use self::tls_options::{Pem, TlsOptions};
+pub use crate::protocol::model::TaskStatus;

@@ -90,6 +90,12 @@ impl TlsOptions {
         Self { server_name: Some(name.to_owned()), ..self }
     }
 
+    /// Returns the options for other servers than the target: only the authorities.
+    pub(super) fn authorities(&self) -> Self {
+        let (ca, additional_ca) = (self.ca.clone(), self.additional_ca.clone());
+        Self { ca, additional_ca, ..Self::default() }
+    }
+
     fn trust(&self) -> Result<Trust, ClientError> {
         let read = |pem: Option<&Pem>| {
             let pem = pem.map(|pem| pem.read("the CA certificate")).transpose()?;
@@ -130,7 +136,7 @@ pub(super) fn tls_client(
     target: &Target,
     options: Option<&TlsOptions>,
 ) -> Result<Option<TlsClient>, ClientError> {
-    let is_http = matches!(target, Target::Http(_));
+    let is_http = matches!(target, Target::Http(_) | Target::WebSocket(_));
     match (target.encrypted_host(), options) {
         (Some(host), Some(options)) => options.client_for(host, is_http).map(Some),
         (Some(host), None) => TlsOptions::new().client_for(host, is_http).map(Some),

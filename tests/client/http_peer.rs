@@ -30,7 +30,7 @@ pub(crate) struct Connection {
 /// A request of a client.
 pub(crate) struct HttpRequest {
     head: String,
-    /// The message, or `null` for a request without a body.
+    /// The message, `null` for a request without a body, or a form as text.
     pub(crate) body: Value,
 }
 
@@ -144,7 +144,12 @@ impl Connection {
             request.header("Content-Length").map_or(0, |text| text.parse().expect("a length"));
         let body = rest.get(..length)?;
         if length > 0 {
-            request.body = serde_json::from_str(body).expect("a JSON body");
+            let is_form = request.header("Content-Type").is_some_and(|it| it.contains("form"));
+            request.body = if is_form {
+                body.into()
+            } else {
+                serde_json::from_str(body).expect("a JSON body")
+            };
         }
         self.held.drain(..head.len() + 4 + length);
         Some(request)

@@ -57,7 +57,15 @@ impl HttpResponder {
     }
 
     pub(crate) fn client(&self) -> ClientBuilder {
-        Client::builder(format!("http://{}/mcp", self.address).as_str())
+        Client::builder(self.url().as_str())
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
     }
 
     /// Waits for the connections to end.

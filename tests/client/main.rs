@@ -1,6 +1,7 @@
 //! The client over sockets and pipes: calls to real servers, and to peers that misbehave.
 
 mod bad_peers;
+mod cache;
 mod calls;
 mod cli;
 mod http;
@@ -11,12 +12,17 @@ mod http_sessions;
 mod inputs;
 mod io_tasks;
 mod local;
+mod logging;
+mod oauth;
+mod oauth_server;
 mod other_servers;
+mod pages;
 mod pool;
 mod programs;
 mod reconnects;
 mod sdk_servers;
 mod subscriptions;
+mod tasks;
 mod tls;
 mod tool_headers;
 mod websocket;

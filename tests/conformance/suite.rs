@@ -45,11 +45,11 @@ pub(crate) fn run(selection: Selection, url: &str) -> Run {
     run_command(command)
 }
 
-/// Runs the requirements of a revision against the client that `program` is; the suite starts it
-/// for each scenario.
-pub(crate) fn run_client(revision: &str, program: &Path) -> Run {
+/// Runs the scenarios that the flags in `selection` select against the client that `program` is;
+/// the suite starts it for each scenario.
+pub(crate) fn run_client(selection: &[&str], program: &Path) -> Run {
     let mut command = command();
-    command.args(["client", "--requirements", revision, "--command"]).arg(program);
+    command.arg("client").args(selection).arg("--command").arg(program);
     run_command(command)
 }
 

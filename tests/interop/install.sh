@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the official MCP clients of Python, Rust and TypeScript for tests/interop, and the
-# servers of TypeScript for tests/client.
+# Installs the official MCP clients of Python, Rust and TypeScript for tests/interop, and what
+# servers with the TypeScript SDK need, for tests/client.
 #
 # They are installed below cargo's target directory and kept; the script does nothing if they match
 # the lock files. Needs python3 with its venv module, Node.js 20 or newer, and npm; the Rust client

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::elicitation;
 use super::failure::{Failure, print_note};
+use super::flags::login::{self, LOGIN};
 use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
@@ -20,8 +21,6 @@ use crate::client::{
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
 
-/// Pages of one list, so that a server whose list does not end is not read forever.
-const PAGES_MAX: usize = 1_000;
 /// Time to open a connection, unless the timeout is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -46,6 +45,7 @@ impl Connection {
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let (target, clock) = (read_target(matches)?, Clock::start());
         let text = target.to_string();
+        let authorization = login::options(matches, &target)?;
         // A command does not wait for a server that comes back.
         let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
         let mut builder = Client::builder(target).reconnect(reconnect);
@@ -53,8 +53,14 @@ impl Connection {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
+        let mut has_token = false;
         for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
+            has_token |= name.eq_ignore_ascii_case("authorization");
             builder = builder.header(name, value);
+        }
+        // A header that is given is used instead of an earlier login.
+        if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
+            builder = builder.oauth(options);
         }
         if let Some(tls) = given_tls(matches) {
             builder = builder.tls(tls);
@@ -109,31 +115,25 @@ impl Connection {
 
     /// Reads all pages of a list whose items are in the member `key`. The document of more than
     /// one page is the first page with the items of all.
-    pub(crate) fn list(&self, method: Method, key: &str) -> Result<List, ClientError> {
-        let mut params = json!({});
-        let mut first: Option<(Box<RawValue>, Map<String, Value>)> = None;
-        let mut items = Vec::new();
-        for page_count in 1..=PAGES_MAX {
-            let document = self.request(method, &params)?;
-            let mut page: Map<String, Value> = read(&document)?;
-            if let Some(Value::Array(page)) = page.get_mut(key).map(Value::take) {
-                items.extend(page);
-            }
-            let cursor = page.remove("nextCursor").filter(Value::is_string);
-            let (document, mut page) = first.unwrap_or((document, page));
-            let Some(cursor) = cursor else {
-                if page_count == 1 {
-                    return Ok(List { document, items });
-                }
-                page.insert(key.to_owned(), Value::Array(items.clone()));
-                let document = to_document(&Value::Object(page))?;
-                return Ok(List { document, items });
-            };
-            params = json!({ "cursor": cursor });
-            first = Some((document, page));
+    pub(crate) fn list(&self, method: Method, key: &'static str) -> Result<List, ClientError> {
+        let mut pages = self.client.raw_pages(method, key);
+        let (mut first, mut items, mut count) = (None, Vec::new(), 0);
+        while let Some(page) = pages.wait_next() {
+            let page = page?;
+            self.note(method.as_str());
+            count += 1;
+            let document = page.document()?;
+            items.extend(page.items);
+            first.get_or_insert(document);
         }
-        let text = format!("{} has more than {PAGES_MAX} pages", method.as_str());
-        Err(ClientError::new(ClientErrorKind::Protocol, text))
+        let document = first.unwrap_or(to_document(&json!({}))?);
+        if count == 1 {
+            return Ok(List { document, items });
+        }
+        let mut page: Map<String, Value> = read(&document)?;
+        page.remove("nextCursor");
+        page.insert(key.to_owned(), Value::Array(items.clone()));
+        Ok(List { document: to_document(&Value::Object(page))?, items })
     }
 
     /// Makes a ping and returns the time of its round trip.

@@ -74,6 +74,10 @@ fn first_line(message: &str, hint: Option<&str>) -> String {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let hint = match error.kind() {
+            _ if is_unauthorized(&error) => {
+                Some("log in with --login, or send a token with --header 'Authorization: …'")
+            }
+            ClientErrorKind::Authorization => Some("log in again with --login"),
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
             ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {
                 tls_hint(&error)
@@ -93,6 +97,19 @@ impl From<ClientError> for Failure {
         };
         Self::call(message, hint.map(str::to_owned))
     }
+}
+
+/// Returns whether the server has refused a request without a login.
+fn is_unauthorized(error: &ClientError) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<ClientError>().map(ClientError::kind);
+        if kind == Some(ClientErrorKind::Http { status: 401 }) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Returns what to do about the TLS error behind `error`.

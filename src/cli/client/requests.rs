@@ -156,6 +156,7 @@ pub(crate) fn listen(
             Change::PromptList => "the list of prompts has changed".to_owned(),
             Change::ResourceList => "the list of resources has changed".to_owned(),
             Change::Resource { uri } => format!("{} has changed", printable(uri)),
+            Change::Task { id } => format!("the task {} has changed", printable(id)),
             Change::Lost(count) => format!("{count} changes were lost"),
         };
         if output.is_json() {

@@ -45,7 +45,7 @@ impl CallSlot {
     }
 
     /// Ends the call.
-    pub(super) fn complete(&self, outcome: Result<ReceivedMessage, ClientError>) {
+    pub(in crate::client) fn complete(&self, outcome: Result<ReceivedMessage, ClientError>) {
         self.outcome.set(outcome);
     }
 

@@ -2,27 +2,27 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::commands::connect_job::{ConnectJob, Purpose};
 use super::commands::{Command, PeerId, own_commands};
-use super::connect::{self, OpenError, OpenStreams};
+use super::connect::{OpenError, OpenStreams, RegisteredStreams};
+use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
+use super::link::PeerAction;
 use super::messages::ClosingSockets;
-use super::peer::{Peer, PeerAction};
+use super::peer::Peer;
 use super::peer_handle::PeerHandle;
-use super::process::StderrCallback;
 use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
-use crate::engine::blocking::{BlockingPool, Job};
-use crate::engine::mesh::{Inbox, Sender, ShardId};
-use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
+use crate::engine::blocking::BlockingPool;
+use crate::engine::mesh::{Inbox, Sender};
+use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
-use crate::transport::tls::TlsClient;
 
 /// Commands handled per turn.
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -32,28 +32,6 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 const CONNECT_THREADS_MAX: usize = 8;
 /// Connections that wait to be opened.
 const CONNECTS_MAX: usize = 65_536;
-/// The only shard of the mesh of an I/O thread.
-pub(super) const SHARD: ShardId = ShardId(0);
-
-/// Opens the streams of one server and reports them.
-struct ConnectJob {
-    peer: PeerId,
-    target: Arc<Target>,
-    tls: Option<TlsClient>,
-    timeout: Duration,
-    on_stderr: Option<StderrCallback>,
-    commands: Sender<Command>,
-}
-
-impl Job for ConnectJob {
-    fn run(self) {
-        let Self { target, tls, timeout, on_stderr, .. } = &self;
-        let opened = connect::open(target, tls.as_ref(), *timeout, on_stderr.clone());
-        let opened = Box::new(opened);
-        // Fails once the thread has ended.
-        drop(self.commands.send_while(SHARD, Command::Opened(self.peer, opened), || true));
-    }
-}
 
 /// The servers of an I/O thread.
 pub(super) struct IoDriver {
@@ -94,7 +72,8 @@ impl IoDriver {
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
             Command::AddPeer(id, handle) => {
-                self.peers.insert(id, Peer::new(id, *handle));
+                let redirects = RedirectSender::new(id, self.sender.clone());
+                self.peers.insert(id, Peer::new(id, *handle, redirects));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -120,6 +99,17 @@ impl IoDriver {
                 });
             }
             Command::Opened(id, opened) => self.handle_opened(ring, id, *opened, now),
+            Command::FlowOpened(id, number, opened) => {
+                self.handle_flow_opened(ring, id, number, *opened, now);
+            }
+            Command::Redirected(id, number, query) => {
+                self.with_peer(ring, id, now, |peer, _, _| {
+                    if let Some(flow) = peer.link().flow() {
+                        flow.handle_redirect(number, query, now);
+                    }
+                    PeerAction::None
+                });
+            }
             Command::RemovePeer(id, slot) => match slot {
                 Some(slot) if !self.peers.contains_key(&id) => slot.set(()),
                 slot => self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -149,6 +139,10 @@ impl IoDriver {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
         let action = act(peer, &mut tls_ring, &mut self.workspace);
+        peer.with_http(&mut self.workspace, now, |link, input| {
+            let (authorization, queue) = link.authorization();
+            authorization.advance(queue, input);
+        });
         if peer.is_closed() {
             self.remove(ring, id, now);
             return;
@@ -162,12 +156,16 @@ impl IoDriver {
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
-        if peer.stream().is_some() && self.flush_queue.last() != Some(&id) {
+        if peer.link().stream().is_some() && self.flush_queue.last() != Some(&id) {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
+        let flow_target = peer.link().flow().and_then(FlowRun::take_target);
         for _ in 0..connections {
-            self.open_streams(ring, id, now);
+            self.open_streams(ring, id, None, now);
+        }
+        if let Some(target) = flow_target {
+            self.open_streams(ring, id, Some(target), now);
         }
     }
 
@@ -181,16 +179,25 @@ impl IoDriver {
         }
     }
 
-    /// Lets a thread open the streams of a server.
-    fn open_streams<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
+    /// Lets a thread open the streams of a server, or of the target for a request of a flow.
+    fn open_streams<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        flow_target: Option<(u64, Arc<Target>)>,
+        now: Instant,
+    ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, tls, connect_timeout, on_stderr, .. } = peer.handle();
+        let PeerHandle { target, tls, connect_timeout, oauth, on_stderr, .. } = peer.handle();
+        let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
+        let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
+        let (purpose, target) = flow_target
+            .map_or_else(server, |(number, target)| (Purpose::Flow { number, oauth }, target));
         let job = ConnectJob {
             peer: id,
-            target: Arc::clone(target),
-            tls: tls.clone(),
+            purpose,
+            target,
             timeout: *connect_timeout,
-            on_stderr: on_stderr.clone(),
             commands: self.sender.clone(),
         };
         let refused = match self.connects.spawn(id, job) {
@@ -199,8 +206,71 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            self.handle_opened(ring, job.peer, Err(error.into()), now);
+            self.handle_command(ring, job.fail(error), now);
         }
+    }
+
+    /// Handles the end of an attempt to connect for a request of a flow.
+    fn handle_flow_opened<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        number: u64,
+        opened: Result<OpenStreams, OpenError>,
+        now: Instant,
+    ) {
+        let mut used = None;
+        let opened = self.register(ring, opened).map(|streams| streams.sockets[0]);
+        let socket = opened.as_ref().ok().copied();
+        self.with_peer(ring, id, now, |peer, ring, _| {
+            match (opened, peer.link().flow()) {
+                (Ok(socket), Some(flow)) => {
+                    let is_used = flow.handle_connected(ring, number, socket);
+                    used = is_used.then_some(socket);
+                }
+                (Err(error), Some(flow)) => flow.handle_connect_failure(number, error, now),
+                (_, None) => {}
+            }
+            PeerAction::None
+        });
+        match (used, socket) {
+            (Some(socket), _) => {
+                self.set_peer(socket, id);
+                self.pass_early(ring, socket, now);
+            }
+            (None, Some(socket)) => {
+                TlsRing::new(ring, &mut self.tls).submit(Operation::Close(socket));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Registers the streams of a connection, and its TLS.
+    fn register<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        opened: Result<OpenStreams, OpenError>,
+    ) -> Result<RegisteredStreams, OpenError> {
+        let mut streams = opened?.register(ring)?;
+        if let Some(tls) = streams.tls.take() {
+            self.tls.insert(streams.sockets[0], tls);
+        }
+        Ok(streams)
+    }
+
+    /// Passes on what came with the end of a TLS handshake.
+    fn pass_early<R: Ring>(&mut self, ring: &mut R, socket: Socket, now: Instant) {
+        if let Some(buffer) = self.tls.receive(socket, &[]) {
+            self.pass_received(ring, socket, &buffer, now);
+        }
+    }
+
+    /// Notes which server the completions of `socket` are for.
+    fn set_peer(&mut self, socket: Socket, id: PeerId) {
+        if self.sockets.len() <= socket.index() {
+            self.sockets.resize(socket.index() + 1, None);
+        }
+        self.sockets[socket.index()] = Some(id);
     }
 
     fn handle_opened<R: Ring>(
@@ -213,12 +283,7 @@ impl IoDriver {
         if !self.peers.contains_key(&id) {
             return;
         }
-        let opened = opened.and_then(|streams| Ok(streams.register(ring)?)).map(|mut streams| {
-            if let Some(tls) = streams.tls.take() {
-                self.tls.insert(streams.sockets[0], tls);
-            }
-            streams
-        });
+        let opened = self.register(ring, opened);
         let mut sockets = None;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
             sockets = peer.handle_opened(opened, ring, workspace, now);
@@ -226,15 +291,9 @@ impl IoDriver {
         });
         let Some(sockets) = sockets else { return };
         for socket in sockets {
-            if self.sockets.len() <= socket.index() {
-                self.sockets.resize(socket.index() + 1, None);
-            }
-            self.sockets[socket.index()] = Some(id);
+            self.set_peer(socket, id);
         }
-        // What came with the end of a TLS handshake.
-        if let Some(buffer) = self.tls.receive(sockets[0], &[]) {
-            self.pass_received(ring, sockets[0], &buffer, now);
-        }
+        self.pass_early(ring, sockets[0], now);
     }
 
     fn peer_of(&self, socket: Socket) -> Option<PeerId> {
@@ -314,13 +373,13 @@ impl IoDriver {
         }
         self.peers.insert(id, peer);
         if action == PeerAction::Connect {
-            self.open_streams(ring, id, now);
+            self.open_streams(ring, id, None, now);
         }
     }
 
     /// Completions of the connection of a server are ignored from now on.
     fn forget_sockets(&mut self, peer: &mut Peer) {
-        let Some(stream) = peer.stream() else { return };
+        let Some(stream) = peer.link().stream() else { return };
         for socket in stream.sockets() {
             if let Some(entry) = self.sockets.get_mut(socket.index()) {
                 *entry = None;
@@ -405,7 +464,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
-            if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
+            if let Some(stream) = self.peers.get_mut(&id).and_then(|peer| peer.link().stream()) {
                 stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
         }

@@ -2,12 +2,20 @@
 
 use std::sync::Arc;
 
-use super::http::{HttpLink, HttpQueue};
+use super::http::{FlowRun, HttpLink, HttpQueue};
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use crate::base::time::Instant;
 use crate::client::session::{MessageSink, OutgoingMessage};
 use crate::engine::ring::Ring;
+
+/// What a server needs of its thread after an operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum PeerAction {
+    None,
+    /// Open its streams.
+    Connect,
+}
 
 #[derive(Debug)]
 pub(super) enum Link {
@@ -47,9 +55,29 @@ impl MessageSink for LinkSink<'_> {
             Self::Http(queue) => queue.is_full(),
         }
     }
+
+    fn receives_notifications(&self) -> bool {
+        match self {
+            Self::Closed | Self::Stream(_) => true,
+            Self::Http(queue) => queue.receives_notifications(),
+        }
+    }
 }
 
 impl Link {
+    /// Returns the open connection.
+    pub(super) const fn stream(&mut self) -> Option<&mut MessageStream> {
+        match self {
+            Self::Open { stream, .. } => Some(stream),
+            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Http(_) => None,
+        }
+    }
+
+    /// Returns the flow that authorizes the requests, while it runs.
+    pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
+        if let Self::Http(link) = self { link.authorization().0.run() } else { None }
+    }
+
     pub(super) const fn sink(&mut self) -> LinkSink<'_> {
         match self {
             Self::Open { stream, .. } => LinkSink::Stream(stream.output()),

@@ -26,9 +26,7 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
-pub(in crate::client) use self::peer_handle::{
-    ConnectionCallback, NotificationCallback, PeerHandle,
-};
+pub(in crate::client) use self::peer_handle::{ConnectionCallback, PeerHandle};
 pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::call_slot::{CallSlot, CallToken, run_callback};
 use super::commands::{ConnectToken, PeerId};
 use super::connect::{OpenError, RegisteredStreams};
-use super::http::{HttpLink, SessionInput};
+use super::http::{HttpAuthorization, HttpLink, RedirectSender, SessionInput};
 use super::input_tasks::FinishedInput;
-use super::link::{Link, LinkSink};
-use super::messages::{ClosingSocket, MessageStream, open_stream, request_writer};
+use super::link::{Link, LinkSink, PeerAction};
+use super::messages::{ClosingSocket, open_stream, request_writer};
 use super::peer_handle::PeerHandle;
 use super::process::ExitNotifier;
 use super::stream::Loss;
@@ -31,14 +31,6 @@ use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
 
-/// What a server needs of its thread after an operation.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum PeerAction {
-    None,
-    /// Open its streams.
-    Connect,
-}
-
 #[derive(Debug)]
 pub(super) struct Peer {
     id: PeerId,
@@ -56,10 +48,11 @@ pub(super) struct Peer {
     reconnection: Reconnection,
     /// Held by the programs that were started.
     exit: Arc<ExitNotifier>,
+    redirects: RedirectSender,
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         let is_program = matches!(*handle.target, Target::Stdio(_));
         let seed = getrandom::u64().unwrap_or(id.0);
@@ -76,6 +69,7 @@ impl Peer {
             is_closing: false,
             reconnection,
             exit: Arc::default(),
+            redirects,
         }
     }
 
@@ -83,12 +77,8 @@ impl Peer {
         &self.handle
     }
 
-    /// Returns the open connection.
-    pub(super) const fn stream(&mut self) -> Option<&mut MessageStream> {
-        match &mut self.link {
-            Link::Open { stream, .. } => Some(stream),
-            Link::Idle | Link::Waiting(_) | Link::Connecting | Link::Http(_) => None,
-        }
+    pub(super) const fn link(&mut self) -> &mut Link {
+        &mut self.link
     }
 
     /// Reports the end of the handshake to `slot`.
@@ -143,9 +133,9 @@ impl Peer {
             self.link = Link::Connecting;
             return PeerAction::Connect;
         };
-        let options = self.handle.config.options();
         let writer = request_writer(endpoint, &self.handle);
-        let link = HttpLink::new(writer, options.message_bytes_max, options.request_timeout);
+        let authorization = HttpAuthorization::new(&self.handle, &self.redirects);
+        let link = HttpLink::new(writer, self.handle.config.options(), authorization);
         self.link = Link::Http(Box::new(link));
         self.start_session(workspace, now);
         PeerAction::None
@@ -158,7 +148,7 @@ impl Peer {
     }
 
     /// Runs `act` for a server over HTTP, and handles the events of the session.
-    fn with_http<O>(
+    pub(super) fn with_http<O>(
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
@@ -319,7 +309,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
-        let failure = self.stream().and_then(|stream| stream.failure().cloned());
+        let failure = self.link.stream().and_then(|stream| stream.failure().cloned());
         let failure = failure.or_else(|| self.session.end_reason().cloned());
         let is_final = loss.tls_error().is_some()
             || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
@@ -482,11 +472,13 @@ impl Peer {
                 }
                 SessionEvent::Completed { token, result } => token.complete(result),
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
-                SessionEvent::Subscription { token, message } => token.report_message(message),
+                SessionEvent::Subscription { token, message } => {
+                    self.handle.cache.handle_notification(&message);
+                    token.report_message(message);
+                }
                 SessionEvent::Notification(message) => {
-                    if let Some(on_notification) = &self.handle.on_notification {
-                        run_callback(|| on_notification(message));
-                    }
+                    self.handle.cache.handle_notification(&message);
+                    run_callback(|| self.handle.notifications.handle(message));
                 }
                 SessionEvent::Violation(text) => {
                     tracing::debug!(target = %self.handle.target, "the server sent {text}");

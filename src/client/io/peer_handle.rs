@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::call_slot::run_callback;
 use super::process::StderrCallback;
+use crate::client::cache::Cache;
 use crate::client::inputs::InputHandlers;
+use crate::client::notifications::NotificationHandlers;
+use crate::client::oauth::OAuthOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::session::{ReceivedMessage, SessionConfig};
+use crate::client::session::SessionConfig;
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
 use crate::transport::tls::TlsClient;
-
-/// Called on the I/O thread for each notification that belongs to no call.
-pub(in crate::client) type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;
 
 /// Called on the I/O thread when a connection begins or ends.
 pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
@@ -29,7 +29,11 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) inputs: InputHandlers,
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,
-    pub(in crate::client) on_notification: Option<NotificationCallback>,
+    /// How the requests over HTTP are authorized.
+    pub(in crate::client) oauth: Option<Arc<OAuthOptions>>,
+    pub(in crate::client) notifications: NotificationHandlers,
+    /// Shared with the callers.
+    pub(in crate::client) cache: Arc<Cache>,
     /// Receives the lines that a program writes to its standard error.
     pub(in crate::client) on_stderr: Option<StderrCallback>,
     pub(in crate::client) reconnect: ReconnectOptions,

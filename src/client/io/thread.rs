@@ -9,15 +9,16 @@ use std::thread::ThreadId;
 use crossbeam::channel::bounded;
 
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::commands::{Command, ConnectToken, PeerId, own_commands};
-use super::driver::{IoDriver, SHARD};
+use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
+use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
+use crate::client::cache::Cache;
 use crate::client::error::ClientError;
+use crate::client::known_tools::KnownTools;
 use crate::client::oneshot::{CloseSlot, Oneshot};
-use crate::client::session::{CallRequest, ServerInfo};
+use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
 use crate::client::target::Target;
-use crate::client::tool_headers::ToolHeaders;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
 use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
@@ -136,7 +137,9 @@ impl IoThread {
 pub(in crate::client) struct PeerRef {
     thread: IoThread,
     id: PeerId,
-    tool_headers: Option<ToolHeaders>,
+    config: Arc<SessionConfig>,
+    tools: KnownTools,
+    cache: Arc<Cache>,
 }
 
 impl PeerRef {
@@ -147,13 +150,24 @@ impl PeerRef {
     ) -> Result<Self, ClientError> {
         let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
         let is_http = matches!(*handle.target, Target::Http(_));
+        let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
         thread.send(Command::AddPeer(id, Box::new(handle)))?;
-        Ok(Self { thread, id, tool_headers: is_http.then(ToolHeaders::default) })
+        Ok(Self { thread, id, config, tools: KnownTools::new(is_http), cache })
     }
 
-    /// Returns what the tools of a server over HTTP repeat in headers.
-    pub(in crate::client) const fn tool_headers(&self) -> Option<&ToolHeaders> {
-        self.tool_headers.as_ref()
+    /// Returns what its sessions have in common.
+    pub(in crate::client) fn config(&self) -> &SessionConfig {
+        &self.config
+    }
+
+    /// Returns its results that may be used again.
+    pub(in crate::client) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Returns what its tools have declared.
+    pub(in crate::client) const fn tools(&self) -> &KnownTools {
+        &self.tools
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.

@@ -2,14 +2,17 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+use crate::client::cache::{CacheLookup, CacheTicket};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::{CallCallbacks, CallSlot, PeerRef};
-use crate::client::session::{CallRequest, ReceivedMessage};
+use crate::client::results::{TaskSupport, ToolInfo};
+use crate::client::session::{CallRequest, ReceivedMessage, TaskMode};
 use crate::protocol::eras::Method;
 
 /// A call that was sent. Dropping it cancels the call.
@@ -18,6 +21,42 @@ pub(super) struct Call {
     slot: Arc<CallSlot>,
     /// Why it was not sent.
     failure: Option<ClientError>,
+    /// The page of the list of tools that it requests.
+    tools_page: Option<ToolsPage>,
+    /// Stores the result, if it may be used again.
+    ticket: Option<CacheTicket>,
+}
+
+/// A page of the list of tools.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ToolsPage {
+    First,
+    Later,
+}
+
+impl ToolsPage {
+    /// Returns the page that a request is for.
+    fn of_request(request: &CallRequest) -> Option<Self> {
+        if request.method != Method::ToolsList {
+            return None;
+        }
+        let params: Value = serde_json::from_slice(&request.params).unwrap_or_default();
+        Some(if params.get("cursor").is_some() { Self::Later } else { Self::First })
+    }
+
+    /// Notes the tools of a page.
+    fn learn(self, message: &ReceivedMessage, peer: &PeerRef) {
+        let revision = message.revision();
+        let is_relevant = revision.is_modern() && peer.tools().has_headers();
+        if !is_relevant && !revision.dialect().core_tasks {
+            return;
+        }
+        let Ok(Value::Object(mut result)) = read_result(message) else { return };
+        let Some(Value::Array(tools)) = result.remove("tools") else { return };
+        let read = tools.into_iter().filter_map(|tool| serde_json::from_value(tool).ok());
+        let tools: Vec<ToolInfo> = read.collect();
+        peer.tools().learn(&tools, self == Self::First, revision);
+    }
 }
 
 impl Call {
@@ -28,20 +67,35 @@ impl Call {
         callbacks: CallCallbacks,
     ) -> Self {
         if request.method == Method::ToolsCall
-            && let Some(headers) = peer.tool_headers()
             && let Some(name) = &request.name
         {
-            request.parameters = headers.of_call(name, &request.params);
+            request.parameters = peer.tools().headers_of_call(name, &request.params);
         }
+        if let Some(error) = task_support_error(&peer, &request) {
+            return Self::failed(error);
+        }
+        let ticket = match peer.cache().look_up(&request) {
+            CacheLookup::Hit(message) => return Self::answered(message),
+            CacheLookup::Miss(ticket) => Some(ticket),
+            CacheLookup::Bypass => None,
+        };
+        let tools_page = ToolsPage::of_request(&request);
         let slot = Arc::new(CallSlot::new(callbacks));
         let failure = peer.call(request, Arc::clone(&slot)).err();
-        Self { peer: Some(peer), slot, failure }
+        Self { peer: Some(peer), slot, failure, tools_page, ticket }
+    }
+
+    /// Creates a call whose response is known.
+    pub(super) fn answered(message: ReceivedMessage) -> Self {
+        let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
+        slot.complete(Ok(message));
+        Self { peer: None, slot, failure: None, tools_page: None, ticket: None }
     }
 
     /// Creates a call that was not sent because of `error`.
     pub(super) fn failed(error: ClientError) -> Self {
         let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
-        Self { peer: None, slot, failure: Some(error) }
+        Self { peer: None, slot, failure: Some(error), tools_page: None, ticket: None }
     }
 }
 
@@ -49,10 +103,20 @@ impl Future for Call {
     type Output = Result<ReceivedMessage, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.failure.take() {
-            Some(error) => Poll::Ready(Err(error)),
-            None => self.slot.outcome().poll_take(context),
+        if let Some(error) = self.failure.take() {
+            return Poll::Ready(Err(error));
         }
+        let outcome = ready!(self.slot.outcome().poll_take(context));
+        let (page, ticket) = (self.tools_page, self.ticket.take());
+        if let (Ok(message), Some(peer)) = (&outcome, &self.peer) {
+            if let Some(page) = page {
+                page.learn(message, peer);
+            }
+            if let Some(ticket) = ticket {
+                peer.cache().store(ticket, message);
+            }
+        }
+        Poll::Ready(outcome)
     }
 }
 
@@ -64,6 +128,18 @@ impl Drop for Call {
             peer.cancel(Arc::clone(&self.slot));
         }
     }
+}
+
+/// Returns why a call of a tool must, or must not, be a task, if it is not so.
+fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientError> {
+    let name = request.name.as_deref().filter(|_| request.method == Method::ToolsCall)?;
+    let is_task = matches!(request.task, TaskMode::Create { .. });
+    let text = match (peer.tools().task_support(name)?, is_task) {
+        (TaskSupport::Forbidden, true) => format!("calls of the tool {name} cannot be tasks"),
+        (TaskSupport::Required, false) => format!("calls of the tool {name} must be tasks"),
+        _ => return None,
+    };
+    Some(ClientError::new(ClientErrorKind::Unsupported, text))
 }
 
 /// Reads the `result` of a response.

@@ -2,7 +2,11 @@
 
 mod call;
 
-mod list;
+mod pages;
+
+mod attempt;
+
+mod task;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,19 +17,16 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use self::call::Call;
+use self::attempt::Attempt;
 use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::io::{CallCallbacks, PeerRef};
-use super::session::{CallRequest, Progress, ReceivedMessage};
-use crate::protocol::eras::Method;
+use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use crate::protocol::json::write;
 
 pub(super) use self::call::read_result;
-pub(super) use self::list::{read_list, read_tools};
-
-/// Code of an HTTP request whose headers do not repeat its body (2026-07-28).
-const HEADER_MISMATCH: ClientErrorKind = ClientErrorKind::Rpc { code: -32020 };
+pub use self::pages::{ListItem, Page, Pages};
+pub use self::task::{Task, TaskRequest};
 
 /// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends
 /// it and blocks the thread instead.
@@ -36,25 +37,50 @@ pub struct Request<R> {
     peer: Option<Arc<PeerRef>>,
     /// An error of the arguments ends the request before it is sent.
     request: Result<CallRequest, ClientError>,
+    /// The response, if it is known without the request.
+    answer: Option<ReceivedMessage>,
     callbacks: CallCallbacks,
     result: PhantomData<fn() -> R>,
 }
 
 impl<R: DeserializeOwned> Request<R> {
     pub(super) fn new(peer: Arc<PeerRef>, request: Result<CallRequest, ClientError>) -> Self {
-        Self { peer: Some(peer), request, callbacks: CallCallbacks::default(), result: PhantomData }
+        let (answer, callbacks) = (None, CallCallbacks::default());
+        Self { peer: Some(peer), request, answer, callbacks, result: PhantomData }
+    }
+
+    /// Creates a request whose response is known.
+    fn answered(message: ReceivedMessage) -> Self {
+        let failed = Self::failed(ClientError::new(ClientErrorKind::Closed, "it is not sent"));
+        Self { answer: Some(message), ..failed }
     }
 
     /// Creates a request that fails with `error`.
     pub(super) fn failed(error: ClientError) -> Self {
-        let callbacks = CallCallbacks::default();
-        Self { peer: None, request: Err(error), callbacks, result: PhantomData }
+        let (answer, callbacks) = (None, CallCallbacks::default());
+        Self { peer: None, request: Err(error), answer, callbacks, result: PhantomData }
+    }
+
+    fn set_task_mode(&mut self, task: TaskMode) {
+        if let Ok(request) = &mut self.request {
+            request.task = task;
+        }
     }
 
     /// Sets the time to the response. Default: that of the client.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if let Ok(request) = &mut self.request {
             request.timeout = Some(timeout);
+        }
+        self
+    }
+
+    /// Sends the request even if the client has a fresh result ([`CachePolicy`]).
+    ///
+    /// [`CachePolicy`]: crate::client::CachePolicy
+    pub fn fresh(mut self) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.is_fresh = true;
         }
         self
     }
@@ -112,15 +138,7 @@ impl<R: DeserializeOwned> IntoFuture for Request<R> {
     type IntoFuture = ResponseFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let attempt = match (self.peer, self.request) {
-            (Some(peer), Ok(request)) => Attempt::first(peer, request, self.callbacks),
-            (_, Err(error)) => Attempt::failed(error),
-            (None, Ok(_)) => {
-                let text = "the request has no server";
-                Attempt::failed(ClientError::new(ClientErrorKind::InvalidInput, text))
-            }
-        };
-        ResponseFuture { attempt, result: PhantomData }
+        ResponseFuture { attempt: Attempt::of_request(self), result: PhantomData }
     }
 }
 
@@ -135,7 +153,7 @@ impl<R: DeserializeOwned> Future for ResponseFuture<R> {
     type Output = Result<R, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = ready!(self.attempt.poll(context));
+        let outcome = ready!(Pin::new(&mut self.attempt).poll(context));
         Poll::Ready(outcome.and_then(|message| read_result(&message)))
     }
 }
@@ -143,63 +161,5 @@ impl<R: DeserializeOwned> Future for ResponseFuture<R> {
 impl<R> fmt::Debug for ResponseFuture<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
-    }
-}
-
-/// A request in flight.
-enum Attempt {
-    First(Call, Option<Box<ToolCall>>),
-    /// After the tools were listed again.
-    Second(Pin<Box<dyn Future<Output = Result<ReceivedMessage, ClientError>> + Send + Sync>>),
-}
-
-/// A tool call over HTTP, which is sent again if its headers are not those that the tool requires.
-struct ToolCall {
-    peer: Arc<PeerRef>,
-    request: CallRequest,
-    callbacks: CallCallbacks,
-}
-
-impl Attempt {
-    /// Sends a request.
-    fn first(peer: Arc<PeerRef>, request: CallRequest, callbacks: CallCallbacks) -> Self {
-        let may_repeat = request.method == Method::ToolsCall && peer.tool_headers().is_some();
-        let tool_call = may_repeat.then(|| {
-            let (peer, callbacks) = (Arc::clone(&peer), callbacks.clone());
-            Box::new(ToolCall { peer, request: request.clone(), callbacks })
-        });
-        Self::First(Call::send(peer, request, callbacks), tool_call)
-    }
-
-    /// Creates a request that was not sent because of `error`.
-    fn failed(error: ClientError) -> Self {
-        Self::First(Call::failed(error), None)
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<ReceivedMessage, ClientError>> {
-        if let Self::First(call, tool_call) = self {
-            match (ready!(Pin::new(call).poll(context)), tool_call.take()) {
-                (Err(error), Some(tool_call)) if error.kind() == HEADER_MISMATCH => {
-                    *self = Self::Second(Box::pin(tool_call.repeat(error)));
-                }
-                (outcome, _) => return Poll::Ready(outcome),
-            }
-        }
-        match self {
-            Self::First(call, _) => Pin::new(call).poll(context),
-            Self::Second(repeated) => repeated.as_mut().poll(context),
-        }
-    }
-}
-
-impl ToolCall {
-    /// Lists the tools and calls again. Fails with `error` if the tool may not be called any more.
-    async fn repeat(self: Box<Self>, error: ClientError) -> Result<ReceivedMessage, ClientError> {
-        let Self { peer, request, callbacks } = *self;
-        let tools = read_tools(&peer).await?;
-        if !tools.iter().any(|tool| Some(tool.name.as_str()) == request.name.as_deref()) {
-            return Err(error);
-        }
-        Call::send(peer, request, callbacks).await
     }
 }

@@ -5,12 +5,14 @@
 mod content;
 mod lists;
 mod resource;
+mod task;
 mod tool;
 
 pub use self::content::{ContentBlock, PromptMessage, ResourceContents};
 pub use self::lists::{CompleteResult, Completion, GetPromptResult, PromptArgument, PromptInfo};
 pub use self::resource::{ReadResourceResult, ResourceInfo, ResourceTemplateInfo};
-pub use self::tool::{CallToolResult, ToolAnnotations, ToolInfo};
+pub use self::task::TaskInfo;
+pub use self::tool::{CallToolResult, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo};
 
 pub(super) use self::lists::ListResult;
 

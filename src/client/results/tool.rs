@@ -25,9 +25,42 @@ pub struct ToolInfo {
     pub output_schema: Option<Value>,
     /// Hints about its effects.
     pub annotations: Option<ToolAnnotations>,
+    /// How it may be called (2025-11-25).
+    pub execution: Option<ToolExecution>,
     /// `_meta`.
     #[serde(rename = "_meta")]
     pub meta: Option<MetaObject>,
+}
+
+impl ToolInfo {
+    /// Returns whether calls of the tool may be tasks (2025-11-25). Default
+    /// [`TaskSupport::Forbidden`].
+    pub fn task_support(&self) -> TaskSupport {
+        self.execution.as_ref().map_or(TaskSupport::Forbidden, |it| it.task_support)
+    }
+}
+
+/// How a tool may be called (2025-11-25).
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ToolExecution {
+    /// Whether its calls may be tasks.
+    pub task_support: TaskSupport,
+}
+
+/// Whether calls of a tool may be tasks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TaskSupport {
+    /// No call may be a task.
+    #[default]
+    Forbidden,
+    /// The client decides for each call.
+    Optional,
+    /// Every call must be a task.
+    Required,
 }
 
 /// Hints about the effects of a tool. They come from the server and are not to be trusted.

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::followed_task::FollowedTask;
 use super::request::CallRequest;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
@@ -21,7 +22,15 @@ pub(super) struct Call<T> {
     pub(super) first_id: u64,
     /// Requests that were answered with `input_required`.
     pub(super) rounds: u32,
+    /// The task that the request in flight is about.
+    pub(super) task: Option<Box<FollowedTask>>,
     deadline: Instant,
+}
+
+impl<T> Call<T> {
+    pub(super) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
 }
 
 #[derive(Debug)]
@@ -74,7 +83,8 @@ impl<T> CallTable<T> {
         now: Instant,
     ) -> Call<T> {
         let first_id = self.allocate_id();
-        let mut call = Call { token, request, timeout, first_id, rounds: 0, deadline: now };
+        let (rounds, task, deadline) = (0, None, now);
+        let mut call = Call { token, request, timeout, first_id, rounds, task, deadline };
         self.restart_timeout(&mut call, now);
         call
     }
@@ -110,6 +120,12 @@ impl<T> CallTable<T> {
         self.in_flight.remove(&id)
     }
 
+    /// Returns a call in flight by the id of its first request.
+    pub(super) fn find(&self, first_id: u64) -> Option<&Call<T>> {
+        let is_wanted = |call: &&Call<T>| call.first_id == first_id;
+        self.in_flight.get(&first_id).or_else(|| self.in_flight.values().find(is_wanted))
+    }
+
     /// Takes a call by the id of its first request, with the id of the one in flight.
     pub(super) fn remove_call(&mut self, first_id: u64) -> Option<(Option<u64>, Call<T>)> {
         // Calls wait in the order of their ids.
@@ -141,6 +157,15 @@ impl<T> CallTable<T> {
         for call in self.in_flight.values_mut().chain(&mut self.waiting) {
             call.deadline = call.deadline.after(pause);
         }
+        self.find_earliest();
+    }
+
+    /// Lets each call expire so much later.
+    pub(super) fn postpone(&mut self, pause: Duration) {
+        for call in self.in_flight.values_mut().chain(&mut self.waiting) {
+            call.deadline = call.deadline.after(pause);
+        }
+        self.paused_at = self.paused_at.map(|paused_at| paused_at.after(pause));
         self.find_earliest();
     }
 

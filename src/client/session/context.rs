@@ -1,10 +1,12 @@
 //! What sessions share, and what each of their methods is passed.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
 use super::handshake::SessionOptions;
-use super::request::{CallRequest, write_initialize};
+use super::request::{CallRequest, ModernMeta, write_initialize};
 use crate::base::time::Instant;
-use crate::protocol::eras::ClientCapabilities;
+use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model::{write_cancelled, write_error_response, write_response};
@@ -17,13 +19,20 @@ pub struct SessionConfig {
     capabilities: ClientCapabilities,
     /// Members of `_meta` of a modern request, encoded.
     modern_meta: Box<[u8]>,
+    /// The index of the log level plus one; 0 for none.
+    log_level: AtomicU8,
 }
 
 impl SessionConfig {
     /// Creates the configuration of clients that declare `capabilities`.
     pub fn new(options: SessionOptions, capabilities: ClientCapabilities) -> Self {
+        let capabilities = if options.tasks {
+            capabilities.union(ClientCapabilities::EXTENSION_TASKS)
+        } else {
+            capabilities.difference(ClientCapabilities::EXTENSION_TASKS)
+        };
         let modern_meta = options.modern_meta(capabilities);
-        Self { options, capabilities, modern_meta }
+        Self { options, capabilities, modern_meta, log_level: AtomicU8::new(0) }
     }
 
     /// Returns the options.
@@ -36,15 +45,30 @@ impl SessionConfig {
         self.capabilities
     }
 
-    /// Returns the members of `_meta` that every modern request carries, without braces.
-    pub(super) fn modern_meta(&self) -> &[u8] {
-        &self.modern_meta
+    /// Sets the lowest level of the log messages that the client asks for. Sessions of legacy
+    /// revisions ask for it after their handshake, modern ones with each request.
+    pub fn set_log_level(&self, level: LoggingLevel) {
+        self.log_level.store(level as u8 + 1, Ordering::Relaxed);
+    }
+
+    /// Returns the lowest level of the log messages that the client asks for, if any.
+    pub(super) fn log_level(&self) -> Option<LoggingLevel> {
+        let index = usize::from(self.log_level.load(Ordering::Relaxed)).checked_sub(1)?;
+        LoggingLevel::ALL.get(index).map(|(level, _)| *level)
+    }
+
+    /// Returns the members of `_meta` that a modern request of `method` carries.
+    pub(super) fn modern_meta(&self, method: Method) -> ModernMeta<'_> {
+        let is_logged = !matches!(method, Method::Discover | Method::SubscriptionsListen);
+        let log_level = self.log_level().filter(|_| is_logged);
+        ModernMeta { members: &self.modern_meta, log_level }
     }
 
     /// Appends the request `initialize` for `revision`.
     pub(super) fn write_initialize(&self, out: &mut Vec<u8>, id: u64, revision: Revision) {
         let (mut capabilities, mut client_info) = (Vec::new(), Vec::new());
-        self.capabilities.write_required(&mut capabilities);
+        let declared = self.capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
+        declared.write_required(&mut capabilities);
         self.options.client_info.write(&mut client_info, revision);
         write_initialize(out, id, revision, &capabilities, &client_info);
     }
@@ -90,7 +114,7 @@ impl<T, S: MessageSink> SessionContext<'_, T, S> {
         request: &CallRequest,
         revision: Revision,
     ) {
-        let meta = revision.is_modern().then(|| config.modern_meta());
+        let meta = revision.is_modern().then(|| config.modern_meta(request.method));
         let encoded = &mut self.buffers.encoded;
         encoded.clear();
         request.write(encoded, id, meta);

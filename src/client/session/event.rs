@@ -54,16 +54,51 @@ pub trait MessageSink {
     fn is_full(&self) -> bool {
         false
     }
+
+    /// Returns whether notifications that belong to no request can arrive. Legacy sessions over
+    /// HTTP have a stream for them.
+    fn receives_notifications(&self) -> bool {
+        true
+    }
 }
 
 /// A complete message of the server, as it was received.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ReceivedMessage(pub(super) Vec<u8>);
+pub struct ReceivedMessage {
+    text: Vec<u8>,
+    revision: Revision,
+    used_input: bool,
+}
 
 impl ReceivedMessage {
+    /// Creates a message of a session of `revision`. `used_input` marks the result of a call that
+    /// was sent again with input of the client.
+    pub(in crate::client) const fn new(
+        text: Vec<u8>,
+        revision: Revision,
+        used_input: bool,
+    ) -> Self {
+        Self { text, revision, used_input }
+    }
+
     /// Returns the JSON text.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.text
+    }
+
+    /// Returns the revision of its session.
+    pub const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Returns another message of the same session.
+    pub(in crate::client) fn with_text(&self, text: Vec<u8>) -> Self {
+        Self { text, ..self.clone() }
+    }
+
+    /// Returns whether the result depends on input of the client.
+    pub(in crate::client) const fn used_input(&self) -> bool {
+        self.used_input
     }
 }
 

@@ -6,19 +6,21 @@
 //! MCP 2026-07-28 `basic/patterns/mrtr`; `client/elicitation`, `client/sampling` and `client/roots`
 //! of each revision.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::calls::Call;
 use super::request::CallRequest;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::{ClientCapabilities, Method};
-use crate::protocol::json::{Value, write};
+use crate::protocol::json::{Object, Value, write};
 use crate::protocol::jsonrpc::{Id, IdBuf};
 
 /// Rounds of one call: a server that requires input again and again is given up.
 const ROUNDS_MAX: u32 = 32;
 /// Inputs of one round.
 const INPUTS_MAX: usize = 64;
+/// Inputs of one task.
+const TASK_INPUTS_MAX: usize = 1_024;
 
 /// Kind of an input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,11 +79,13 @@ pub(super) enum InputTarget {
     Response(IdBuf),
     /// A member of `inputResponses` of this call.
     Member { call: u64, name: Box<str> },
+    /// A member of `inputResponses` of the task that this call waits for.
+    Task { call: u64, name: Box<str> },
 }
 
 impl InputTarget {
     fn is_of_call(&self, id: u64) -> bool {
-        matches!(self, Self::Member { call, .. } if *call == id)
+        matches!(self, Self::Member { call, .. } | Self::Task { call, .. } if *call == id)
     }
 }
 
@@ -167,6 +171,34 @@ impl<T> InputTable<T> {
         Ok(required)
     }
 
+    /// Adds the inputs that the task of a call requires and that are not `known` yet.
+    pub(super) fn insert_task_inputs(
+        &mut self,
+        call: u64,
+        known: &mut HashSet<Box<str>>,
+        requests: Option<Object<'_>>,
+        declared: ClientCapabilities,
+    ) -> Result<Vec<RequiredInput>, ClientError> {
+        let mut inputs = read_requests(requests, declared)?;
+        inputs.retain(|(name, ..)| known.insert((*name).into()));
+        if known.len() > TASK_INPUTS_MAX {
+            let text = "the task requires more than 1,024 inputs";
+            return Err(ClientError::new(ClientErrorKind::Protocol, text));
+        }
+        let required = inputs.into_iter().map(|(name, kind, params)| {
+            self.insert(kind, params, InputTarget::Task { call, name: name.into() })
+        });
+        Ok(required.collect())
+    }
+
+    /// Removes the inputs of a call or of its task.
+    pub(super) fn remove_inputs(&mut self, call: u64) -> Vec<InputKey> {
+        let removed = self.targets.extract_if(|_, target| target.is_of_call(call));
+        let mut keys: Vec<_> = removed.map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        keys
+    }
+
     /// Takes what an input is for; `None` if it is not required any more.
     pub(super) fn take_target(&mut self, key: InputKey) -> Option<InputTarget> {
         self.targets.remove(&key)
@@ -199,10 +231,7 @@ impl<T> InputTable<T> {
     /// Takes a call that waits for input; its inputs are not required any more.
     pub(super) fn remove_round(&mut self, call: u64) -> Option<(Call<T>, Vec<InputKey>)> {
         let round = self.rounds.remove(&call)?;
-        let removed = self.targets.extract_if(|_, target| target.is_of_call(call));
-        let mut keys: Vec<_> = removed.map(|(key, _)| key).collect();
-        keys.sort_unstable();
-        Some((round.call, keys))
+        Some((round.call, self.remove_inputs(call)))
     }
 
     /// Removes a request that the server has cancelled.
@@ -247,6 +276,15 @@ fn read_inputs<'a, T>(
     if requests.is_none() && member("requestState").and_then(Value::as_str).is_none() {
         return protocol("input_required with neither inputRequests nor requestState");
     }
+    read_requests(requests, declared)
+}
+
+/// Reads the members of `inputRequests`.
+fn read_requests(
+    requests: Option<Object<'_>>,
+    declared: ClientCapabilities,
+) -> Result<Vec<NamedInput<'_>>, ClientError> {
+    let protocol = |text: &'static str| Err(ClientError::new(ClientErrorKind::Protocol, text));
     let mut inputs = Vec::new();
     for (name, request) in requests.into_iter().flatten() {
         let request = request.as_object();

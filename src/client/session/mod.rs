@@ -12,6 +12,8 @@
 mod handshake;
 mod request;
 
+mod followed_task;
+
 mod calls;
 
 mod inputs;
@@ -20,6 +22,10 @@ mod refusal;
 mod event;
 
 mod context;
+
+mod side_requests;
+mod subscriptions;
+mod tasks;
 
 mod receive;
 pub(in crate::client) mod renewal;
@@ -34,12 +40,15 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::calls::CallTable;
+use self::calls::{Call, CallTable};
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
 use self::refusal::{
     busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
 };
+use self::side_requests::SideRequests;
+use self::subscriptions::SubscriptionTable;
+use self::tasks::TaskTable;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
@@ -51,7 +60,7 @@ pub use self::event::{
 };
 pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-pub use self::request::{CallRequest, ParameterField};
+pub use self::request::{CallRequest, ParameterField, TaskMode};
 
 /// Time after which a subscription ends: its response has no other deadline.
 const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);
@@ -91,10 +100,15 @@ pub struct Session<T> {
     phase: Phase,
     calls: CallTable<T>,
     inputs: InputTable<T>,
+    /// Nothing expires while the user is asked for authorization.
+    paused_at: Option<Instant>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
     /// What the server sent before the end of the handshake and is not a message.
     invalid_text: Option<Box<str>>,
+    tasks: TaskTable<T>,
+    subscriptions: SubscriptionTable<T>,
+    side_requests: SideRequests,
     /// The last error that belongs to no request: servers send one before they close a connection.
     server_error: Option<ClientError>,
 }
@@ -104,9 +118,19 @@ impl<T: Clone> Session<T> {
     /// Creates a session that has sent nothing.
     pub fn new(config: Arc<SessionConfig>) -> Self {
         let (calls, inputs) = (CallTable::new(), InputTable::new());
-        let (suspended, invalid_text, server_error) = (None, None, None);
-        let phase = Phase::New;
-        Self { config, phase, calls, inputs, suspended, invalid_text, server_error }
+        Self {
+            config,
+            phase: Phase::New,
+            calls,
+            inputs,
+            paused_at: None,
+            suspended: None,
+            invalid_text: None,
+            server_error: None,
+            tasks: TaskTable::new(),
+            subscriptions: SubscriptionTable::new(),
+            side_requests: SideRequests::default(),
+        }
     }
 
     /// Returns the configuration.
@@ -164,28 +188,39 @@ impl<T: Clone> Session<T> {
 
     /// Returns when [`Session::expire`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
-        let calls = self.calls.deadline();
-        let Phase::Handshake(request) = &self.phase else { return calls };
-        Some(calls.map_or(request.deadline, |deadline| deadline.min(request.deadline)))
+        if self.paused_at.is_some() {
+            return None;
+        }
+        let handshake = match &self.phase {
+            Phase::Handshake(request) => Some(request.deadline),
+            Phase::New | Phase::Ready(_) | Phase::Ended(_) => None,
+        };
+        let others = self.tasks.deadline().into_iter().chain(self.subscriptions.deadline());
+        self.calls.deadline().into_iter().chain(others).chain(handshake).min()
     }
 
     /// Ends what has timed out by now.
     pub fn expire<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+        if self.paused_at.is_some() {
+            return;
+        }
         if let Phase::Handshake(request) = self.phase
             && request.deadline <= ctx.now
         {
             self.fail_request(request.id, timeout_error(request.timeout), ctx);
         }
-        for (id, call) in self.calls.take_expired(ctx.now) {
+        for (id, mut call) in self.calls.take_expired(ctx.now) {
             if let Some(id) = id {
                 ctx.send_cancellation(self.revision(), id, Some("timeout"));
             }
+            tasks::abandon(self, &mut call, ctx);
             let result = Err(match &self.suspended {
                 Some(cause) if id.is_none() => unconnected(call.timeout, cause),
                 _ => timeout_error(call.timeout),
             });
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
+        tasks::expire(self, ctx);
         self.send_waiting(ctx);
     }
 
@@ -200,10 +235,13 @@ impl<T: Clone> Session<T> {
         let (rounds, keys) = self.inputs.take_all();
         events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
         let calls = self.calls.take_all();
-        for (call, is_sent) in rounds.into_iter().map(|call| (call, true)).chain(calls) {
+        let others = self.tasks.take_all().into_iter().chain(self.subscriptions.take_all());
+        let sent = rounds.into_iter().chain(others).map(|call| (call, true));
+        for (call, is_sent) in sent.chain(calls) {
             let error = if is_sent { closed(&error) } else { error.clone() };
             events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
         }
+        self.side_requests = SideRequests::default();
         self.phase = Phase::Ended(error);
     }
 }
@@ -222,7 +260,7 @@ impl<T: Clone> Session<T> {
         let is_full = self.calls.in_flight() >= self.config.options().in_flight_max;
         let refusal = match &self.phase {
             Phase::Ended(error) => Some(error.clone()),
-            Phase::Ready(server) => unsupported(server, request.method),
+            Phase::Ready(server) => unsupported(server, &request),
             Phase::New | Phase::Handshake(_) => None,
         };
         let server = self.server().map(|server| server.revision);
@@ -242,10 +280,7 @@ impl<T: Clone> Session<T> {
         let call = self.calls.create(request, token, timeout, ctx.now);
         let id = call.first_id;
         match server.filter(|_| !waits) {
-            Some(revision) => {
-                ctx.send_request(&self.config, id, &call.request, revision);
-                self.calls.insert(id, call);
-            }
+            Some(revision) => send_call(self, call, revision, ctx),
             None => self.calls.push_waiting(call),
         }
         CallId(id)
@@ -260,6 +295,15 @@ impl<T: Clone> Session<T> {
     ) -> Option<T> {
         if let Some((call, keys)) = self.inputs.remove_round(call.0) {
             ctx.events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+            return Some(call.token);
+        }
+        if let Some(call) = subscriptions::close(self, call.0, ctx) {
+            return Some(call.token);
+        }
+        if let Some(call) = tasks::take(self, call.0, ctx) {
+            let keys = self.inputs.remove_inputs(call.first_id);
+            ctx.events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+            self.send_waiting(ctx);
             return Some(call.token);
         }
         let (id, call) = self.calls.remove_call(call.0)?;
@@ -286,7 +330,10 @@ impl<T: Clone> Session<T> {
                 handshake::after_discover_failure(self.config.options(), error)
             };
             self.advance_handshake(next, ctx);
-        } else if let Some(call) = self.calls.remove(id) {
+        } else if receive::handle_side_response(self, id, Some(error.clone()), ctx) {
+            // No call waits for it.
+        } else if let Some(mut call) = self.calls.remove(id) {
+            tasks::abandon(self, &mut call, ctx);
             ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
             self.send_waiting(ctx);
         }
@@ -330,6 +377,8 @@ impl<T: Clone> Session<T> {
                     request::write_notification(encoded, "notifications/initialized");
                     let kind = OutgoingKind::Notification;
                     ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
+                    side_requests::send_log_level(self, ctx);
+                    subscriptions::resume(self, ctx);
                 }
                 ctx.events.push(SessionEvent::Ready);
                 self.send_waiting(ctx);
@@ -359,16 +408,30 @@ impl<T: Clone> Session<T> {
     pub fn send_waiting<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
         let Phase::Ready(server) = &self.phase else { return };
         let server = Arc::clone(server);
+        subscriptions::acknowledge(self, ctx);
         while self.calls.in_flight() < self.config.options().in_flight_max
             && !ctx.sink.is_full()
             && let Some(call) = self.calls.pop_waiting()
         {
-            if let Some(error) = unsupported(&server, call.request.method) {
+            if let Some(error) = unsupported(&server, &call.request) {
                 ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
                 continue;
             }
-            ctx.send_request(&self.config, call.first_id, &call.request, server.revision);
-            self.calls.insert(call.first_id, call);
+            send_call(self, call, server.revision, ctx);
         }
     }
+}
+
+/// Sends a call for the first time.
+fn send_call<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    call: Call<T>,
+    revision: Revision,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    if call.request.method == Method::SubscriptionsListen && !revision.is_modern() {
+        return subscriptions::open(session, call, ctx);
+    }
+    ctx.send_request(&session.config, call.first_id, &call.request, revision);
+    session.calls.insert(call.first_id, call);
 }

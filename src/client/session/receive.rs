@@ -5,7 +5,9 @@ use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
 use super::handshake;
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
+use super::side_requests::SideRequest;
 use super::{Phase, Session, SessionContext};
+use super::{subscriptions, tasks};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
@@ -63,8 +65,15 @@ impl<T: Clone> Session<T> {
             Ok(Message::Notification { method: "notifications/cancelled", params }) => {
                 self.handle_cancelled(params, ctx);
             }
-            Ok(Message::Notification { params, .. }) => {
-                let message = ReceivedMessage(std::mem::take(&mut ctx.buffers.received));
+            Ok(Message::Notification { method, params }) => {
+                if matches!(method, "notifications/tasks" | "notifications/tasks/status") {
+                    tasks::handle_notification(self, params, ctx);
+                }
+                let received = std::mem::take(&mut ctx.buffers.received);
+                let message = ReceivedMessage::new(received, self.revision(), false);
+                if self.server().is_some_and(|server| !server.revision.is_modern()) {
+                    subscriptions::handle_notification(self, method, params, &message, ctx);
+                }
                 let call = subscription_id(params).and_then(|id| self.calls.get(id));
                 ctx.events.push(match call {
                     Some(call) => SessionEvent::Subscription { token: call.token.clone(), message },
@@ -105,19 +114,27 @@ impl<T: Clone> Session<T> {
             };
             return self.advance_handshake(next, ctx);
         }
+        let error = outcome.err().map(ClientError::from_response);
+        if handle_side_response(self, id, error, ctx) {
+            return;
+        }
         // The response to a call that was cancelled or has ended is ignored.
         let Some(call) = self.calls.remove(id) else { return };
         let is_modern = self.server().is_some_and(|server| server.revision.is_modern());
         let result = match outcome {
-            Ok(result) if is_modern => match read_result_type(result) {
+            Ok(result) => match read_result_type(&call, result, is_modern) {
                 Ok(ResultType::Complete) => Ok(()),
                 Ok(ResultType::InputRequired) => return self.begin_round(call, result, ctx),
+                Ok(ResultType::Task) => return tasks::advance(self, call, result, ctx),
                 Err(error) => Err(error),
             },
-            Ok(_) => Ok(()),
             Err(error) => Err(ClientError::from_response(error)),
         };
-        let result = result.map(|()| ReceivedMessage(std::mem::take(&mut ctx.buffers.received)));
+        let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
+        let result = result.map(|()| {
+            let received = std::mem::take(&mut ctx.buffers.received);
+            ReceivedMessage::new(received, revision, used_input)
+        });
         ctx.events.push(SessionEvent::Completed { token: call.token, result });
         self.send_waiting(ctx);
     }
@@ -201,6 +218,9 @@ impl<T: Clone> Session<T> {
                 ctx.send_response(self.revision(), id.as_id(), result.as_deref());
                 self.calls.resume_unless(self.inputs.has_requests(), ctx.now);
             }
+            Some(InputTarget::Task { call, name }) => {
+                tasks::provide_input(self, call, &name, result, ctx);
+            }
             Some(InputTarget::Member { call, name }) => match result {
                 Ok(result) => {
                     self.inputs.add_response(call, &name, result);
@@ -226,6 +246,27 @@ impl<T: Clone> Session<T> {
         ctx.send_request(&self.config, id, &request, revision);
         self.calls.insert(id, call);
     }
+}
+
+/// Handles the end of a request of the session itself: `error` is why it failed, if it did.
+/// Returns `false` if `id` is no such request.
+pub(super) fn handle_side_response<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    id: u64,
+    error: Option<ClientError>,
+    ctx: &mut SessionContext<'_, T, S>,
+) -> bool {
+    match (session.side_requests.take(id), error) {
+        (Some(SideRequest::TaskUpdate { call }), Some(error)) => {
+            tasks::fail(session, call, error, ctx);
+        }
+        (Some(SideRequest::Subscribe { call, uri }), error) => {
+            subscriptions::handle_answer(session, call, &uri, error.is_some(), ctx);
+        }
+        (Some(SideRequest::TaskUpdate { .. } | SideRequest::Ignored), _) => {}
+        (None, _) => return false,
+    }
+    true
 }
 
 /// Returns the id of a request of this client, which are positive integers.

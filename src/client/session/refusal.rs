@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
+use super::calls::Call;
 use super::handshake::ServerInfo;
+use super::request::{CallRequest, TaskMode};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;
 
-/// Returns why the server cannot be asked for `method`, or `None` if it can.
-pub(super) fn unsupported(server: &ServerInfo, method: Method) -> Option<ClientError> {
-    let missing = server.missing_support(method)?;
+/// Returns why the server cannot be sent a request, or `None` if it can.
+pub(super) fn unsupported(server: &ServerInfo, request: &CallRequest) -> Option<ClientError> {
+    if matches!(request.task, TaskMode::Create { .. }) && !server.offers_tasks() {
+        let text = "the server does not offer tasks; make the call without one";
+        return Some(ClientError::new(ClientErrorKind::Unsupported, text));
+    }
+    let missing = server.missing_support(request.method)?;
     Some(ClientError::new(ClientErrorKind::Unsupported, missing))
 }
 
@@ -53,23 +59,36 @@ pub(super) fn closed(cause: &ClientError) -> ClientError {
     ClientError::with_source(ClientErrorKind::Closed, text, cause.clone())
 }
 
-/// The `resultType` of a modern result.
+/// What the result of a call is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ResultType {
     Complete,
     InputRequired,
+    /// A task that the call waits for.
+    Task,
 }
 
-/// Reads the `resultType` of a modern result; a result without one is complete.
-pub(super) fn read_result_type(result: Value<'_>) -> Result<ResultType, ClientError> {
+/// Reads what a result of `call` is; a modern result without `resultType` is complete.
+pub(super) fn read_result_type<T>(
+    call: &Call<T>,
+    result: Value<'_>,
+    is_modern: bool,
+) -> Result<ResultType, ClientError> {
+    if call.request.task == TaskMode::Await {
+        return Ok(ResultType::Task);
+    }
+    if !is_modern {
+        return Ok(ResultType::Complete);
+    }
     let result_type = result.as_object().and_then(|result| result.find("resultType"));
+    let may_be_task = call.request.method == Method::ToolsCall;
     match result_type.map(Value::as_str) {
         None | Some(Some("complete")) => Ok(ResultType::Complete),
         Some(Some("input_required")) => Ok(ResultType::InputRequired),
-        Some(Some("task")) => Err(ClientError::new(
-            ClientErrorKind::Unsupported,
-            "the server answered with a task, which this client does not support",
-        )),
+        Some(Some("task")) if may_be_task => Ok(match call.request.task {
+            TaskMode::Create { .. } => ResultType::Complete,
+            TaskMode::Follow | TaskMode::Await => ResultType::Task,
+        }),
         Some(_) => Err(ClientError::new(
             ClientErrorKind::Protocol,
             "the result has a resultType that MCP 2026-07-28 does not define",

@@ -1,8 +1,10 @@
-//! A session of HTTP that the server has forgotten is begun again; its calls stay.
+//! What HTTP adds to a session: it is begun again once the server has forgotten it, and it is
+//! paused while requests wait for authorization. Its calls stay.
 
 use super::context::SessionContext;
 use super::event::MessageSink;
 use super::{Phase, Session};
+use crate::base::time::Instant;
 
 /// Begins the handshake of a legacy session again. Calls in flight still wait for their responses;
 /// new calls wait for the handshake.
@@ -21,6 +23,21 @@ pub(in crate::client) fn renew<T: Clone, S: MessageSink>(
 pub(in crate::client) fn is_waiting_for<T>(session: &Session<T>, id: u64) -> bool {
     match &session.phase {
         Phase::Handshake(request) if request.id == id => true,
-        _ => session.calls.get(id).is_some(),
+        _ => session.calls.get(id).is_some() || session.side_requests.contains(id),
     }
+}
+
+/// Lets nothing of the session expire until [`resume`].
+pub(in crate::client) fn pause<T>(session: &mut Session<T>, now: Instant) {
+    session.paused_at.get_or_insert(now);
+}
+
+/// Ends a pause, which does not count for the handshake and the calls.
+pub(in crate::client) fn resume<T>(session: &mut Session<T>, now: Instant) {
+    let Some(paused_at) = session.paused_at.take() else { return };
+    let pause = now.since(paused_at);
+    if let Phase::Handshake(request) = &mut session.phase {
+        request.deadline = request.deadline.after(pause);
+    }
+    session.calls.postpone(pause);
 }

@@ -6,12 +6,49 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::eras::Method;
+use crate::protocol::eras::{LOG_LEVEL_KEY, LoggingLevel, Method};
 use crate::protocol::json::write;
 use crate::protocol::revision::Revision;
 
 /// A header `Mcp-Param-…` of a tool call: the end of its name, and the argument as plain text.
 pub type ParameterField = (Box<str>, Box<str>);
+
+/// What `_meta` of a modern request carries by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ModernMeta<'a> {
+    /// Encoded members, without braces.
+    pub(super) members: &'a [u8],
+    pub(super) log_level: Option<LoggingLevel>,
+}
+
+/// What a call does with a task of the server.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TaskMode {
+    /// A call that becomes a task ends with the result of the task.
+    #[default]
+    Follow,
+    /// A call that becomes a task ends with the task. A legacy server is asked to keep it for this
+    /// time, or as long as it likes.
+    Create {
+        /// Time from the creation of the task.
+        ttl: Option<Duration>,
+    },
+    /// `tasks/get` that ends with the result of the task.
+    Await,
+}
+
+impl TaskMode {
+    /// Appends the param of a legacy request, with a comma after it.
+    fn write(self, out: &mut Vec<u8>) {
+        let Self::Create { ttl } = self else { return };
+        out.extend_from_slice(br#""task":{"#);
+        if let Some(ttl) = ttl {
+            out.extend_from_slice(br#""ttl":"#);
+            write::unsigned(out, u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        }
+        out.extend_from_slice(b"},");
+    }
+}
 
 /// A request to send.
 #[derive(Clone, Debug)]
@@ -31,6 +68,10 @@ pub struct CallRequest {
     pub wants_progress: bool,
     /// Arguments that a modern HTTP request repeats in its head.
     pub parameters: Vec<ParameterField>,
+    /// What becomes of a task.
+    pub task: TaskMode,
+    /// The result must not be one that the client has kept.
+    pub is_fresh: bool,
 }
 
 impl CallRequest {
@@ -44,6 +85,8 @@ impl CallRequest {
             timeout: None,
             wants_progress: false,
             parameters: Vec::new(),
+            task: TaskMode::Follow,
+            is_fresh: false,
         }
     }
 
@@ -74,6 +117,14 @@ impl CallRequest {
                 Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
             }
         }
+    }
+
+    /// Creates a request about the task `id`.
+    pub(in crate::client) fn of_task(method: Method, id: &str) -> Self {
+        let mut params = b"{\"taskId\":".to_vec();
+        write::string(&mut params, id);
+        params.push(b'}');
+        Self { name: Some(id.into()), params, ..Self::new(method) }
     }
 
     /// Creates a request of the method that is called `method`. The params name what it is about.
@@ -110,16 +161,44 @@ impl CallRequest {
         Ok(Self { name, params, ..Self::new(method) })
     }
 
-    /// Appends the message. `modern_meta` are the members of `_meta` that a modern request carries.
-    pub(super) fn write(&self, out: &mut Vec<u8>, id: u64, modern_meta: Option<&[u8]>) {
-        out.reserve(self.params.len() + self.meta.len() + modern_meta.map_or(0, <[u8]>::len) + 128);
+    /// Creates a call of a tool, or a request for a prompt, with arguments.
+    pub(in crate::client) fn with_arguments(
+        method: Method,
+        name: &str,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Result<Self, ClientError> {
+        let mut params = b"{\"name\":".to_vec();
+        write::string(&mut params, name);
+        params.extend_from_slice(b",\"arguments\":");
+        let start = params.len();
+        match serde_json::to_writer(&mut params, arguments) {
+            Ok(()) if params[start..].starts_with(b"{") => {
+                params.push(b'}');
+                Ok(Self { name: Some(name.into()), params, ..Self::new(method) })
+            }
+            Ok(()) => {
+                let text = "the arguments do not serialize to a JSON object";
+                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
+            }
+            Err(error) => {
+                let text = format!("the arguments do not serialize to JSON: {error}");
+                Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
+            }
+        }
+    }
+
+    /// Appends the message. `modern_meta` is that of a modern session.
+    pub(super) fn write(&self, out: &mut Vec<u8>, id: u64, modern_meta: Option<ModernMeta<'_>>) {
+        let modern_members = modern_meta.map_or(&[][..], |meta| meta.members);
+        out.reserve(self.params.len() + self.meta.len() + modern_members.len() + 192);
         write_head(out, Some(id), self.method.as_str());
         let has_meta = modern_meta.is_some() || !self.meta.is_empty() || self.wants_progress;
         let members = self.params.strip_prefix(b"{").unwrap_or(b"}");
         if !has_meta {
             if !self.params.is_empty() {
-                out.extend_from_slice(br#","params":"#);
-                out.extend_from_slice(&self.params);
+                out.extend_from_slice(br#","params":{"#);
+                self.task.write(out);
+                out.extend_from_slice(members);
             }
             out.push(b'}');
             return;
@@ -130,7 +209,7 @@ impl CallRequest {
             out.extend_from_slice(br#""progressToken":"#);
             write::unsigned(out, id);
         }
-        for part in [&self.meta[..], modern_meta.unwrap_or_default()] {
+        for part in [&self.meta[..], modern_members] {
             if !part.is_empty() {
                 if out.len() > start {
                     out.push(b',');
@@ -138,9 +217,18 @@ impl CallRequest {
                 out.extend_from_slice(part);
             }
         }
+        if let Some(level) = modern_meta.and_then(|meta| meta.log_level) {
+            out.push(b',');
+            write::string(out, LOG_LEVEL_KEY);
+            out.push(b':');
+            write::string(out, level.as_str());
+        }
         out.push(b'}');
         if members.trim_ascii_start() != b"}" {
             out.push(b',');
+        }
+        if modern_meta.is_none() {
+            self.task.write(out);
         }
         out.extend_from_slice(members);
         out.push(b'}');
@@ -189,8 +277,9 @@ mod tests {
 
     use super::*;
 
-    fn written(request: &CallRequest, modern_meta: Option<&[u8]>) -> String {
+    fn written(request: &CallRequest, members: Option<&[u8]>) -> String {
         let mut out = Vec::new();
+        let modern_meta = members.map(|members| ModernMeta { members, log_level: None });
         request.write(&mut out, 7, modern_meta);
         String::from_utf8(out).unwrap()
     }

@@ -4,6 +4,7 @@ use super::Phase;
 use super::Session;
 use super::event::SessionEvent;
 use super::refusal::{closed, explain_end};
+use super::side_requests::SideRequests;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
@@ -24,6 +25,9 @@ pub(in crate::client) fn suspend<T: Clone>(
     }
     let (mut failed, keys) = session.inputs.take_all();
     events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+    failed.extend(session.tasks.take_all());
+    failed.extend(session.subscriptions.take_all());
+    session.side_requests = SideRequests::default();
     session.calls.resume_unless(false, now);
     let mut repeated = Vec::new();
     for call in session.calls.take_in_flight() {

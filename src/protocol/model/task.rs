@@ -41,6 +41,13 @@ impl TaskStatus {
         }
     }
 
+    /// Reads the name on the wire.
+    pub fn parse(name: &str) -> Option<Self> {
+        use TaskStatus::{Cancelled, Completed, Failed, InputRequired, Working};
+        let all = [Working, InputRequired, Completed, Failed, Cancelled];
+        all.into_iter().find(|status| status.as_str() == name)
+    }
+
     /// Returns whether the status is final.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

@@ -3,6 +3,8 @@
 //! `MCP_CONFORMANCE_SCENARIO` names the scenario and `MCP_CONFORMANCE_CONTEXT` holds its data. The
 //! suite checks the requests; the program fails if a response is not what the scenario sends.
 
+mod authorization;
+
 use std::env;
 use std::error::Error;
 
@@ -25,7 +27,7 @@ fn variable(name: &str) -> Result<String, Box<dyn Error>> {
 
 async fn run(scenario: &str, url: &str) -> Outcome {
     if scenario.starts_with("auth/") {
-        return Err("authorization is not supported yet".into());
+        return authorization::run(scenario, url).await;
     }
     let client = with_handlers(Client::builder(url)).connect().await?;
     match scenario {
@@ -103,10 +105,15 @@ async fn use_each_feature(client: &Client) -> Outcome {
     Ok(())
 }
 
+/// Returns the data of the scenario.
+fn context() -> Result<Value, Box<dyn Error>> {
+    Ok(serde_json::from_str(&variable("MCP_CONFORMANCE_CONTEXT")?)?)
+}
+
 /// Makes the tool calls of the scenario.
 async fn call_with_custom_headers(client: &Client) -> Outcome {
     expect_tools(client, &["test_custom_headers", "test_custom_headers_null"]).await?;
-    let context: Value = serde_json::from_str(&variable("MCP_CONFORMANCE_CONTEXT")?)?;
+    let context = context()?;
     for tool_call in context["toolCalls"].as_array().ok_or("the scenario has no toolCalls")? {
         let name = tool_call["name"].as_str().ok_or("a tool call without a name")?;
         call(client, name, &tool_call["arguments"]).await?;

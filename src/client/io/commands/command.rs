@@ -7,8 +7,13 @@ use crate::client::io::call_slot::{CallSlot, CallToken, stopped};
 use crate::client::io::connect::{OpenError, OpenStreams};
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::task::NewTask;
+use crate::client::oauth::Secret;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo};
+use crate::engine::mesh::ShardId;
+
+/// The only shard of the mesh of an I/O thread.
+pub(in crate::client::io) const SHARD: ShardId = ShardId(0);
 
 /// Names a server of an I/O thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -52,6 +57,10 @@ pub(in crate::client::io) enum Command {
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.
     Opened(PeerId, Box<Result<OpenStreams, OpenError>>),
+    /// The connection for a request of a flow of authorization, by its number, was opened.
+    FlowOpened(PeerId, u64, Box<Result<OpenStreams, OpenError>>),
+    /// The browser was redirected: the number of the flow, and the query.
+    Redirected(PeerId, u64, Result<Secret, String>),
     /// Disconnects and removes a server; the slot is set once its streams are closed and the
     /// programs that were started for it have ended.
     RemovePeer(PeerId, Option<CloseSlot>),

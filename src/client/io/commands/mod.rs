@@ -2,6 +2,7 @@
 
 mod command;
 
+pub(super) mod connect_job;
 pub(super) mod own_commands;
 
-pub(super) use self::command::{Command, ConnectToken, PeerId};
+pub(super) use self::command::{Command, ConnectToken, PeerId, SHARD};

@@ -92,6 +92,17 @@ impl StreamCursor {
     }
 }
 
+/// What authorizes one request.
+#[derive(Default)]
+pub(super) struct RequestAuthorization<'a> {
+    /// `Authorization`.
+    pub(super) value: Option<&'a str>,
+    /// `DPoP`.
+    pub(super) proof: Option<String>,
+    /// The number of the credentials.
+    pub(super) generation: u32,
+}
+
 /// A request to send, and what happened to it before.
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -107,6 +118,10 @@ pub(super) struct Exchange {
     /// The session it was sent in, counted from the first; `None` without `Mcp-Session-Id`.
     session: Option<u32>,
     lost_session: bool,
+    /// The number of the credentials it was sent with.
+    generation: u32,
+    /// Times that the server has asked for authorization.
+    challenges: u32,
 }
 
 /// Creation.
@@ -145,6 +160,11 @@ impl Exchange {
         Self::new(ExchangeKind::Delete, revision)
     }
 
+    /// Creates the exchange of a flow of authorization, whose request is written elsewhere.
+    pub(super) fn of_flow() -> Self {
+        Self::new(ExchangeKind::Message { is_ordered: false }, Revision::LATEST)
+    }
+
     fn new(kind: ExchangeKind, revision: Revision) -> Self {
         Self {
             kind,
@@ -157,6 +177,8 @@ impl Exchange {
             was_resent: false,
             session: None,
             lost_session: false,
+            generation: 0,
+            challenges: 0,
         }
     }
 }
@@ -164,6 +186,11 @@ impl Exchange {
 impl Exchange {
     pub(super) const fn kind(&self) -> &ExchangeKind {
         &self.kind
+    }
+
+    /// Returns whether it is for the messages that belong to no request.
+    pub(super) const fn is_session_stream(&self) -> bool {
+        matches!(&self.kind, ExchangeKind::Stream(StreamCursor { call: None, .. }))
     }
 
     pub(super) fn into_kind(self) -> ExchangeKind {
@@ -218,18 +245,41 @@ impl Exchange {
         self.not_before.is_none_or(|not_before| not_before <= now)
     }
 
+    /// Returns the method of the HTTP request.
+    pub(super) const fn http_method(&self) -> &'static str {
+        match self.kind {
+            ExchangeKind::Request { .. } | ExchangeKind::Message { .. } => "POST",
+            ExchangeKind::Stream(_) => "GET",
+            ExchangeKind::Delete => "DELETE",
+        }
+    }
+
+    pub(super) const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Counts a refusal by the server; returns the number of refusals so far.
+    pub(super) const fn count_challenge(&mut self) -> u32 {
+        self.challenges += 1;
+        self.challenges
+    }
+
     /// Writes the request. `session` is the session of the server, with its number.
     pub(super) fn write(
         &mut self,
         writer: &RequestWriter,
         session: Option<(&str, u32)>,
+        authorization: &RequestAuthorization<'_>,
     ) -> Vec<u8> {
         let is_initialize = self.is_initialize();
         let session = session.filter(|_| !is_initialize && !self.revision.is_modern());
         self.session = session.map(|(_, number)| number);
+        self.generation = authorization.generation;
         let mut fields = RequestFields {
             protocol_version: (!is_initialize).then_some(self.revision.as_str()),
             session_id: session.map(|(id, _)| id),
+            authorization: authorization.value,
+            dpop_proof: authorization.proof.as_deref(),
             ..RequestFields::default()
         };
         let mut out = Vec::new();

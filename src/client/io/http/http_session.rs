@@ -1,6 +1,8 @@
 //! The session that a server keeps under `Mcp-Session-Id`, and its end.
 
+use super::exchange::Exchange;
 use crate::base::time::Instant;
+use crate::transport::http::client::response_head::ResponseHead;
 
 /// The session of a server, up to 2025-11-25.
 #[derive(Debug, Default)]
@@ -12,9 +14,14 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    /// Begins a session with the id that the server has sent, if any.
-    pub(super) fn begin(&mut self, id: Option<Box<str>>) {
-        self.id = id;
+    /// Begins the session whose id the response to `initialize` has, or one without an id.
+    pub(super) fn note(&mut self, exchange: Option<&Exchange>, head: Option<&ResponseHead>) {
+        if exchange.is_some_and(Exchange::is_initialize)
+            && let Some(head) = head
+            && matches!(head.status, 200..300)
+        {
+            self.id.clone_from(&head.session_id);
+        }
     }
 
     /// Returns the id, and the number of the session.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
 use super::connection::{Response, end_error, response_error};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
 use super::http_session::{Closing, HttpSession};
@@ -16,14 +17,13 @@ use super::session_input::SessionInput;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::stream::Loss;
+use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time from the failure of a send to the end of its connection.
-const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that the server has to end a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
@@ -43,6 +43,7 @@ pub(in crate::client::io) struct HttpLink {
     seen: SeenEvents,
     closing: Closing,
     legacy_sse: LegacySse,
+    authorization: OptionalAuthorization,
 }
 
 /// Exchanges.
@@ -50,14 +51,14 @@ impl HttpLink {
     /// Creates a link without connections.
     pub(in crate::client::io) fn new(
         writer: RequestWriter,
-        message_bytes_max: usize,
-        timeout: Duration,
+        options: &SessionOptions,
+        authorization: Option<HttpAuthorization>,
     ) -> Self {
-        let limits = ResponseLimits { body_bytes_max: message_bytes_max, ..Default::default() };
+        let body_bytes_max = options.message_bytes_max;
         Self {
             writer,
-            limits,
-            timeout,
+            limits: ResponseLimits { body_bytes_max, ..Default::default() },
+            timeout: options.request_timeout,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
@@ -65,6 +66,7 @@ impl HttpLink {
             seen: SeenEvents::default(),
             closing: Closing::default(),
             legacy_sse: LegacySse::default(),
+            authorization: OptionalAuthorization::new(authorization),
         }
     }
 
@@ -73,12 +75,18 @@ impl HttpLink {
         &mut self.queue
     }
 
+    /// Returns the authorization, and what waits for it.
+    pub(in crate::client::io) const fn authorization(
+        &mut self,
+    ) -> (&mut OptionalAuthorization, &mut HttpQueue) {
+        (&mut self.authorization, &mut self.queue)
+    }
+
     /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
     /// legacy session.
     pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
         self.queue.extend(self.parked.drain(..));
-        let has_stream = !revision.is_modern() && revision != Revision::V2024_11_05;
-        if has_stream && self.legacy_sse.is_unused() {
+        if !revision.is_modern() && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
     }
@@ -100,10 +108,14 @@ impl HttpLink {
         input.send_waiting(&mut self.queue);
         let now = input.now();
         self.pool.close_stale(ring, now);
+        if self.authorization.is_running() {
+            return 0;
+        }
         while let Some(index) = self.pool.idle()
             && let Some(mut exchange) = self.queue.begin_next(now)
         {
-            let request = exchange.write(&self.writer, self.session.current());
+            let fields = self.authorization.fields(exchange.http_method());
+            let request = exchange.write(&self.writer, self.session.current(), &fields);
             let deadline = exchange.timeout(self.timeout).map(|timeout| now.after(timeout));
             self.pool.get_mut(index).start(ring, exchange, request, deadline);
         }
@@ -154,6 +166,9 @@ impl HttpLink {
         bytes: &[u8],
         input: &mut SessionInput<'_, T>,
     ) {
+        if let Some(flow) = self.authorization.run_of(socket) {
+            return flow.receive(ring, bytes, input.now());
+        }
         let mut from = 0;
         while let Some(index) = self.pool.index_of(socket) {
             let Self { pool, queue, seen, limits, .. } = self;
@@ -173,7 +188,10 @@ impl HttpLink {
             }
             match event {
                 Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
-                Ok(ResponseEvent::HeadComplete) => self.note_session(index),
+                Ok(ResponseEvent::HeadComplete) => {
+                    let connection = self.pool.get(index);
+                    self.session.note(connection.exchange(), connection.head());
+                }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
                 Err(error) => return self.abort(ring, index, &response_error(error), input),
             }
@@ -213,13 +231,7 @@ impl HttpLink {
         is_failed: bool,
         now: Instant,
     ) {
-        let Some(index) = self.pool.index_of(socket) else { return };
-        let connection = self.pool.get_mut(index);
-        if is_failed {
-            connection.handle_send_failure(now.after(SEND_FAILURE_TIMEOUT));
-        } else {
-            connection.handle_sent();
-        }
+        self.pool.handle_sent(socket, is_failed, now);
     }
 
     /// Handles the end or the failure of a connection.
@@ -230,21 +242,13 @@ impl HttpLink {
         loss: &Loss,
         input: &mut SessionInput<'_, T>,
     ) {
+        if let Some(flow) = self.authorization.run_of(socket) {
+            return flow.handle_end(ring, loss.error().is_some(), input.now());
+        }
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
             Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
             _ => self.abort(ring, index, &end_error(loss), input),
-        }
-    }
-
-    /// Remembers the session that the response to `initialize` begins.
-    fn note_session(&mut self, index: usize) {
-        let connection = self.pool.get(index);
-        if connection.exchange().is_some_and(Exchange::is_initialize)
-            && let Some(head) = connection.head()
-            && matches!(head.status, 200..300)
-        {
-            self.session.begin(head.session_id.clone());
         }
     }
 
@@ -280,6 +284,15 @@ impl HttpLink {
         if exchange.postpone(&response.head, input.now(), self.timeout) {
             return self.queue.push_front(exchange);
         }
+        let (queue, now) = (&mut self.queue, input.now());
+        let verdict = self.authorization.handle_response(exchange, &response.head, queue, now);
+        let mut exchange = match verdict {
+            Verdict::Answer(exchange) => exchange,
+            Verdict::Kept => return,
+            Verdict::Refused(exchange, error) => {
+                return input.fail(exchange.call(), &error, &mut self.queue);
+            }
+        };
         if status == NOT_FOUND
             && matches!(exchange.kind(), ExchangeKind::Request { .. })
             && let Some(number) = exchange.leave_session()
@@ -424,6 +437,7 @@ impl HttpLink {
             self.closing.deadline(),
             self.pool.deadline(&self.queue, now),
             self.queue.deadline(now),
+            self.authorization.deadline(),
         ];
         times.into_iter().flatten().min()
     }
@@ -441,6 +455,7 @@ impl HttpLink {
             self.abort(ring, index, &response_error(ResponseError::Truncated), input);
         }
         self.close_abandoned(ring, input);
+        self.authorization.expire(ring, now);
         if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
             self.closing = Closing::Done;
         }
@@ -455,6 +470,7 @@ impl HttpLink {
     ) {
         self.queue = HttpQueue::default();
         self.parked.clear();
+        self.authorization.cancel(ring);
         self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
         if self.session.current().is_some() {
@@ -476,5 +492,6 @@ impl HttpLink {
     /// Closes the connections.
     pub(in crate::client::io) fn close<R: Ring>(&mut self, ring: &mut R) {
         self.pool.close(ring, false);
+        self.authorization.cancel(ring);
     }
 }

@@ -13,10 +13,12 @@ mod connection;
 mod legacy_sse;
 mod queue;
 
+mod authorization;
 mod pool;
 
 mod link;
 
+pub(super) use self::authorization::{FlowRun, HttpAuthorization, RedirectSender};
 pub(super) use self::link::HttpLink;
 pub(super) use self::queue::HttpQueue;
 pub(super) use self::session_input::SessionInput;

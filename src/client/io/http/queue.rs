@@ -20,6 +20,8 @@ pub(in crate::client::io) struct HttpQueue {
     requests_in_flight: usize,
     messages_in_flight: usize,
     has_ordered_in_flight: bool,
+    /// A stream of the session is being opened.
+    opens_stream: bool,
 }
 
 impl MessageSink for HttpQueue {
@@ -47,6 +49,10 @@ impl MessageSink for HttpQueue {
         let waiting = waiting.filter(|exchange| exchange.class() == ExchangeClass::Request);
         self.requests_in_flight + waiting.count() >= REQUESTS_MAX
     }
+
+    fn receives_notifications(&self) -> bool {
+        !self.opens_stream
+    }
 }
 
 impl HttpQueue {
@@ -55,6 +61,7 @@ impl HttpQueue {
     }
 
     pub(super) fn push_back(&mut self, exchange: Exchange) {
+        self.opens_stream |= exchange.is_session_stream();
         self.waiting.push_back(exchange);
     }
 
@@ -90,10 +97,17 @@ impl HttpQueue {
         match exchange.class() {
             ExchangeClass::Request => self.requests_in_flight -= 1,
             ExchangeClass::Message => self.messages_in_flight -= 1,
-            ExchangeClass::Stream => {}
+            ExchangeClass::Stream => self.note_head(exchange),
         }
         if exchange.is_ordered() {
             self.has_ordered_in_flight = false;
+        }
+    }
+
+    /// Notes that the server has answered an exchange, or will not.
+    pub(super) const fn note_head(&mut self, exchange: &Exchange) {
+        if exchange.is_session_stream() {
+            self.opens_stream = false;
         }
     }
 
@@ -155,6 +169,7 @@ impl HttpQueue {
 
     /// Removes the streams, which belong to a session.
     pub(super) fn remove_streams(&mut self) {
+        self.opens_stream = false;
         self.waiting.retain(|exchange| exchange.class() != ExchangeClass::Stream);
     }
 }

@@ -50,4 +50,14 @@ impl<T: Clone> SessionInput<'_, T> {
     pub(super) fn renew<S: MessageSink>(&mut self, sink: &mut S) {
         renewal::renew(self.session, &mut self.ctx.with_sink(sink));
     }
+
+    /// Lets nothing of the session expire.
+    pub(super) fn pause(&mut self) {
+        renewal::pause(self.session, self.ctx.now);
+    }
+
+    /// Ends a pause.
+    pub(super) fn resume(&mut self) {
+        renewal::resume(self.session, self.ctx.now);
+    }
 }

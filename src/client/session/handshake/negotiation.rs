@@ -79,6 +79,8 @@ pub(in crate::client::session) fn after_discover_failure(
     error: ClientError,
 ) -> NextStep {
     match options.era {
+        // Every method needs the same authorization.
+        _ if error.kind() == ClientErrorKind::Authorization => NextStep::Fail(error),
         EraPreference::Auto if error.kind() != ClientErrorKind::Tls => {
             NextStep::Initialize(options.legacy_revision())
         }
@@ -123,7 +125,7 @@ fn unsupported_version_data(error: Value<'_>) -> Option<Value<'_>> {
 
 /// A handshake that failed because of `cause`.
 pub(in crate::client::session) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
-    if cause.kind() == ClientErrorKind::Tls {
+    if matches!(cause.kind(), ClientErrorKind::Authorization | ClientErrorKind::Tls) {
         return cause;
     }
     let text = format!("the handshake failed at {method}: {cause}");

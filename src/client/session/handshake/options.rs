@@ -35,6 +35,9 @@ pub struct SessionOptions {
     /// Time that a server has to answer `server/discover` before the client tries `initialize`
     /// ([`EraPreference::Auto`]). Default 5 s.
     pub discover_timeout: Duration,
+    /// Lets servers answer tool calls with tasks (2026-07-28), whose results the calls wait for.
+    /// Default `true`.
+    pub tasks: bool,
     /// Requests in flight; further calls wait. Default 1,024. Cost: about 100 bytes each.
     pub in_flight_max: usize,
     /// Calls that wait for the handshake or for a response to others; further calls fail with
@@ -52,6 +55,7 @@ impl Default for SessionOptions {
             era: EraPreference::Auto,
             request_timeout: Duration::from_secs(30),
             discover_timeout: Duration::from_secs(5),
+            tasks: true,
             in_flight_max: 1_024,
             waiting_max: 16_384,
             message_bytes_max: 16 << 20,

@@ -52,9 +52,17 @@ impl ServerInfo {
         })
     }
 
+    /// Returns whether tool calls may become tasks.
+    pub(in crate::client::session) const fn offers_tasks(&self) -> bool {
+        let has_tasks = self.revision.is_modern() || self.revision.dialect().core_tasks;
+        has_tasks && self.capabilities.tasks.is_some()
+    }
+
     /// Returns why `method` cannot be called on this server, or `None` if it can.
     pub(in crate::client::session) fn missing_support(&self, method: Method) -> Option<String> {
-        if !method.is_defined_in(self.revision) {
+        // The session itself answers it for a legacy server.
+        let is_emulated = method == Method::SubscriptionsListen;
+        if !method.is_defined_in(self.revision) && !is_emulated {
             return Some(format!("{} is not part of MCP {}", method.as_str(), self.revision));
         }
         let declared = &self.capabilities;

@@ -1,8 +1,11 @@
 //! Handshakes, calls and messages of one session, on the time of the test.
 
 mod inputs;
+mod logging;
 mod random;
+mod subscriptions;
 mod suspension;
+mod tasks;
 
 use serde_json::json;
 
@@ -131,6 +134,13 @@ impl TestSession {
         std::mem::take(&mut self.events).into_iter().map(describe).collect()
     }
 
+    /// Takes the key of the only input that was required.
+    fn required_key(&mut self) -> InputKey {
+        self.events();
+        let [key] = std::mem::take(&mut self.required)[..] else { panic!("not one input") };
+        key
+    }
+
     /// A session after the handshake of the newest revision.
     fn modern() -> Self {
         let mut session = Self::with(|_| {});
@@ -174,7 +184,9 @@ fn discover_result_makes_session_modern() {
     assert_eq!(sent[0]["method"], "server/discover");
     let meta = &sent[0]["params"]["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
-    let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+    let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+    let declared =
+        json!({ "elicitation": { "form": {} }, "extensions": extensions, "sampling": {} });
     assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], declared);
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "corelane");
     session.receive(DISCOVERED);
@@ -193,6 +205,8 @@ fn any_discover_error_falls_back_to_initialize() {
         let sent = session.sent();
         assert_eq!(sent[1]["method"], "initialize", "{code}");
         assert_eq!(sent[1]["params"]["protocolVersion"], "2025-11-25");
+        let declared = json!({ "elicitation": { "form": {} }, "sampling": {} });
+        assert_eq!(sent[1]["params"]["capabilities"], declared);
         session.receive(&initialized(2, Revision::V2025_06_18));
         assert_eq!(session.events(), ["ready"]);
         assert_eq!(session.sent_methods(), ["notifications/initialized"]);
@@ -275,7 +289,7 @@ fn calls_above_in_flight_max_wait() {
 fn undeclared_capability_fails_locally() {
     let mut session = TestSession::legacy(Revision::V2025_11_25);
     session.call("prompts", Method::PromptsList);
-    session.call("discover", Method::SubscriptionsListen);
+    session.call("discover", Method::Discover);
     assert_eq!(session.events(), ["prompts Unsupported", "discover Unsupported"]);
     assert!(session.sent().is_empty());
 }
@@ -306,6 +320,38 @@ fn call_timeout_cancels_request() {
     assert_eq!(session.events(), ["call Timeout"]);
     assert_eq!(session.sent_methods(), ["notifications/cancelled"]);
     assert_eq!(session.session.deadline(), None);
+}
+
+#[test]
+fn authorization_does_not_count_for_timeouts() {
+    let mut session = TestSession::with(|_| {});
+    session.call("early", Method::ToolsCall);
+    session.sent();
+    let seconds = Duration::from_secs;
+    session.pass(seconds(4));
+    renewal::pause(&mut session.session, session.now);
+    session.pass(seconds(100));
+    assert_eq!(session.session.deadline(), None);
+    renewal::resume(&mut session.session, session.now);
+    session.pass(Duration::from_millis(999));
+    assert!(session.sent().is_empty());
+    // Five seconds for `server/discover` and thirty for the call.
+    session.pass(seconds(1));
+    assert_eq!(session.sent_methods(), ["initialize"]);
+    session.pass(seconds(24));
+    assert!(session.events().is_empty());
+    session.pass(seconds(2));
+    assert_eq!(session.events(), ["early Timeout"]);
+}
+
+#[test]
+fn failed_authorization_ends_handshake() {
+    let mut session = TestSession::with(|_| {});
+    session.sent();
+    let error = ClientError::authorization("denied");
+    session.run(|session, ctx| session.fail_request(1, error, ctx));
+    assert!(session.sent().is_empty());
+    assert_eq!(session.events(), ["failed Authorization"]);
 }
 
 #[test]

@@ -65,6 +65,11 @@ impl ExtraFields {
         self.0.push((name.into(), value.into()));
         Ok(())
     }
+
+    /// Returns whether a field has this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    }
 }
 
 impl fmt::Debug for ExtraFields {
@@ -73,8 +78,8 @@ impl fmt::Debug for ExtraFields {
     }
 }
 
-/// The fields of one request.
-#[derive(Clone, Copy, Debug, Default)]
+/// The fields of one request. Some are secret: the debug format omits them.
+#[derive(Clone, Copy, Default)]
 pub struct RequestFields<'a> {
     /// `MCP-Protocol-Version`.
     pub protocol_version: Option<&'a str>,
@@ -88,6 +93,10 @@ pub struct RequestFields<'a> {
     pub session_id: Option<&'a str>,
     /// `Last-Event-ID`.
     pub last_event_id: Option<&'a [u8]>,
+    /// `Authorization`.
+    pub authorization: Option<&'a str>,
+    /// `DPoP` (RFC 9449, section 4.1).
+    pub dpop_proof: Option<&'a str>,
 }
 
 /// Writes the requests to one endpoint.
@@ -192,6 +201,15 @@ impl fmt::Debug for RequestWriter {
     }
 }
 
+impl fmt::Debug for RequestFields<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RequestFields")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
 impl RequestFields<'_> {
     /// Appends a line per field, and the empty line that ends the head.
     fn write(&self, out: &mut Vec<u8>) {
@@ -218,6 +236,12 @@ impl RequestFields<'_> {
         }
         if let Some(id) = self.last_event_id {
             push_line(out, "Last-Event-ID", id);
+        }
+        if let Some(authorization) = self.authorization {
+            push_line(out, "Authorization", authorization.as_bytes());
+        }
+        if let Some(proof) = self.dpop_proof {
+            push_line(out, "DPoP", proof.as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -261,7 +285,7 @@ mod tests {
             name: Some("echo"),
             parameters: &[("Region".into(), "us west".into()), ("City".into(), "Köln".into())],
             session_id: Some("s"),
-            last_event_id: None,
+            ..RequestFields::default()
         };
         let mut out = Vec::new();
         writer.write_post(&mut out, &fields, b"{}");

@@ -99,6 +99,12 @@ pub struct ResponseHead {
     /// `timeout` of `Keep-Alive`: the server closes the connection once it has been idle for so
     /// many seconds (RFC 2068, section 19.7.1.1).
     pub keep_alive_seconds: Option<u32>,
+    /// The values of `WWW-Authenticate` that are text.
+    pub challenges: Vec<Box<str>>,
+    /// `DPoP-Nonce`: visible ASCII characters (RFC 9449, section 8.1).
+    pub dpop_nonce: Option<Box<str>>,
+    /// `Location`: visible ASCII characters.
+    pub location: Option<Box<str>>,
 }
 
 impl ResponseHead {
@@ -137,6 +143,9 @@ impl ResponseHead {
             session_id: fields.session_id,
             retry_after_seconds: fields.retry_after_seconds,
             keep_alive_seconds: fields.keep_alive_seconds,
+            challenges: fields.challenges,
+            dpop_nonce: fields.dpop_nonce,
+            location: fields.location,
         })
     }
 
@@ -159,6 +168,9 @@ struct Fields {
     session_id: Option<Box<str>>,
     retry_after_seconds: Option<u32>,
     keep_alive_seconds: Option<u32>,
+    challenges: Vec<Box<str>>,
+    dpop_nonce: Option<Box<str>>,
+    location: Option<Box<str>>,
 }
 
 impl Fields {
@@ -188,10 +200,9 @@ impl Fields {
                 self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is_named("mcp-session-id") {
-            let is_valid = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
-            let text = std::str::from_utf8(value).ok().filter(|_| is_valid);
+            let text = visible_text(value);
             let text = text.ok_or(ResponseError::Invalid("Mcp-Session-Id is invalid"))?;
-            self.session_id = Some(text.into());
+            self.session_id = Some(text);
         } else if is_named("keep-alive") {
             let mut parameters = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
             let timeout = parameters.find_map(|parameter| parameter.strip_prefix(b"timeout="));
@@ -200,6 +211,12 @@ impl Fields {
         } else if is_named("retry-after") {
             let text = std::str::from_utf8(value).ok();
             self.retry_after_seconds = text.and_then(|text| text.parse().ok());
+        } else if is_named("www-authenticate") {
+            self.challenges.extend(std::str::from_utf8(value).ok().map(Into::into));
+        } else if is_named("dpop-nonce") {
+            self.dpop_nonce = visible_text(value);
+        } else if is_named("location") {
+            self.location = visible_text(value);
         }
         Ok(())
     }
@@ -212,6 +229,12 @@ impl Fields {
             (_, None) => BodyEnd::Close,
         }
     }
+}
+
+/// Returns a value of visible ASCII characters.
+fn visible_text(value: &[u8]) -> Option<Box<str>> {
+    let is_valid = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(value).ok().filter(|_| is_valid).map(Into::into)
 }
 
 /// Parses a decimal number without a sign.

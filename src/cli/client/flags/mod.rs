@@ -1,5 +1,7 @@
 //! The client commands and their flags.
 
+pub(crate) mod login;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,7 +98,7 @@ const ROWS: [Row; 10] = [
     },
     Row {
         name: "listen",
-        about: "Print the changes of lists and resources (2026-07-28) until the server ends",
+        about: "Print the changes of lists and resources until the server ends",
         arguments: |command| command.arg(uris()),
         example: "corelane listen http://127.0.0.1:8080 file:///notes.txt",
     },
@@ -133,7 +135,7 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    command.args(tls_flags()).args([
+    command.args(tls_flags()).args(login::arguments()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)

@@ -1,6 +1,9 @@
-//! Notifications of changes that a client has asked for (`subscriptions/listen`).
+//! Notifications of changes that a client has asked for (`subscriptions/listen`; its parts up to
+//! 2025-11-25).
 //!
 //! MCP 2026-07-28 `basic/patterns/subscriptions`.
+
+mod watch;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,9 +15,11 @@ use std::task::{Context, Poll, Waker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::error::{ClientError, ClientErrorKind};
-use super::request::ResponseFuture;
-use super::session::ReceivedMessage;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::request::ResponseFuture;
+use crate::client::session::ReceivedMessage;
+
+pub use self::watch::{ListWatch, WatchedItem};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -39,6 +44,9 @@ pub struct SubscriptionFilter {
     /// URIs of resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_subscriptions: Vec<String>,
+    /// Ids of tasks (2026-07-28). Calls that wait for them learn of their end at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub task_ids: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature of serde")]
@@ -63,6 +71,13 @@ impl SubscriptionFilter {
         self.resource_subscriptions.push(uri.into());
         self
     }
+
+    /// Adds a task.
+    #[must_use]
+    pub fn task(mut self, id: impl Into<String>) -> Self {
+        self.task_ids.push(id.into());
+        self
+    }
 }
 
 /// A change that a server has notified.
@@ -80,6 +95,11 @@ pub enum Change {
         /// Its URI, or that of a part of it.
         uri: String,
     },
+    /// A task has another status.
+    Task {
+        /// Its id.
+        id: String,
+    },
     /// As many notifications were lost, because they were not received in time: read again what
     /// matters.
     Lost(u64),
@@ -96,7 +116,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Waits until the server has acknowledged the subscription.
-    pub(super) async fn open(
+    pub(in crate::client) async fn open(
         queue: Arc<SubscriptionQueue>,
         response: ResponseFuture<Map<String, Value>>,
     ) -> Result<Self, ClientError> {
@@ -131,6 +151,11 @@ impl Subscription {
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+
+    /// Forgets the changes that were received and not returned.
+    fn discard_received(&self) {
+        self.queue.clear();
     }
 
     async fn next_item(&mut self) -> Option<Result<Item, ClientError>> {
@@ -171,7 +196,7 @@ enum Item {
 
 /// The messages that wait, from the I/O thread to the task that receives them.
 #[derive(Debug, Default)]
-pub(super) struct SubscriptionQueue(Mutex<QueueState>);
+pub(in crate::client) struct SubscriptionQueue(Mutex<QueueState>);
 
 #[derive(Debug, Default)]
 struct QueueState {
@@ -182,7 +207,7 @@ struct QueueState {
 
 impl SubscriptionQueue {
     /// Adds a message and wakes the task.
-    pub(super) fn push(&self, message: ReceivedMessage) {
+    pub(in crate::client) fn push(&self, message: ReceivedMessage) {
         let mut state = self.lock();
         if state.messages.len() >= MESSAGES_MAX {
             state.lost += 1;
@@ -194,6 +219,12 @@ impl SubscriptionQueue {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    fn clear(&self) {
+        let mut state = self.lock();
+        state.messages.clear();
+        state.lost = 0;
     }
 
     fn poll_pop(&self, context: &Context<'_>) -> Poll<Item> {
@@ -223,16 +254,17 @@ fn read_item(message: &ReceivedMessage) -> Item {
         params: Params,
     }
     #[derive(Default, Deserialize)]
-    #[serde(default)]
+    #[serde(default, rename_all = "camelCase")]
     struct Params {
         uri: Option<String>,
+        task_id: Option<String>,
         notifications: SubscriptionFilter,
     }
     let Ok(notification) = serde_json::from_slice::<Notification>(message.as_bytes()) else {
         return Item::Ignored;
     };
     let Notification { method, params } = notification;
-    let change = match (method.as_str(), params.uri) {
+    let change = match (method.as_str(), params.uri.or(params.task_id)) {
         ("notifications/subscriptions/acknowledged", _) => {
             return Item::Acknowledged(params.notifications);
         }
@@ -240,6 +272,7 @@ fn read_item(message: &ReceivedMessage) -> Item {
         ("notifications/prompts/list_changed", _) => Change::PromptList,
         ("notifications/resources/list_changed", _) => Change::ResourceList,
         ("notifications/resources/updated", Some(uri)) => Change::Resource { uri },
+        ("notifications/tasks", Some(id)) => Change::Task { id },
         _ => return Item::Ignored,
     };
     Item::Change(change)

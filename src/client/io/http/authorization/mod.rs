@@ -1,0 +1,16 @@
+//! Authorization of the requests to one server: credentials, and the flow that obtains them.
+
+mod fetch;
+mod redirect;
+
+mod flow_run;
+
+mod server_authorization;
+
+mod optional;
+
+pub(in crate::client::io) use self::flow_run::FlowRun;
+pub(in crate::client::io) use self::optional::OptionalAuthorization;
+pub(in crate::client::io) use self::redirect::RedirectSender;
+pub(in crate::client::io) use self::server_authorization::HttpAuthorization;
+pub(super) use self::server_authorization::Verdict;

@@ -1,0 +1,6 @@
+//! The flow against servers without I/O.
+
+mod authorization;
+mod discovery;
+mod grants;
+mod world;

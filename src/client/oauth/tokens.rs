@@ -1,0 +1,85 @@
+//! What the client keeps of an authorization.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::secret::Secret;
+
+/// How the client authenticates at the token endpoint (RFC 7591, section 2; OpenID Connect Core
+/// 1.0, section 9).
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::client) enum ClientAuth {
+    /// Only by its id.
+    #[default]
+    None,
+    ClientSecretBasic,
+    ClientSecretPost,
+    PrivateKeyJwt,
+}
+
+impl ClientAuth {
+    pub(in crate::client) const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+            Self::PrivateKeyJwt => "private_key_jwt",
+        }
+    }
+
+    pub(in crate::client) fn from_name(name: &str) -> Option<Self> {
+        let all =
+            [Self::None, Self::ClientSecretBasic, Self::ClientSecretPost, Self::PrivateKeyJwt];
+        all.into_iter().find(|method| method.as_str() == name)
+    }
+}
+
+/// A client as its authorization server knows it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(in crate::client) struct RegisteredClient {
+    pub(in crate::client) id: String,
+    pub(in crate::client) secret: Option<Secret>,
+    pub(in crate::client) auth: ClientAuth,
+    /// The URI of a dynamic registration (RFC 7591); `None` for a client that is not registered by
+    /// this library.
+    pub(in crate::client) registered_redirect_uri: Option<String>,
+}
+
+/// The tokens for one server, with the registration of the client that they belong to. It is
+/// secret: the debug format omits it. It serializes for stores, in a form that may change.
+#[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
+pub struct StoredTokens {
+    /// The authorization server that nothing of this may be sent to any other than.
+    pub(in crate::client) issuer: String,
+    pub(in crate::client) token_endpoint: String,
+    /// `resource` of requests.
+    pub(in crate::client) resource: String,
+    pub(in crate::client) client: RegisteredClient,
+    /// Scopes that were asked for.
+    pub(in crate::client) scopes: Vec<String>,
+    pub(in crate::client) access_token: Secret,
+    pub(in crate::client) refresh_token: Option<Secret>,
+    /// Seconds since 1970-01-01 UTC.
+    pub(in crate::client) issued_at: u64,
+    /// Seconds for which the access token is valid, if the server states them.
+    pub(in crate::client) expires_in: Option<u64>,
+    /// The encoded key that the access token is bound to.
+    pub(in crate::client) dpop_key: Option<Secret>,
+}
+
+impl StoredTokens {
+    /// Returns whether 80 % of the life time of the access token have passed.
+    pub(in crate::client) fn is_refresh_due(&self, unix_seconds: u64) -> bool {
+        self.expires_in.is_some_and(|seconds| {
+            unix_seconds.saturating_sub(self.issued_at) >= seconds.saturating_mul(4) / 5
+        })
+    }
+}
+
+impl fmt::Debug for StoredTokens {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StoredTokens").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! Subscriptions of legacy sessions. Their servers notify of lists unasked, and of resources after
+//! `resources/subscribe`; the session itself answers `subscriptions/listen`, so that callers see
+//! the same in every revision.
+//!
+//! Invariants: a subscription is acknowledged once, after the server has answered for each of its
+//! resources and notifications can arrive, or five seconds later; a resource is unsubscribed from
+//! with its last subscription.
+//!
+//! MCP 2025-11-25 `server/resources`, "Subscriptions", and `…/list_changed` of each list.
+
+mod filter;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::filter::ListenFilter;
+use super::calls::Call;
+use super::context::SessionContext;
+use super::event::{MessageSink, ReceivedMessage, SessionEvent};
+use super::request::CallRequest;
+use super::side_requests::{self, SideRequest};
+use super::{Phase, Session};
+use crate::base::time::Instant;
+use crate::protocol::eras::Method;
+use crate::protocol::json::{Value, write};
+
+/// Time that a server has to answer for the resources of a subscription, and to open the stream
+/// that its notifications arrive on.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The open subscriptions, by the ids of their calls.
+#[derive(Debug)]
+pub(super) struct SubscriptionTable<T>(BTreeMap<u64, LegacySubscription<T>>);
+
+#[derive(Debug)]
+struct LegacySubscription<T> {
+    call: Call<T>,
+    /// What the server notifies of.
+    filter: ListenFilter,
+    /// Resources for which the server has not answered.
+    unanswered: usize,
+    /// When it is acknowledged even if nothing can be received yet; `None` once it is.
+    acknowledge_by: Option<Instant>,
+}
+
+impl<T> LegacySubscription<T> {
+    /// Returns whether it is to be acknowledged.
+    fn is_ready(&self, can_receive: bool, now: Instant) -> bool {
+        let may_wait = |by: Instant| now < by && (!can_receive || self.unanswered > 0);
+        self.acknowledge_by.is_some_and(|by| !may_wait(by))
+    }
+}
+
+impl<T> SubscriptionTable<T> {
+    pub(super) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Returns when [`acknowledge`] must be called at the latest.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.0.values().filter_map(|subscription| subscription.acknowledge_by).min()
+    }
+
+    /// Takes all calls, in order.
+    pub(super) fn take_all(&mut self) -> Vec<Call<T>> {
+        let open = std::mem::take(&mut self.0);
+        open.into_values().map(|subscription| subscription.call).collect()
+    }
+
+    fn has_resource(&self, uri: &str) -> bool {
+        self.0.values().any(|open| open.filter.resources.iter().any(|other| &**other == uri))
+    }
+}
+
+/// Opens a subscription.
+pub(super) fn open<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    call: Call<T>,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let Phase::Ready(server) = &session.phase else { return };
+    let filter = ListenFilter::read(&call.request.params).granted_by(&server.capabilities);
+    let (id, uris) = (call.first_id, filter.resources.clone());
+    let (unanswered, acknowledge_by) = (uris.len(), Some(ctx.now.after(ANSWER_TIMEOUT)));
+    let subscription = LegacySubscription { call, filter, unanswered, acknowledge_by };
+    session.subscriptions.0.insert(id, subscription);
+    for uri in uris {
+        let request = request(Method::ResourcesSubscribe, &uri);
+        side_requests::send(session, &request, SideRequest::Subscribe { call: id, uri }, ctx);
+    }
+    acknowledge(session, ctx);
+}
+
+/// Handles the answer for a resource of a subscription.
+pub(super) fn handle_answer<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    call: u64,
+    uri: &str,
+    is_refused: bool,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let Some(subscription) = session.subscriptions.0.get_mut(&call) else { return };
+    subscription.unanswered = subscription.unanswered.saturating_sub(1);
+    if is_refused {
+        subscription.filter.resources.retain(|other| &**other != uri);
+    }
+    acknowledge(session, ctx);
+}
+
+/// Reports what the server notifies of, for subscriptions to which the server has answered for all
+/// resources, once notifications can arrive.
+pub(super) fn acknowledge<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let (revision, can_receive) = (session.revision(), ctx.sink.receives_notifications());
+    for subscription in session.subscriptions.0.values_mut() {
+        if !subscription.is_ready(can_receive, ctx.now) {
+            continue;
+        }
+        subscription.acknowledge_by = None;
+        let mut text = br#"{"jsonrpc":"2.0","method":"#.to_vec();
+        write::string(&mut text, "notifications/subscriptions/acknowledged");
+        text.extend_from_slice(br#","params":{"notifications":"#);
+        subscription.filter.write(&mut text);
+        text.extend_from_slice(b"}}");
+        let message = ReceivedMessage::new(text, revision, false);
+        let token = subscription.call.token.clone();
+        ctx.events.push(SessionEvent::Subscription { token, message });
+    }
+}
+
+/// Closes a subscription and returns its call.
+pub(super) fn close<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    call: u64,
+    ctx: &mut SessionContext<'_, T, S>,
+) -> Option<Call<T>> {
+    let LegacySubscription { call, filter, .. } = session.subscriptions.0.remove(&call)?;
+    for uri in filter.resources {
+        if !session.subscriptions.has_resource(&uri) {
+            let request = request(Method::ResourcesUnsubscribe, &uri);
+            side_requests::send(session, &request, SideRequest::Ignored, ctx);
+        }
+    }
+    Some(call)
+}
+
+/// Subscribes to the resources again, in a new session with the same server.
+pub(super) fn resume<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let open = session.subscriptions.0.values();
+    let uris: Vec<Box<str>> = open.flat_map(|open| open.filter.resources.clone()).collect();
+    for uri in uris {
+        let request = request(Method::ResourcesSubscribe, &uri);
+        side_requests::send(session, &request, SideRequest::Ignored, ctx);
+    }
+}
+
+/// Passes a notification to the subscriptions that want it.
+pub(super) fn handle_notification<T: Clone, S>(
+    session: &Session<T>,
+    method: &str,
+    params: Option<Value<'_>>,
+    message: &ReceivedMessage,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let uri = params.and_then(Value::as_object).and_then(|params| params.find("uri"));
+    let uri = uri.and_then(Value::as_str);
+    for subscription in session.subscriptions.0.values() {
+        if subscription.filter.accepts(method, uri) {
+            let (token, message) = (subscription.call.token.clone(), message.clone());
+            ctx.events.push(SessionEvent::Subscription { token, message });
+        }
+    }
+}
+
+fn request(method: Method, uri: &str) -> CallRequest {
+    let mut params = b"{\"uri\":".to_vec();
+    write::string(&mut params, uri);
+    params.push(b'}');
+    CallRequest { name: Some(uri.into()), params, ..CallRequest::new(method) }
+}

@@ -1,0 +1,109 @@
+//! Subscriptions of legacy sessions.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A session with a server that notifies of tools and resources.
+fn session() -> TestSession {
+    let revision = Revision::V2025_06_18;
+    let mut session = TestSession::with(|options| options.era = EraPreference::Legacy(revision));
+    let response = initialized(1, revision);
+    let capabilities = r#""capabilities":{"resources":{"subscribe":true},"#;
+    session.receive(&response.replace(r#""capabilities":{"#, capabilities));
+    session.sent();
+    session.events();
+    session
+}
+
+fn listen(session: &mut TestSession, token: &'static str, filter: &Value) -> CallId {
+    let params = json!({ "notifications": filter }).to_string().into_bytes();
+    let request = CallRequest { params, ..CallRequest::new(Method::SubscriptionsListen) };
+    session.run(|session, ctx| session.call(request, token, ctx))
+}
+
+fn all() -> Value {
+    json!({
+        "toolsListChanged": true,
+        "promptsListChanged": true,
+        "resourcesListChanged": true,
+        "resourceSubscriptions": ["test://a", "test://b"],
+    })
+}
+
+/// The params of the last message of a subscription.
+fn last_message(session: &TestSession) -> Value {
+    let Some(SessionEvent::Subscription { message, .. }) = session.events.last() else {
+        panic!("no message of a subscription: {:?}", session.events)
+    };
+    serde_json::from_slice::<Value>(message.as_bytes()).unwrap()["params"].clone()
+}
+
+fn notify(session: &mut TestSession, method: &str, params: &Value) -> Vec<String> {
+    session.receive(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+    session.events()
+}
+
+#[test]
+fn subscription_is_acknowledged_with_what_is_granted() {
+    let mut session = session();
+    listen(&mut session, "all", &all());
+    let sent = session.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[0]["method"], "resources/subscribe");
+    assert_eq!(sent[1]["params"], json!({ "uri": "test://b" }));
+    session.receive(&result(3));
+    assert!(session.events().is_empty());
+    let refused = json!({ "code": -32002, "message": "unknown" });
+    session.receive(&json!({ "jsonrpc": "2.0", "id": 4, "error": refused }).to_string());
+    let granted = &last_message(&session)["notifications"];
+    assert_eq!(granted["resourceSubscriptions"], json!(["test://a"]));
+    assert_eq!((&granted["toolsListChanged"], &granted["promptsListChanged"]), {
+        (&json!(true), &json!(false))
+    });
+    assert_eq!(session.events(), ["all notification"]);
+}
+
+#[test]
+fn notification_reaches_its_subscriptions() {
+    let mut session = session();
+    listen(&mut session, "tools", &json!({ "toolsListChanged": true }));
+    listen(&mut session, "a", &json!({ "resourceSubscriptions": ["test://a"] }));
+    session.receive(&result(4));
+    session.events();
+    let tools = notify(&mut session, "notifications/tools/list_changed", &json!({}));
+    assert_eq!(tools, ["tools notification", "notification"]);
+    let updated = |session: &mut TestSession, uri: &str| {
+        notify(session, "notifications/resources/updated", &json!({ "uri": uri }))
+    };
+    assert_eq!(updated(&mut session, "test://a/part"), ["a notification", "notification"]);
+    assert_eq!(updated(&mut session, "test://b"), ["notification"]);
+    let prompts = notify(&mut session, "notifications/prompts/list_changed", &json!({}));
+    assert_eq!(prompts, ["notification"]);
+}
+
+#[test]
+fn last_subscription_unsubscribes_from_resource() {
+    let mut session = session();
+    let one = json!({ "resourceSubscriptions": ["test://a"] });
+    let first = listen(&mut session, "first", &one);
+    let second = listen(&mut session, "second", &one);
+    session.sent();
+    assert_eq!(session.run(|session, ctx| session.cancel(first, None, ctx)), Some("first"));
+    assert!(session.sent().is_empty());
+    assert_eq!(session.run(|session, ctx| session.cancel(second, None, ctx)), Some("second"));
+    let sent = session.sent();
+    assert_eq!(sent[0]["method"], "resources/unsubscribe");
+    assert_eq!(sent[0]["params"], json!({ "uri": "test://a" }));
+    assert_eq!(session.run(|session, ctx| session.cancel(second, None, ctx)), None);
+}
+
+#[test]
+fn lost_connection_ends_subscriptions() {
+    let mut session = session();
+    listen(&mut session, "tools", &json!({ "toolsListChanged": true }));
+    session.events();
+    let error = ClientError::new(ClientErrorKind::Connect, "reset by the server");
+    session.session.disconnect(error, &mut session.events);
+    assert_eq!(session.events(), ["tools Closed"]);
+}
