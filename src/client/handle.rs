@@ -2,38 +2,28 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::block_on::block_on;
-use super::cache::{Cache, CachePolicy};
-use super::error::{ClientError, ClientErrorKind};
-use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
-use super::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
-use super::notifications::{LogMessage, NotificationHandlers};
-use super::oauth::OAuthOptions;
+use super::builder::ClientBuilder;
+use super::error::ClientError;
+use super::io::PeerRef;
 use super::oneshot::Oneshot;
-use super::reconnect::{ConnectionEvent, ReconnectOptions};
 use super::request::{ListItem, Pages, Request, Task};
 use super::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
 };
-use super::session::{
-    CallRequest, EraPreference, ReceivedMessage, ServerInfo, SessionConfig, SessionOptions,
-};
+use super::session::{CallRequest, ServerInfo};
 use super::subscription::{
     ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
 };
-use super::target::{IntoTarget, Target};
-use super::tls_options::{TlsOptions, tls_client};
+use super::target::IntoTarget;
 use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;
-use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
-use crate::transport::http::client::request_writer::ExtraFields;
 
 /// A client of one MCP server. Cloning is cheap; clones and their requests share the connection,
 /// which is closed when the last one is dropped.
@@ -288,203 +278,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Options of a [`Client`].
-#[must_use = "a builder connects nothing by itself"]
-pub struct ClientBuilder {
-    target: Result<Target, ClientError>,
-    options: SessionOptions,
-    connect_timeout: Duration,
-    tls: Option<TlsOptions>,
-    inputs: InputHandlers,
-    extra_fields: ExtraFields,
-    oauth: Option<OAuthOptions>,
-    notifications: NotificationHandlers,
-    log_level: Option<LoggingLevel>,
-    cache: CachePolicy,
-    on_stderr: Option<StderrCallback>,
-    reconnect: ReconnectOptions,
-    on_connection_event: Option<ConnectionCallback>,
-    thread: Option<IoThread>,
-}
-
+/// Connecting.
 impl ClientBuilder {
-    fn new(target: Result<Target, ClientError>) -> Self {
-        Self {
-            target,
-            options: SessionOptions::default(),
-            connect_timeout: Duration::from_secs(5),
-            tls: None,
-            inputs: InputHandlers::default(),
-            extra_fields: ExtraFields::default(),
-            oauth: None,
-            notifications: NotificationHandlers::default(),
-            log_level: None,
-            cache: CachePolicy::default(),
-            on_stderr: None,
-            reconnect: ReconnectOptions::default(),
-            on_connection_event: None,
-            thread: None,
-        }
-    }
-
-    /// Sets name and version of the client. Default: those of this library.
-    pub fn client_info(mut self, client_info: Implementation) -> Self {
-        self.options.client_info = client_info;
-        self
-    }
-
-    /// Sets which revisions to use. Default [`EraPreference::Auto`].
-    pub const fn era(mut self, era: EraPreference) -> Self {
-        self.options.era = era;
-        self
-    }
-
-    /// Sets the time from a request to its response. Default 30 s.
-    pub const fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.options.request_timeout = timeout;
-        self
-    }
-
-    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
-    /// 5 s.
-    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how the server is verified, for a target that begins with `https://` or `tls://`.
-    /// Default: by the root certificates of the system. Another target fails the connection with
-    /// [`ClientErrorKind::InvalidInput`].
-    pub fn tls(self, tls: TlsOptions) -> Self {
-        Self { tls: Some(tls), ..self }
-    }
-
-    /// Lets servers answer tool calls with tasks (2026-07-28); the calls wait for their results.
-    /// Default `true`.
-    pub const fn tasks(mut self, is_allowed: bool) -> Self {
-        self.options.tasks = is_allowed;
-        self
-    }
-
-    /// Sets which results are used again while they are fresh. Default [`CachePolicy::Lists`].
-    pub const fn cache(mut self, policy: CachePolicy) -> Self {
-        self.cache = policy;
-        self
-    }
-
-    /// Answers questions of the server to the user. `handler` runs on the I/O thread and must not
-    /// block; the time that it takes does not count for the call. Without it the client does not
-    /// declare elicitation.
-    pub fn on_elicitation<F, O>(mut self, handler: F) -> Self
-    where
-        F: Fn(ElicitRequestParams) -> O + Send + Sync + 'static,
-        O: Future<Output = InputResult<ElicitResult>> + 'static,
-    {
-        self.inputs.set_elicitation(handler);
-        self
-    }
-
-    /// Lets the server use the model of the client. As [`ClientBuilder::on_elicitation`].
-    pub fn on_sampling<F, O>(mut self, handler: F) -> Self
-    where
-        F: Fn(CreateMessageRequestParams) -> O + Send + Sync + 'static,
-        O: Future<Output = InputResult<CreateMessageResult>> + 'static,
-    {
-        self.inputs.set_sampling(handler);
-        self
-    }
-
-    /// Lists the directories and files that the server may use. As
-    /// [`ClientBuilder::on_elicitation`].
-    pub fn on_roots<F, O>(mut self, handler: F) -> Self
-    where
-        F: Fn() -> O + Send + Sync + 'static,
-        O: Future<Output = InputResult<Vec<Root>>> + 'static,
-    {
-        self.inputs.set_roots(handler);
-        self
-    }
-
-    /// Adds a header to each HTTP request, and to the upgrade request of WebSocket. Its value is
-    /// never logged. An invalid name or value, one of the headers that the client sends itself, or
-    /// another target fails the connection with [`ClientErrorKind::InvalidInput`].
-    pub fn header(mut self, name: &str, value: &str) -> Self {
-        let added = match &self.target {
-            Ok(Target::Http(_) | Target::WebSocket(_)) => self.extra_fields.push(name, value),
-            Ok(_) => Err("headers need a target of HTTP or WebSocket".to_owned()),
-            Err(_) => return self,
-        };
-        if let Err(text) = added {
-            self.target = Err(ClientError::new(ClientErrorKind::InvalidInput, text));
-        }
-        self
-    }
-
-    /// Authorizes each HTTP request with a bearer token (RFC 6750): a header, as
-    /// [`ClientBuilder::header`] adds it.
-    pub fn bearer(self, token: &str) -> Self {
-        self.header("Authorization", &format!("Bearer {token}"))
-    }
-
-    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
-    /// not HTTP, and a header `Authorization` besides, fail the connection with
-    /// [`ClientErrorKind::InvalidInput`].
-    pub fn oauth(self, options: OAuthOptions) -> Self {
-        Self { oauth: Some(options), ..self }
-    }
-
-    /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
-    /// called on the I/O thread and must not block.
-    pub fn on_notification(
-        mut self,
-        on_notification: impl Fn(ReceivedMessage) + Send + Sync + 'static,
-    ) -> Self {
-        self.notifications.set_all(on_notification);
-        self
-    }
-
-    /// Receives the log messages of the server from `level` on: `logging/setLevel` up to
-    /// 2025-11-25, `io.modelcontextprotocol/logLevel` in each request since then.
-    /// [`Client::set_log_level`] changes the level. `on_log` is called on the I/O thread and must
-    /// not block.
-    pub fn on_log(
-        mut self,
-        level: LoggingLevel,
-        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
-    ) -> Self {
-        self.log_level = Some(level);
-        self.notifications.set_log(on_log);
-        self
-    }
-
-    /// Receives each line that a program writes to its standard error, whatever
-    /// [`Program::stderr`](super::Program::stderr) says. `on_stderr` is called on a thread of its
-    /// own.
-    pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_stderr = Some(Arc::new(on_stderr));
-        self
-    }
-
-    /// Sets how the client connects again after the loss of its connection.
-    pub fn reconnect(self, reconnect: ReconnectOptions) -> Self {
-        Self { reconnect, ..self }
-    }
-
-    /// Receives the changes of the connection; not over HTTP. `on_connection_event` is called on
-    /// the I/O thread and must not block.
-    pub fn on_connection_event(
-        mut self,
-        on_connection_event: impl Fn(ConnectionEvent) + Send + Sync + 'static,
-    ) -> Self {
-        self.on_connection_event = Some(Box::new(on_connection_event));
-        self
-    }
-
-    /// Shares an I/O thread with other clients. Default: a thread for each client.
-    pub fn io_thread(self, thread: &IoThread) -> Self {
-        Self { thread: Some(thread.clone()), ..self }
-    }
-
     /// Connects and completes the handshake.
     ///
     /// # Errors
@@ -514,48 +309,6 @@ impl ClientBuilder {
     /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
     /// [`ClientErrorKind::Connect`] if the system grants no thread.
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
-        let target = self.target?;
-        let oauth = match self.oauth {
-            Some(options) => {
-                Some(options.checked(&target, &self.extra_fields, self.tls.as_ref())?)
-            }
-            None => None,
-        };
-        let tls = tls_client(&target, self.tls.as_ref())?;
-        let thread = match self.thread {
-            Some(thread) => thread,
-            None => IoThread::start().map_err(|error| {
-                let text = format!("the I/O thread cannot be started: {error}");
-                ClientError::with_source(ClientErrorKind::Connect, text, error)
-            })?,
-        };
-        let config = SessionConfig::new(self.options, self.inputs.capabilities());
-        if let Some(level) = self.log_level {
-            config.set_log_level(level);
-        }
-        let handle = PeerHandle {
-            target: Arc::new(target),
-            tls,
-            config: Arc::new(config),
-            connect_timeout: self.connect_timeout,
-            inputs: self.inputs,
-            extra_fields: self.extra_fields,
-            oauth,
-            notifications: self.notifications,
-            cache: Arc::new(Cache::new(self.cache)),
-            on_stderr: self.on_stderr,
-            reconnect: self.reconnect,
-            on_connection_event: self.on_connection_event,
-        };
-        Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
-    }
-}
-
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ClientBuilder")
-            .field("target", &self.target)
-            .finish_non_exhaustive()
+        Ok(Client { peer: Arc::new(self.open()?) })
     }
 }

@@ -21,7 +21,7 @@ use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
-use crate::client::session::suspension::{has_waiting, suspend};
+use crate::client::session::restart::suspension::{has_waiting, suspend};
 use crate::client::session::{
     CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
 };

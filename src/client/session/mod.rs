@@ -28,8 +28,7 @@ mod subscriptions;
 mod tasks;
 
 mod receive;
-pub(in crate::client) mod renewal;
-pub(in crate::client) mod suspension;
+pub(in crate::client) mod restart;
 
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;

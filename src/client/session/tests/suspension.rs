@@ -1,7 +1,7 @@
 //! Sessions that outlive their connections.
 
 use super::*;
-use crate::client::session::suspension::{has_waiting, suspend};
+use crate::client::session::restart::suspension::{has_waiting, suspend};
 
 fn lost() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "reset by the server")

@@ -1,12 +1,12 @@
 //! A session outlives its connection: calls wait for the next one.
 
-use super::Phase;
-use super::Session;
-use super::event::SessionEvent;
-use super::refusal::{closed, explain_end};
-use super::side_requests::SideRequests;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::session::Phase;
+use crate::client::session::Session;
+use crate::client::session::event::SessionEvent;
+use crate::client::session::refusal::{closed, explain_end};
+use crate::client::session::side_requests::SideRequests;
 use crate::protocol::eras::Method;
 
 /// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
