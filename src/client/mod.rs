@@ -25,9 +25,9 @@ mod results;
 
 mod cache;
 mod known_tools;
+mod reconnect;
 
 mod notifications;
-mod reconnect;
 
 mod oauth;
 
@@ -36,6 +36,8 @@ mod io;
 mod request;
 
 mod subscription;
+
+mod builder;
 
 mod handle;
 
@@ -47,8 +49,10 @@ mod pool;
 mod skills;
 
 pub use self::block_on::block_on;
+pub use self::builder::ClientBuilder;
+pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
-pub use self::handle::{Client, ClientBuilder};
+pub use self::handle::Client;
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::{IoTask, IoThread};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
@@ -66,7 +70,7 @@ pub use self::results::{
     PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
-pub use self::session::{CachePolicy, EraPreference, Progress, ReceivedMessage, ServerInfo};
+pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};

@@ -51,13 +51,17 @@ impl LogMessage {
 /// The callbacks of a client.
 #[derive(Default)]
 pub(super) struct NotificationHandlers {
-    on_log: Option<LogCallback>,
+    on_log: Option<(LoggingLevel, LogCallback)>,
     on_notification: Option<NotificationCallback>,
 }
 
 impl NotificationHandlers {
-    pub(super) fn set_log(&mut self, on_log: impl Fn(LogMessage) + Send + Sync + 'static) {
-        self.on_log = Some(Box::new(on_log));
+    pub(super) fn set_log(
+        &mut self,
+        level: LoggingLevel,
+        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
+    ) {
+        self.on_log = Some((level, Box::new(on_log)));
     }
 
     pub(super) fn set_all(
@@ -67,9 +71,14 @@ impl NotificationHandlers {
         self.on_notification = Some(Box::new(on_notification));
     }
 
+    /// Returns the level of the log messages that are wanted.
+    pub(super) fn log_level(&self) -> Option<LoggingLevel> {
+        self.on_log.as_ref().map(|(level, _)| *level)
+    }
+
     /// Passes on a notification. A log message goes to its own callback if there is one.
     pub(super) fn handle(&self, message: ReceivedMessage) {
-        if let Some(on_log) = &self.on_log
+        if let Some((_, on_log)) = &self.on_log
             && let Some(log) = LogMessage::read(&message)
         {
             return on_log(log);

@@ -136,7 +136,7 @@ pub(super) fn tls_client(
     target: &Target,
     options: Option<&TlsOptions>,
 ) -> Result<Option<TlsClient>, ClientError> {
-    let is_http = matches!(target, Target::Http(_));
+    let is_http = matches!(target, Target::Http(_) | Target::WebSocket(_));
     match (target.encrypted_host(), options) {
         (Some(host), Some(options)) => options.client_for(host, is_http).map(Some),
         (Some(host), None) => TlsOptions::new().client_for(host, is_http).map(Some),

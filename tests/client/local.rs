@@ -24,7 +24,7 @@ fn server() -> Server {
     });
     let greet = Tool::new("greet").inline(|_: NoArguments, _| "hello");
     let catalog = Catalog::builder(Implementation::new("local", "1.0.0"));
-    Server::builder(catalog.tool(ask).tool(wait).tool(greet).build().unwrap())
+    Server::builder(catalog.tool(ask).tool(wait).tool(greet).build().expect("a valid catalog"))
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use corelane::Client;
 use corelane::client::{ClientErrorKind, OAuthOptions, TlsOptions, block_on};
@@ -15,6 +17,9 @@ use super::oauth_server::{OAuthServer, State, browse};
 
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+
+/// Time after which a test that waits fails.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn automatic() -> OAuthOptions {
     OAuthOptions::new().approve_automatically()
@@ -55,9 +60,47 @@ fn login_ends_with_redirect_of_browser() {
 }
 
 #[test]
+fn login_ends_after_its_timeout() {
+    let server = OAuthServer::start(State::default());
+    let options = OAuthOptions::new().on_authorization_url(|_| {});
+    let options = options.login_timeout(Duration::from_millis(20));
+    let error = server.client().oauth(options).connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Authorization);
+    assert!(error.to_string().contains("has not allowed access"), "{error}");
+    server.stop();
+}
+
+#[test]
+fn call_cancelled_during_login_is_not_sent() {
+    let server = OAuthServer::start(State::default());
+    let (urls_tx, urls_rx) = mpsc::channel();
+    let options = OAuthOptions::new().on_authorization_url(move |url| {
+        urls_tx.send(url.to_owned()).expect("the test waits");
+    });
+    let client = server.client().oauth(options).connect_lazy().unwrap();
+    let start = || client.call_tool("echo", &json!({})).into_future();
+    let next_url = || urls_rx.recv_timeout(TIMEOUT).expect("a URL");
+    let first = start();
+    browse(&next_url());
+    assert_eq!(block_on(first).unwrap().text(), "called");
+
+    server.revoke_tokens();
+    let cancelled = start();
+    let url = next_url();
+    drop(cancelled);
+    let last = start();
+    browse(&url);
+    assert_eq!(block_on(last).unwrap().text(), "called");
+    // The handshake twice, the first call, the refused one, and the last.
+    assert_eq!(server.count("POST /mcp"), 5);
+    block_on(client.close());
+    server.stop();
+}
+
+#[test]
 fn authorization_over_tls_trusts_own_authority() {
     let issuer = Issuer::new();
-    let server = OAuthServer::start(State { is_encrypted: true, ..State::default() });
+    let server = OAuthServer::start(State { scheme: Some("https"), ..State::default() });
     let terminator = Terminator::start(server.address(), issuer.good_server(), TlsFault::NoFault);
     let target = format!("https://localhost:{}/mcp", terminator.port());
     let tls = TlsOptions::new().ca(issuer.pem().into_bytes());

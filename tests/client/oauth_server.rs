@@ -22,8 +22,8 @@ type Mutex<T> = std::sync::Mutex<T>;
 pub(crate) struct State {
     /// Each token is refused.
     pub(crate) refuses_all: bool,
-    /// The server is behind a terminator of TLS.
-    pub(crate) is_encrypted: bool,
+    /// The scheme of its URLs. Default `http`.
+    pub(crate) scheme: Option<&'static str>,
     /// The user does not allow access.
     pub(crate) denies: bool,
     /// The first access token expires at once, and a refresh token comes with it.
@@ -70,6 +70,11 @@ impl OAuthServer {
         self.state.lock().expect("no panic").refuses_all = true;
     }
 
+    /// Accepts no token that was issued before.
+    pub(crate) fn revoke_tokens(&self) {
+        self.state.lock().expect("no panic").tokens += 1;
+    }
+
     /// Returns the number of requests with this method and path.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.state.lock().expect("no panic").counts.get(line).copied().unwrap_or_default()
@@ -87,7 +92,7 @@ impl OAuthServer {
 fn respond(state: &mut State, request: &HttpRequest) -> String {
     let (line, query) = request.line().split_once('?').unwrap_or_else(|| (request.line(), ""));
     *state.counts.entry(line.to_owned()).or_default() += 1;
-    let scheme = if state.is_encrypted { "https" } else { "http" };
+    let scheme = state.scheme.unwrap_or("http");
     let origin = format!("{scheme}://{}", request.header("Host").unwrap_or_default());
     match line {
         "GET /.well-known/oauth-protected-resource/mcp" => json_response(&json!({

@@ -10,13 +10,26 @@ use std::sync::{MutexGuard, PoisonError};
 use serde::Deserialize;
 
 use self::store::{CacheKey, CacheStore};
-use super::session::{CachePolicy, CallRequest, ReceivedMessage};
+use super::session::{CallRequest, ReceivedMessage};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// Which results a client uses again while the server calls them fresh (`ttlMs`, 2026-07-28).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum CachePolicy {
+    /// None.
+    Off,
+    /// Lists and `server/discover`.
+    #[default]
+    Lists,
+    /// Lists, `server/discover` and the contents of resources.
+    ListsAndResources,
+}
 
 /// The fresh results of one server. Notifications of changes remove what they concern.
 pub(super) struct Cache {

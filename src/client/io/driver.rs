@@ -104,7 +104,7 @@ impl IoDriver {
             }
             Command::Redirected(id, number, query) => {
                 self.with_peer(ring, id, now, |peer, _, _| {
-                    if let Some(flow) = peer.flow() {
+                    if let Some(flow) = peer.link().flow() {
                         flow.handle_redirect(number, query, now);
                     }
                     PeerAction::None
@@ -156,11 +156,11 @@ impl IoDriver {
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
-        if peer.stream().is_some() && self.flush_queue.last() != Some(&id) {
+        if peer.link().stream().is_some() && self.flush_queue.last() != Some(&id) {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
-        let flow_target = peer.flow().and_then(FlowRun::take_target);
+        let flow_target = peer.link().flow().and_then(FlowRun::take_target);
         for _ in 0..connections {
             self.open_streams(ring, id, None, now);
         }
@@ -189,13 +189,10 @@ impl IoDriver {
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
         let PeerHandle { target, tls, connect_timeout, oauth, on_stderr, .. } = peer.handle();
-        let (purpose, target) = match flow_target {
-            Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
-            None => {
-                let (tls, on_stderr) = (tls.clone(), on_stderr.clone());
-                (Purpose::Server { tls, on_stderr }, Arc::clone(target))
-            }
-        };
+        let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
+        let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
+        let (purpose, target) = flow_target
+            .map_or_else(server, |(number, target)| (Purpose::Flow { number, oauth }, target));
         let job = ConnectJob {
             peer: id,
             purpose,
@@ -209,13 +206,7 @@ impl IoDriver {
         };
         if let Some(job) = refused {
             let error = io::Error::other("too many connections are being opened");
-            let error = Err(error.into());
-            match job.purpose {
-                Purpose::Flow { number, .. } => {
-                    self.handle_flow_opened(ring, job.peer, number, error, now);
-                }
-                Purpose::Server { .. } => self.handle_opened(ring, job.peer, error, now),
-            }
+            self.handle_command(ring, job.fail(error), now);
         }
     }
 
@@ -232,7 +223,7 @@ impl IoDriver {
         let opened = self.register(ring, opened).map(|streams| streams.sockets[0]);
         let socket = opened.as_ref().ok().copied();
         self.with_peer(ring, id, now, |peer, ring, _| {
-            match (opened, peer.flow()) {
+            match (opened, peer.link().flow()) {
                 (Ok(socket), Some(flow)) => {
                     let is_used = flow.handle_connected(ring, number, socket);
                     used = is_used.then_some(socket);
@@ -388,7 +379,7 @@ impl IoDriver {
 
     /// Completions of the connection of a server are ignored from now on.
     fn forget_sockets(&mut self, peer: &mut Peer) {
-        let Some(stream) = peer.stream() else { return };
+        let Some(stream) = peer.link().stream() else { return };
         for socket in stream.sockets() {
             if let Some(entry) = self.sockets.get_mut(socket.index()) {
                 *entry = None;
@@ -473,7 +464,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
-            if let Some(stream) = self.peers.get_mut(&id).and_then(Peer::stream) {
+            if let Some(stream) = self.peers.get_mut(&id).and_then(|peer| peer.link().stream()) {
                 stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
         }

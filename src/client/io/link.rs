@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::http::{HttpLink, HttpQueue};
+use super::http::{FlowRun, HttpLink, HttpQueue};
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use crate::base::time::Instant;
@@ -58,13 +58,26 @@ impl MessageSink for LinkSink<'_> {
 
     fn receives_notifications(&self) -> bool {
         match self {
+            Self::Closed | Self::Stream(_) => true,
             Self::Http(queue) => queue.receives_notifications(),
-            _ => true,
         }
     }
 }
 
 impl Link {
+    /// Returns the open connection.
+    pub(super) const fn stream(&mut self) -> Option<&mut MessageStream> {
+        match self {
+            Self::Open { stream, .. } => Some(stream),
+            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Http(_) => None,
+        }
+    }
+
+    /// Returns the flow that authorizes the requests, while it runs.
+    pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
+        if let Self::Http(link) = self { link.authorization().0.run() } else { None }
+    }
+
     pub(super) const fn sink(&mut self) -> LinkSink<'_> {
         match self {
             Self::Open { stream, .. } => LinkSink::Stream(stream.output()),

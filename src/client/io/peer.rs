@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::call_slot::{CallSlot, CallToken, run_callback};
 use super::commands::{ConnectToken, PeerId};
 use super::connect::{OpenError, RegisteredStreams};
-use super::http::{FlowRun, HttpAuthorization, HttpLink, RedirectSender, SessionInput};
+use super::http::{HttpAuthorization, HttpLink, RedirectSender, SessionInput};
 use super::input_tasks::FinishedInput;
 use super::link::{Link, LinkSink, PeerAction};
-use super::messages::{ClosingSocket, MessageStream, open_stream, request_writer};
+use super::messages::{ClosingSocket, open_stream, request_writer};
 use super::peer_handle::PeerHandle;
 use super::process::ExitNotifier;
 use super::stream::Loss;
@@ -21,7 +21,7 @@ use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
-use crate::client::session::suspension::{has_waiting, suspend};
+use crate::client::session::restart::suspension::{has_waiting, suspend};
 use crate::client::session::{
     CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
 };
@@ -77,17 +77,8 @@ impl Peer {
         &self.handle
     }
 
-    /// Returns the open connection.
-    pub(super) const fn stream(&mut self) -> Option<&mut MessageStream> {
-        match &mut self.link {
-            Link::Open { stream, .. } => Some(stream),
-            Link::Idle | Link::Waiting(_) | Link::Connecting | Link::Http(_) => None,
-        }
-    }
-
-    /// Returns the flow that authorizes the requests, while it runs.
-    pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
-        if let Link::Http(link) = &mut self.link { link.authorization().0.run() } else { None }
+    pub(super) const fn link(&mut self) -> &mut Link {
+        &mut self.link
     }
 
     /// Reports the end of the handshake to `slot`.
@@ -318,7 +309,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
-        let failure = self.stream().and_then(|stream| stream.failure().cloned());
+        let failure = self.link.stream().and_then(|stream| stream.failure().cloned());
         let failure = failure.or_else(|| self.session.end_reason().cloned());
         let is_final = loss.tls_error().is_some()
             || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);

@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    fn read(block: Value) -> Result<ContentBlock, serde_json::Error> {
+    fn read(block: &Value) -> Result<ContentBlock, serde_json::Error> {
         serde_json::from_str(&block.to_string())
     }
 
@@ -213,20 +213,20 @@ mod tests {
             json!({ "_meta": {}, "text": "a", "type": "text" }),
         ] {
             assert_eq!(serde_json::from_value::<ContentBlock>(block.clone()).unwrap(), text());
-            assert_eq!(read(block).unwrap(), text());
+            assert_eq!(read(&block).unwrap(), text());
         }
         let link = json!({ "mimeType": "a/b", "uri": "u", "name": "n", "type": "resource_link" });
         let details = json!({ "mimeType": "a/b" });
         let Value::Object(details) = details else { panic!("an object") };
         let expected = ContentBlock::ResourceLink { uri: "u".into(), name: "n".into(), details };
-        assert_eq!(read(link).unwrap(), expected);
+        assert_eq!(read(&link).unwrap(), expected);
     }
 
     #[test]
     fn content_block_of_unknown_type_is_kept() {
         let video = json!({ "type": "video", "data": "AA==", "frames": 2 });
         let expected = json!({ "data": "AA==", "frames": 2 });
-        let ContentBlock::Other { kind, details } = read(video).unwrap() else { panic!("known") };
+        let ContentBlock::Other { kind, details } = read(&video).unwrap() else { panic!("known") };
         assert_eq!((&*kind, Value::from(details)), ("video", expected));
     }
 
@@ -239,9 +239,9 @@ mod tests {
             (json!({ "type": "resource" }), "resource"),
             (json!({ "type": "resource_link", "uri": "u" }), "name"),
         ] {
-            let error = read(block).unwrap_err().to_string();
+            let error = read(&block).unwrap_err().to_string();
             assert!(error.contains(&format!("missing field `{missing}`")), "{error}");
         }
-        assert!(read(json!(["text"])).is_err());
+        assert!(read(&json!(["text"])).is_err());
     }
 }

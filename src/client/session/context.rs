@@ -32,8 +32,7 @@ impl SessionConfig {
             capabilities.difference(ClientCapabilities::EXTENSION_TASKS)
         };
         let modern_meta = options.modern_meta(capabilities);
-        let log_level = AtomicU8::new(options.log_level.map_or(0, |level| level as u8 + 1));
-        Self { options, capabilities, modern_meta, log_level }
+        Self { options, capabilities, modern_meta, log_level: AtomicU8::new(0) }
     }
 
     /// Returns the options.

@@ -28,8 +28,7 @@ mod subscriptions;
 mod tasks;
 
 mod receive;
-pub(in crate::client) mod renewal;
-pub(in crate::client) mod suspension;
+pub(in crate::client) mod restart;
 
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
@@ -43,7 +42,9 @@ use std::time::Duration;
 use self::calls::{Call, CallTable};
 use self::handshake::{NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{busy, closed, explain_failure, timeout_error, unconnected, unsupported};
+use self::refusal::{
+    busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
+};
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
@@ -56,7 +57,7 @@ pub use self::context::{SessionBuffers, SessionConfig, SessionContext};
 pub use self::event::{
     MessageSink, OutgoingKind, OutgoingMessage, Progress, ReceivedMessage, SessionEvent,
 };
-pub use self::handshake::{CachePolicy, EraPreference, ServerInfo, SessionOptions};
+pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
 pub use self::request::{CallRequest, ParameterField, TaskMode};
 
@@ -98,15 +99,17 @@ pub struct Session<T> {
     phase: Phase,
     calls: CallTable<T>,
     inputs: InputTable<T>,
-    tasks: TaskTable<T>,
-    subscriptions: SubscriptionTable<T>,
-    side_requests: SideRequests,
     /// Nothing expires while the user is asked for authorization.
     paused_at: Option<Instant>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
-    /// The beginning of what the server sent before the end of the handshake and is no message.
+    /// What the server sent before the end of the handshake and is not a message.
     invalid_text: Option<Box<str>>,
+    tasks: TaskTable<T>,
+    subscriptions: SubscriptionTable<T>,
+    side_requests: SideRequests,
+    /// The last error that belongs to no request: servers send one before they close a connection.
+    server_error: Option<ClientError>,
 }
 
 /// Lifecycle.
@@ -119,12 +122,13 @@ impl<T: Clone> Session<T> {
             phase: Phase::New,
             calls,
             inputs,
-            tasks: TaskTable::new(),
-            subscriptions: SubscriptionTable::new(),
-            side_requests: SideRequests::default(),
             paused_at: None,
             suspended: None,
             invalid_text: None,
+            server_error: None,
+            tasks: TaskTable::new(),
+            subscriptions: SubscriptionTable::new(),
+            side_requests: SideRequests::default(),
         }
     }
 
@@ -222,6 +226,7 @@ impl<T: Clone> Session<T> {
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
+        let error = explain_end(self.server_error.take(), error);
         let error = explain_failure(self.invalid_text.take(), error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));

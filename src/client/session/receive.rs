@@ -54,7 +54,8 @@ impl<T: Clone> Session<T> {
             Ok(Message::Response { id: Some(id), outcome }) => {
                 self.handle_response(id, outcome, ctx);
             }
-            Ok(Message::Response { id: None, .. }) => {
+            Ok(Message::Response { id: None, outcome }) => {
+                self.server_error = outcome.err().map(ClientError::from_response);
                 let text = "an error response without an id";
                 ctx.events.push(SessionEvent::Violation(text));
             }

@@ -42,6 +42,17 @@ pub(super) fn explain_failure(text: Option<Box<str>>, cause: ClientError) -> Cli
     ClientError::with_source(ClientErrorKind::Protocol, text, cause)
 }
 
+/// Returns why a connection has ended: because of `error`, which followed an error of the server
+/// that belongs to no request.
+pub(super) fn explain_end(server_error: Option<ClientError>, error: ClientError) -> ClientError {
+    match server_error {
+        Some(cause) if error.kind() == ClientErrorKind::Closed => {
+            ClientError::with_source(ClientErrorKind::Closed, format!("{error}; {cause}"), cause)
+        }
+        _ => error,
+    }
+}
+
 /// The error of a call that was sent when its connection ended because of `cause`.
 pub(super) fn closed(cause: &ClientError) -> ClientError {
     let text = format!("the connection ended before the response: {cause}");

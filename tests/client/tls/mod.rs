@@ -76,6 +76,23 @@ fn call_tool_over_tls_in_every_era() {
 }
 
 #[test]
+fn http_and_websocket_are_negotiated_by_alpn() {
+    let (issuer, server) = (Issuer::new(), TestServer::start(http_options()));
+    let http = Some(b"http/1.1".to_vec());
+    let lines = TestServer::start(tcp_options());
+    for (scheme, behind, alpn) in [
+        ("https", server.http(), http.clone()),
+        ("wss", server.http(), http),
+        ("tls", lines.tcp(), None),
+    ] {
+        let terminator = Terminator::start(behind, issuer.good_server(), TlsFault::NoFault);
+        let client = client_of(scheme, terminator.port()).tls(trusting(&issuer));
+        assert_eq!(echo(&client.connect_blocking().unwrap(), "hi").unwrap(), "hi", "{scheme}");
+        assert_eq!(terminator.next_handshake().alpn, alpn, "{scheme}");
+    }
+}
+
+#[test]
 fn message_of_many_records_is_whole() {
     over_each_scheme(|scheme, _, start, tls| {
         let terminator = start();
@@ -133,12 +150,12 @@ fn second_tls_connection_resumes_session() {
         let terminator = Terminator::start(server.http(), config, TlsFault::NoFault);
         let client = client_of("https", terminator.port()).tls(trusting(&issuer));
         let client = client.connect_blocking().unwrap();
-        let first = terminator.next_handshake();
+        let first = terminator.next_handshake().kind;
         assert!(matches!(first, HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest));
         let held = client.call_tool("until-cancelled", &json!({})).into_future();
         assert_eq!(server.next_signal(), "begun");
         assert_eq!(echo(&client, "hi").unwrap(), "hi");
-        assert_eq!(terminator.next_handshake(), HandshakeKind::Resumed);
+        assert_eq!(terminator.next_handshake().kind, HandshakeKind::Resumed);
         drop(held);
         assert_eq!(server.next_signal(), "cancelled");
     }

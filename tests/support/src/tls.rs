@@ -175,10 +175,18 @@ impl Issuer {
     }
 }
 
+/// A complete handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    pub kind: HandshakeKind,
+    /// The protocol that was agreed on (RFC 7301).
+    pub alpn: Option<Vec<u8>>,
+}
+
 /// A running terminator, until the end of the test.
 pub struct Terminator {
     address: SocketAddr,
-    handshakes: Receiver<HandshakeKind>,
+    handshakes: Receiver<Handshake>,
 }
 
 impl Terminator {
@@ -198,7 +206,7 @@ impl Terminator {
     }
 
     /// Waits for the next complete handshake.
-    pub fn next_handshake(&self) -> HandshakeKind {
+    pub fn next_handshake(&self) -> Handshake {
         self.handshakes.recv_timeout(TIMEOUT).expect("a handshake in time")
     }
 }
@@ -223,7 +231,7 @@ struct TlsProxy {
     fault: TlsFault,
     answers: u32,
     /// Told of the handshake, then `None`.
-    handshakes: Option<Sender<HandshakeKind>>,
+    handshakes: Option<Sender<Handshake>>,
 }
 
 impl TlsProxy {
@@ -232,7 +240,7 @@ impl TlsProxy {
         server: ServerConnection,
         behind: SocketAddr,
         fault: TlsFault,
-        handshakes: Sender<HandshakeKind>,
+        handshakes: Sender<Handshake>,
     ) -> Self {
         client.set_nodelay(true).unwrap();
         let behind = TcpStream::connect(behind).unwrap();
@@ -280,7 +288,8 @@ impl TlsProxy {
             && let Some(handshakes) = self.handshakes.take()
         {
             // Fails if the test does not count handshakes.
-            handshakes.send(self.server.handshake_kind()?).ok();
+            let alpn = self.server.alpn_protocol().map(<[u8]>::to_vec);
+            handshakes.send(Handshake { kind: self.server.handshake_kind()?, alpn }).ok();
         }
         let mut plain = Vec::new();
         match self.server.reader().read_to_end(&mut plain) {

@@ -30,6 +30,17 @@ pub(in crate::client::io) struct ConnectJob {
     pub(in crate::client::io) commands: Sender<Command>,
 }
 
+impl ConnectJob {
+    /// Returns the report of a connection that is not opened because of `error`.
+    pub(in crate::client::io) fn fail(self, error: io::Error) -> Command {
+        let opened = Box::new(Err(OpenError::from(error)));
+        match self.purpose {
+            Purpose::Server { .. } => Command::Opened(self.peer, opened),
+            Purpose::Flow { number, .. } => Command::FlowOpened(self.peer, number, opened),
+        }
+    }
+}
+
 impl Job for ConnectJob {
     fn run(self) {
         let Self { peer, target, timeout, commands, purpose } = self;

@@ -93,11 +93,11 @@ impl HttpQueue {
     }
 
     /// Notes the end of an exchange.
-    pub(super) fn finish(&mut self, exchange: &Exchange) {
+    pub(super) const fn finish(&mut self, exchange: &Exchange) {
         match exchange.class() {
             ExchangeClass::Request => self.requests_in_flight -= 1,
             ExchangeClass::Message => self.messages_in_flight -= 1,
-            ExchangeClass::Stream => self.note_head(Some(exchange)),
+            ExchangeClass::Stream => self.note_head(exchange),
         }
         if exchange.is_ordered() {
             self.has_ordered_in_flight = false;
@@ -105,8 +105,10 @@ impl HttpQueue {
     }
 
     /// Notes that the server has answered an exchange, or will not.
-    pub(super) fn note_head(&mut self, exchange: Option<&Exchange>) {
-        self.opens_stream &= !exchange.is_some_and(Exchange::is_session_stream);
+    pub(super) const fn note_head(&mut self, exchange: &Exchange) {
+        if exchange.is_session_stream() {
+            self.opens_stream = false;
+        }
     }
 
     /// Returns how many exchanges could be sent now.

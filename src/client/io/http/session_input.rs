@@ -2,7 +2,7 @@
 
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
-use crate::client::session::renewal;
+use crate::client::session::restart::renewal;
 use crate::client::session::{MessageSink, Session, SessionContext};
 use crate::protocol::json::{PaddedText, Parser};
 

@@ -8,5 +8,5 @@ mod negotiation;
 pub(super) use self::negotiation::{
     NextStep, after_discover, after_discover_failure, after_initialize, handshake_error,
 };
-pub use self::options::{CachePolicy, EraPreference, SessionOptions};
+pub use self::options::{EraPreference, SessionOptions};
 pub use self::server_info::ServerInfo;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::protocol::eras::{
-    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, LoggingLevel,
-    PROTOCOL_VERSION_KEY,
+    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, PROTOCOL_VERSION_KEY,
 };
 use crate::protocol::json::write;
 use crate::protocol::model::Implementation;
@@ -23,19 +22,6 @@ pub enum EraPreference {
     Legacy(Revision),
 }
 
-/// Which results a client uses again while the server calls them fresh (`ttlMs`, 2026-07-28).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum CachePolicy {
-    /// None.
-    Off,
-    /// Lists and `server/discover`.
-    #[default]
-    Lists,
-    /// Lists, `server/discover` and the contents of resources.
-    ListsAndResources,
-}
-
 /// Options of a session, shared by many.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -49,10 +35,6 @@ pub struct SessionOptions {
     /// Time that a server has to answer `server/discover` before the client tries `initialize`
     /// ([`EraPreference::Auto`]). Default 5 s.
     pub discover_timeout: Duration,
-    /// The lowest level of the log messages that the client asks for, at first. Default none.
-    pub log_level: Option<LoggingLevel>,
-    /// Which results the client uses again.
-    pub cache: CachePolicy,
     /// Lets servers answer tool calls with tasks (2026-07-28), whose results the calls wait for.
     /// Default `true`.
     pub tasks: bool,
@@ -73,8 +55,6 @@ impl Default for SessionOptions {
             era: EraPreference::Auto,
             request_timeout: Duration::from_secs(30),
             discover_timeout: Duration::from_secs(5),
-            log_level: None,
-            cache: CachePolicy::default(),
             tasks: true,
             in_flight_max: 1_024,
             waiting_max: 16_384,

@@ -11,7 +11,7 @@ const STEPS_BYTES: usize = 400;
 fn random_sessions_end_every_call_once() {
     let mut all = CallCounts::default();
     for seed in 0..SEEDS {
-        println!("seed {seed}");
+        eprintln!("seed {seed}");
         let mut random = Random::seeded(seed);
         // Small numbers name requests and calls that exist.
         let mut byte = || u8::try_from(random.below(20)).unwrap();

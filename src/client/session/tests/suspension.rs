@@ -1,7 +1,7 @@
 //! Sessions that outlive their connections.
 
 use super::*;
-use crate::client::session::suspension::{has_waiting, suspend};
+use crate::client::session::restart::suspension::{has_waiting, suspend};
 
 fn lost() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "reset by the server")
@@ -117,6 +117,21 @@ fn calls_beyond_waiting_max_are_refused_while_suspended() {
     session.call("first", Method::ToolsCall);
     session.call("second", Method::ToolsCall);
     assert_eq!(session.events(), ["second Busy"]);
+}
+
+#[test]
+fn error_without_id_explains_the_end() {
+    let mut session = TestSession::modern();
+    session.call("call", Method::ToolsCall);
+    let error = json!({ "code": -32012, "message": "message too large" });
+    session.receive(&json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string());
+    assert_eq!(session.events(), ["violation"]);
+    session.lose(false);
+    let Some(SessionEvent::Completed { result: Err(error), .. }) = session.events.pop() else {
+        panic!()
+    };
+    assert_eq!(error.kind(), ClientErrorKind::Closed);
+    assert!(error.to_string().contains("error -32012: message too large"), "{error}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! A session outlives its connection: calls wait for the next one.
 
-use super::Phase;
-use super::Session;
-use super::event::SessionEvent;
-use super::refusal::closed;
-use super::side_requests::SideRequests;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::session::Phase;
+use crate::client::session::Session;
+use crate::client::session::event::SessionEvent;
+use crate::client::session::refusal::{closed, explain_end};
+use crate::client::session::side_requests::SideRequests;
 use crate::protocol::eras::Method;
 
 /// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
@@ -19,11 +19,15 @@ pub(in crate::client) fn suspend<T: Clone>(
     now: Instant,
     events: &mut Vec<SessionEvent<T>>,
 ) {
+    let error = explain_end(session.server_error.take(), error);
     if let Phase::Handshake(_) | Phase::New = session.phase {
         events.push(SessionEvent::HandshakeFailed(error.clone()));
     }
     let (mut failed, keys) = session.inputs.take_all();
     events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+    failed.extend(session.tasks.take_all());
+    failed.extend(session.subscriptions.take_all());
+    session.side_requests = SideRequests::default();
     session.calls.resume_unless(false, now);
     let mut repeated = Vec::new();
     for call in session.calls.take_in_flight() {
@@ -31,10 +35,6 @@ pub(in crate::client) fn suspend<T: Clone>(
         if is_repeated { repeated.push(call) } else { failed.push(call) }
     }
     session.calls.push_waiting_first(repeated);
-    // Their callers ask again; tasks go on without the connection.
-    failed.extend(session.tasks.take_all());
-    failed.extend(session.subscriptions.take_all());
-    session.side_requests = SideRequests::default();
     for call in failed {
         let result = Err(closed(&error));
         events.push(SessionEvent::Completed { token: call.token, result });

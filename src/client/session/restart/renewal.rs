@@ -1,10 +1,10 @@
 //! What HTTP adds to a session: it is begun again once the server has forgotten it, and it is
 //! paused while requests wait for authorization. Its calls stay.
 
-use super::context::SessionContext;
-use super::event::MessageSink;
-use super::{Phase, Session};
 use crate::base::time::Instant;
+use crate::client::session::context::SessionContext;
+use crate::client::session::event::MessageSink;
+use crate::client::session::{Phase, Session};
 
 /// Begins the handshake of a legacy session again. Calls in flight still wait for their responses;
 /// new calls wait for the handshake.

@@ -1,7 +1,5 @@
 //! The client as a program holds it.
 
-mod builder;
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,25 +7,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::client::error::ClientError;
-#[cfg(doc)]
-use crate::client::error::ClientErrorKind;
-use crate::client::io::PeerRef;
-use crate::client::oneshot::Oneshot;
-use crate::client::request::{ListItem, Pages, Request, Task};
-use crate::client::results::{
+use super::block_on::block_on;
+use super::builder::ClientBuilder;
+use super::error::ClientError;
+use super::io::PeerRef;
+use super::oneshot::Oneshot;
+use super::request::{ListItem, Pages, Request, Task};
+use super::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
 };
-use crate::client::session::{CallRequest, ServerInfo};
-use crate::client::subscription::{
+use super::session::{CallRequest, ServerInfo};
+use super::subscription::{
     ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
 };
-use crate::client::target::IntoTarget;
+use super::target::IntoTarget;
 use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;
-
-pub use self::builder::ClientBuilder;
 
 /// A client of one MCP server. Cloning is cheap; clones and their requests share the connection,
 /// which is closed when the last one is dropped.
@@ -279,5 +275,40 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+/// Connecting.
+impl ClientBuilder {
+    /// Connects and completes the handshake.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
+    /// [`ClientErrorKind::Tls`], [`ClientErrorKind::Handshake`].
+    pub async fn connect(self) -> Result<Client, ClientError> {
+        let client = self.connect_lazy()?;
+        client.server().await?;
+        Ok(client)
+    }
+
+    /// [`ClientBuilder::connect`], blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClientBuilder::connect`].
+    pub fn connect_blocking(self) -> Result<Client, ClientError> {
+        block_on(self.connect())
+    }
+
+    /// Creates a client that connects with its first request. Concurrent first requests share one
+    /// handshake.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
+    /// [`ClientErrorKind::Connect`] if the system grants no thread.
+    pub fn connect_lazy(self) -> Result<Client, ClientError> {
+        Ok(Client { peer: Arc::new(self.open()?) })
     }
 }

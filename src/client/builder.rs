@@ -1,40 +1,41 @@
-//! Options of a client, and connecting.
+//! The options of a client.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Client;
-use crate::client::block_on::block_on;
-use crate::client::cache::Cache;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::inputs::{
-    CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
-};
-use crate::client::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
-use crate::client::notifications::{LogMessage, NotificationHandlers};
-use crate::client::oauth::OAuthOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::session::{
-    CachePolicy, EraPreference, ReceivedMessage, SessionConfig, SessionOptions,
-};
-use crate::client::target::Target;
-use crate::client::tls_options::{TlsOptions, tls_client};
+use super::cache::{Cache, CachePolicy};
+use super::error::{ClientError, ClientErrorKind};
+use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
+use super::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
+use super::notifications::{LogMessage, NotificationHandlers};
+use super::oauth::OAuthOptions;
+use super::reconnect::{ConnectionEvent, ReconnectOptions};
+use super::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
+use super::target::Target;
+use super::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
 
-/// Options of a [`Client`].
+/// How the server is verified, and how requests are authorized.
+#[derive(Default)]
+struct Security {
+    tls: Option<TlsOptions>,
+    oauth: Option<OAuthOptions>,
+}
+
+/// Options of a [`Client`](super::Client).
 #[must_use = "a builder connects nothing by itself"]
 pub struct ClientBuilder {
     target: Result<Target, ClientError>,
     options: SessionOptions,
     connect_timeout: Duration,
-    tls: Option<TlsOptions>,
+    security: Security,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
     notifications: NotificationHandlers,
-    oauth: Option<OAuthOptions>,
+    cache: CachePolicy,
     on_stderr: Option<StderrCallback>,
     reconnect: ReconnectOptions,
     on_connection_event: Option<ConnectionCallback>,
@@ -47,11 +48,11 @@ impl ClientBuilder {
             target,
             options: SessionOptions::default(),
             connect_timeout: Duration::from_secs(5),
-            tls: None,
+            security: Security::default(),
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
             notifications: NotificationHandlers::default(),
-            oauth: None,
+            cache: CachePolicy::default(),
             on_stderr: None,
             reconnect: ReconnectOptions::default(),
             on_connection_event: None,
@@ -84,6 +85,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets how the server is verified, for a target that begins with `https://` or `tls://`.
+    /// Default: by the root certificates of the system. Another target fails the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.security.tls = Some(tls);
+        self
+    }
+
     /// Lets servers answer tool calls with tasks (2026-07-28); the calls wait for their results.
     /// Default `true`.
     pub const fn tasks(mut self, is_allowed: bool) -> Self {
@@ -93,15 +102,8 @@ impl ClientBuilder {
 
     /// Sets which results are used again while they are fresh. Default [`CachePolicy::Lists`].
     pub const fn cache(mut self, policy: CachePolicy) -> Self {
-        self.options.cache = policy;
+        self.cache = policy;
         self
-    }
-
-    /// Sets how the server is verified, for a target that begins with `https://` or `tls://`.
-    /// Default: by the root certificates of the system. Another target fails the connection with
-    /// [`ClientErrorKind::InvalidInput`].
-    pub fn tls(self, tls: TlsOptions) -> Self {
-        Self { tls: Some(tls), ..self }
     }
 
     /// Answers questions of the server to the user. `handler` runs on the I/O thread and must not
@@ -161,8 +163,9 @@ impl ClientBuilder {
     /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
     /// not HTTP, and a header `Authorization` besides, fail the connection with
     /// [`ClientErrorKind::InvalidInput`].
-    pub fn oauth(self, options: OAuthOptions) -> Self {
-        Self { oauth: Some(options), ..self }
+    pub fn oauth(mut self, options: OAuthOptions) -> Self {
+        self.security.oauth = Some(options);
+        self
     }
 
     /// Receives the notifications that belong to no request, as JSON text. `on_notification` is
@@ -177,21 +180,20 @@ impl ClientBuilder {
 
     /// Receives the log messages of the server from `level` on: `logging/setLevel` up to
     /// 2025-11-25, `io.modelcontextprotocol/logLevel` in each request since then.
-    /// [`Client::set_log_level`] changes the level. `on_log` is called on the I/O thread and must
+    /// [`Client::set_log_level`](super::Client::set_log_level) changes the level. `on_log` is called on the I/O thread and must
     /// not block.
     pub fn on_log(
         mut self,
         level: LoggingLevel,
         on_log: impl Fn(LogMessage) + Send + Sync + 'static,
     ) -> Self {
-        self.options.log_level = Some(level);
-        self.notifications.set_log(on_log);
+        self.notifications.set_log(level, on_log);
         self
     }
 
     /// Receives each line that a program writes to its standard error, whatever
-    /// [`Program::stderr`](crate::client::Program::stderr) says. `on_stderr` is called on a thread
-    /// of its own.
+    /// [`Program::stderr`](super::Program::stderr) says. `on_stderr` is called on a thread of its
+    /// own.
     pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_stderr = Some(Arc::new(on_stderr));
         self
@@ -217,43 +219,15 @@ impl ClientBuilder {
         Self { thread: Some(thread.clone()), ..self }
     }
 
-    /// Connects and completes the handshake.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
-    /// [`ClientErrorKind::Tls`], [`ClientErrorKind::Handshake`].
-    pub async fn connect(self) -> Result<Client, ClientError> {
-        let client = self.connect_lazy()?;
-        client.server().await?;
-        Ok(client)
-    }
-
-    /// [`ClientBuilder::connect`], blocking the thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`ClientBuilder::connect`].
-    pub fn connect_blocking(self) -> Result<Client, ClientError> {
-        block_on(self.connect())
-    }
-
-    /// Creates a client that connects with its first request. Concurrent first requests share one
-    /// handshake.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
-    /// [`ClientErrorKind::Connect`] if the system grants no thread.
-    pub fn connect_lazy(self) -> Result<Client, ClientError> {
+    /// Adds the server to its I/O thread, not connected yet.
+    pub(super) fn open(self) -> Result<PeerRef, ClientError> {
         let target = self.target?;
-        let oauth = match self.oauth {
-            Some(options) => {
-                Some(options.checked(&target, &self.extra_fields, self.tls.as_ref())?)
-            }
+        let Security { tls, oauth } = self.security;
+        let oauth = match oauth {
+            Some(options) => Some(options.checked(&target, &self.extra_fields, tls.as_ref())?),
             None => None,
         };
-        let tls = tls_client(&target, self.tls.as_ref())?;
+        let tls = tls_client(&target, tls.as_ref())?;
         let thread = match self.thread {
             Some(thread) => thread,
             None => IoThread::start().map_err(|error| {
@@ -261,8 +235,10 @@ impl ClientBuilder {
                 ClientError::with_source(ClientErrorKind::Connect, text, error)
             })?,
         };
-        let cache = Arc::new(Cache::new(self.options.cache));
         let config = SessionConfig::new(self.options, self.inputs.capabilities());
+        if let Some(level) = self.notifications.log_level() {
+            config.set_log_level(level);
+        }
         let handle = PeerHandle {
             target: Arc::new(target),
             tls,
@@ -270,14 +246,14 @@ impl ClientBuilder {
             connect_timeout: self.connect_timeout,
             inputs: self.inputs,
             extra_fields: self.extra_fields,
-            notifications: self.notifications,
-            cache,
             oauth,
+            notifications: self.notifications,
+            cache: Arc::new(Cache::new(self.cache)),
             on_stderr: self.on_stderr,
             reconnect: self.reconnect,
             on_connection_event: self.on_connection_event,
         };
-        Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
+        PeerRef::add(thread, handle)
     }
 }
 
