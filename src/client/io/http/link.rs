@@ -191,6 +191,7 @@ impl HttpLink {
                 Ok(ResponseEvent::HeadComplete) => {
                     let connection = self.pool.get(index);
                     self.session.note(connection.exchange(), connection.head());
+                    self.queue.note_head(connection.exchange());
                 }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
                 Err(error) => return self.abort(ring, index, &response_error(error), input),

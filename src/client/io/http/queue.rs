@@ -93,11 +93,11 @@ impl HttpQueue {
     }
 
     /// Notes the end of an exchange.
-    pub(super) const fn finish(&mut self, exchange: &Exchange) {
+    pub(super) fn finish(&mut self, exchange: &Exchange) {
         match exchange.class() {
             ExchangeClass::Request => self.requests_in_flight -= 1,
             ExchangeClass::Message => self.messages_in_flight -= 1,
-            ExchangeClass::Stream => self.note_head(exchange),
+            ExchangeClass::Stream => self.note_head(Some(exchange)),
         }
         if exchange.is_ordered() {
             self.has_ordered_in_flight = false;
@@ -105,10 +105,8 @@ impl HttpQueue {
     }
 
     /// Notes that the server has answered an exchange, or will not.
-    pub(super) const fn note_head(&mut self, exchange: &Exchange) {
-        if exchange.is_session_stream() {
-            self.opens_stream = false;
-        }
+    pub(super) fn note_head(&mut self, exchange: Option<&Exchange>) {
+        self.opens_stream &= !exchange.is_some_and(Exchange::is_session_stream);
     }
 
     /// Returns how many exchanges could be sent now.

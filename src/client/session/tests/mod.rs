@@ -24,13 +24,17 @@ const METHOD_NOT_FOUND: &str =
 const DECLARED: ClientCapabilities =
     ClientCapabilities::ELICITATION_FORM.union(ClientCapabilities::SAMPLING);
 
-/// What was sent, one text each.
+/// What was sent, one text each, and whether the stream for notifications is not open yet.
 #[derive(Default)]
-struct Sent(Vec<String>);
+struct Sent(Vec<String>, bool);
 
 impl MessageSink for Sent {
     fn send(&mut self, message: OutgoingMessage<'_>) {
         self.0.push(String::from_utf8(message.text.to_vec()).unwrap());
+    }
+
+    fn receives_notifications(&self) -> bool {
+        !self.1
     }
 }
 

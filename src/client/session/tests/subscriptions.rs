@@ -65,6 +65,25 @@ fn subscription_is_acknowledged_with_what_is_granted() {
 }
 
 #[test]
+fn acknowledgement_waits_for_stream_of_notifications() {
+    let tools = json!({ "toolsListChanged": true });
+    let mut session = session();
+    session.sent.1 = true;
+    listen(&mut session, "opened", &tools);
+    assert!(session.events().is_empty());
+    session.sent.1 = false;
+    session.run(Session::send_waiting);
+    assert_eq!(session.events(), ["opened notification"]);
+    // A stream that the server does not open holds up nothing for long.
+    session.sent.1 = true;
+    listen(&mut session, "late", &tools);
+    session.pass(Duration::from_secs(4));
+    assert!(session.events().is_empty());
+    session.pass(Duration::from_secs(1));
+    assert_eq!(session.events(), ["late notification"]);
+}
+
+#[test]
 fn notification_reaches_its_subscriptions() {
     let mut session = session();
     listen(&mut session, "tools", &json!({ "toolsListChanged": true }));
