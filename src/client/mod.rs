@@ -37,8 +37,6 @@ mod request;
 
 mod subscription;
 
-mod builder;
-
 mod handle;
 
 mod local;
@@ -49,10 +47,9 @@ mod pool;
 mod skills;
 
 pub use self::block_on::block_on;
-pub use self::builder::ClientBuilder;
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
-pub use self::handle::Client;
+pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 pub use self::io::{IoTask, IoThread};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};

@@ -6,9 +6,8 @@ use std::sync::{MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use super::builder::ClientBuilder;
 use super::error::{ClientError, ClientErrorKind};
-use super::handle::Client;
+use super::handle::{Client, ClientBuilder};
 use super::io::IoThread;
 use super::reconnect::{ReconnectMode, ReconnectOptions};
 use super::request::Request;

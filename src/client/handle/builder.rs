@@ -4,16 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cache::{Cache, CachePolicy};
-use super::error::{ClientError, ClientErrorKind};
-use super::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
-use super::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
-use super::notifications::{LogMessage, NotificationHandlers};
-use super::oauth::OAuthOptions;
-use super::reconnect::{ConnectionEvent, ReconnectOptions};
-use super::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
-use super::target::Target;
-use super::tls_options::{TlsOptions, tls_client};
+use crate::client::cache::{Cache, CachePolicy};
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::inputs::{
+    CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
+};
+use crate::client::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
+use crate::client::notifications::{LogMessage, NotificationHandlers};
+use crate::client::oauth::OAuthOptions;
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
+use crate::client::target::Target;
+use crate::client::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -25,7 +27,7 @@ struct Security {
     oauth: Option<OAuthOptions>,
 }
 
-/// Options of a [`Client`](super::Client).
+/// Options of a [`Client`](crate::Client).
 #[must_use = "a builder connects nothing by itself"]
 pub struct ClientBuilder {
     target: Result<Target, ClientError>,
@@ -180,8 +182,8 @@ impl ClientBuilder {
 
     /// Receives the log messages of the server from `level` on: `logging/setLevel` up to
     /// 2025-11-25, `io.modelcontextprotocol/logLevel` in each request since then.
-    /// [`Client::set_log_level`](super::Client::set_log_level) changes the level. `on_log` is called on the I/O thread and must
-    /// not block.
+    /// [`Client::set_log_level`](crate::Client::set_log_level) changes the level. `on_log` is
+    /// called on the I/O thread and must not block.
     pub fn on_log(
         mut self,
         level: LoggingLevel,
@@ -192,8 +194,8 @@ impl ClientBuilder {
     }
 
     /// Receives each line that a program writes to its standard error, whatever
-    /// [`Program::stderr`](super::Program::stderr) says. `on_stderr` is called on a thread of its
-    /// own.
+    /// [`Program::stderr`](crate::client::Program::stderr) says. `on_stderr` is called on a thread
+    /// of its own.
     pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_stderr = Some(Arc::new(on_stderr));
         self

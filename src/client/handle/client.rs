@@ -1,4 +1,4 @@
-//! The client as a program holds it.
+//! One server as a program calls it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::block_on::block_on;
 use super::builder::ClientBuilder;
-use super::error::ClientError;
-use super::io::PeerRef;
-use super::oneshot::Oneshot;
-use super::request::{ListItem, Pages, Request, Task};
-use super::results::{
+use crate::client::block_on::block_on;
+use crate::client::error::ClientError;
+use crate::client::io::PeerRef;
+use crate::client::oneshot::Oneshot;
+use crate::client::request::{ListItem, Pages, Request, Task};
+use crate::client::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
 };
-use super::session::{CallRequest, ServerInfo};
-use super::subscription::{
+use crate::client::session::{CallRequest, ServerInfo};
+use crate::client::subscription::{
     ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
 };
-use super::target::IntoTarget;
+use crate::client::target::IntoTarget;
 use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;
 
