@@ -50,6 +50,8 @@ pub struct Client {
 /// Connecting.
 impl Client {
     /// Begins to configure a client of the server at `target`; see [`Target`] for its text.
+    ///
+    /// [`Target`]: crate::client::Target
     pub fn builder(target: impl IntoTarget) -> ClientBuilder {
         ClientBuilder::new(target.into_target())
     }
@@ -68,6 +70,9 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientErrorKind::Connect`], [`ClientErrorKind::Handshake`].
+    ///
+    /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
+    /// [`ClientErrorKind::Handshake`]: crate::client::ClientErrorKind::Handshake
     pub async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         self.peer.server().await
     }
@@ -75,6 +80,8 @@ impl Client {
     /// Closes the connection, for all clones. Calls in flight fail with
     /// [`ClientErrorKind::Closed`]. A program that was started has 5 seconds to exit, and is then
     /// ended by SIGTERM and, 5 seconds later, SIGKILL; this waits for its end.
+    ///
+    /// [`ClientErrorKind::Closed`]: crate::client::ClientErrorKind::Closed
     pub async fn close(self) {
         let slot = Arc::new(Oneshot::new());
         if self.peer.close(Arc::clone(&slot)).is_ok() {
@@ -186,6 +193,8 @@ impl Client {
     ///
     /// Up to 2025-11-25 [`ClientErrorKind::Unsupported`] if the server sends no log messages, and
     /// those of a request.
+    ///
+    /// [`ClientErrorKind::Unsupported`]: crate::client::ClientErrorKind::Unsupported
     pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), ClientError> {
         let is_modern = self.server().await?.revision.is_modern();
         self.peer.config().set_log_level(level);
@@ -252,6 +261,8 @@ impl Client {
     /// # Errors
     ///
     /// Those of a request; [`ClientErrorKind::Protocol`] for more than 1,000 pages.
+    ///
+    /// [`ClientErrorKind::Protocol`]: crate::client::ClientErrorKind::Protocol
     pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
         self.pages().collect().await
     }
@@ -286,6 +297,11 @@ impl ClientBuilder {
     ///
     /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
     /// [`ClientErrorKind::Tls`], [`ClientErrorKind::Handshake`].
+    ///
+    /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
+    /// [`ClientErrorKind::Handshake`]: crate::client::ClientErrorKind::Handshake
+    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
+    /// [`ClientErrorKind::Tls`]: crate::client::ClientErrorKind::Tls
     pub async fn connect(self) -> Result<Client, ClientError> {
         let client = self.connect_lazy()?;
         client.server().await?;
@@ -308,6 +324,9 @@ impl ClientBuilder {
     ///
     /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
     /// [`ClientErrorKind::Connect`] if the system grants no thread.
+    ///
+    /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
+    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         Ok(Client { peer: Arc::new(self.open()?) })
     }
