@@ -120,6 +120,15 @@ impl ClientError {
         Self::new(kind, format!("the server answered with HTTP status {status}{}", quote(body)))
     }
 
+    /// The error of a redirect that is not followed.
+    pub(crate) fn from_redirect(status: u16, location: &str) -> Self {
+        let text = format!(
+            "the server redirects to {location} (HTTP status {status}), which is not followed; use \
+             that URL if you trust it"
+        );
+        Self::new(ClientErrorKind::Http { status }, text)
+    }
+
     /// Returns the kind.
     pub const fn kind(&self) -> ClientErrorKind {
         self.kind

@@ -20,6 +20,7 @@ mod pages;
 mod pool;
 mod programs;
 mod reconnects;
+mod redirects;
 mod sdk_servers;
 mod subscriptions;
 mod tasks;

@@ -210,9 +210,12 @@ impl Response {
     /// Returns why the response has no response to the request. `body` is its beginning.
     pub(super) fn error(&self, body: &[u8]) -> ClientError {
         let protocol = |text: String| ClientError::new(ClientErrorKind::Protocol, text);
-        match self.head.status {
-            200..300 => {}
-            status => return ClientError::from_http(status, body),
+        match (self.head.status, &self.head.location) {
+            (200..300, _) => {}
+            (status @ 300..400, Some(location)) => {
+                return ClientError::from_redirect(status, location);
+            }
+            (status, _) => return ClientError::from_http(status, body),
         }
         if self.head.content_coding != ContentCoding::Identity {
             return protocol("the response is compressed, which was not asked for".to_owned());

@@ -13,7 +13,9 @@ use crate::transport::http::header_consistency::name_key;
 
 /// Times that a request is sent again after status 429 or 503.
 const RETRIES_MAX: u32 = 3;
-/// Time before the first of them, unless the server names one; doubled each time.
+/// Redirects of a request that are followed.
+const REDIRECTS_MAX: u32 = 5;
+/// Time before the first retry, unless the server names one; doubled each time.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time that requests wait for the server to accept a notification.
 const ORDERED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,6 +105,15 @@ pub(super) struct RequestAuthorization<'a> {
     pub(super) generation: u32,
 }
 
+/// How often a request was sent again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeats {
+    /// After status 429 or 503.
+    retries: u32,
+    /// After a redirect.
+    redirects: u32,
+}
+
 /// A request to send, and what happened to it before.
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -113,7 +124,7 @@ pub(super) struct Exchange {
     message: Box<[u8]>,
     /// It is not sent before this.
     not_before: Option<Instant>,
-    retries: u32,
+    repeats: Repeats,
     was_resent: bool,
     /// The session it was sent in, counted from the first; `None` without `Mcp-Session-Id`.
     session: Option<u32>,
@@ -173,7 +184,7 @@ impl Exchange {
             parameters: Box::default(),
             message: Box::default(),
             not_before: None,
-            retries: 0,
+            repeats: Repeats::default(),
             was_resent: false,
             session: None,
             lost_session: false,
@@ -343,14 +354,30 @@ impl Exchange {
             _ => false,
         };
         let seconds = head.retry_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        let delay = seconds.unwrap_or_else(|| RETRY_DELAY.saturating_mul(1 << self.retries));
-        if !has_not_run || self.retries >= RETRIES_MAX || delay > delay_max {
+        let delay =
+            seconds.unwrap_or_else(|| RETRY_DELAY.saturating_mul(1 << self.repeats.retries));
+        if !has_not_run || self.repeats.retries >= RETRIES_MAX || delay > delay_max {
             return false;
         }
-        self.retries += 1;
+        self.repeats.retries += 1;
         self.not_before = Some(now.after(delay));
         true
     }
+}
+
+/// Sends later requests to the path that a redirect names (RFC 9110, sections 15.4.8 and 15.4.9).
+/// Returns `false` if this request is not to be sent again: it was not redirected, too often, or to
+/// another origin, which must not have its credentials.
+pub(super) fn follow_redirect(
+    exchange: &mut Exchange,
+    head: &ResponseHead,
+    writer: &mut RequestWriter,
+) -> bool {
+    let is_redirect =
+        matches!(head.status, 307 | 308) && exchange.repeats.redirects < REDIRECTS_MAX;
+    let location = head.location.as_deref().filter(|_| is_redirect);
+    exchange.repeats.redirects += 1;
+    location.is_some_and(|location| writer.set_endpoint(location.as_bytes()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
 use super::connection::{Response, end_error, response_error};
-use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor};
+use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
 use super::pool::HttpPool;
@@ -282,7 +282,8 @@ impl HttpLink {
         if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
             return;
         }
-        if exchange.postpone(&response.head, input.now(), self.timeout) {
+        let is_redirected = follow_redirect(&mut exchange, &response.head, &mut self.writer);
+        if is_redirected || exchange.postpone(&response.head, input.now(), self.timeout) {
             return self.queue.push_front(exchange);
         }
         let (queue, now) = (&mut self.queue, input.now());
