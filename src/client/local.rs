@@ -105,7 +105,7 @@ impl<C: MessageChannel> LocalClient<C> {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> LocalRequest<C, CallToolResult> {
-        self.send(CallRequest::named(Method::ToolsCall, ("name", name), arguments))
+        self.send(CallRequest::with_arguments(Method::ToolsCall, name, arguments))
     }
 
     /// Makes a request by the name of its method, see

@@ -12,7 +12,7 @@ use corelane::testing::block_on;
 use corelane_test_support::{LineClient, TestServer, tcp_options};
 use serde_json::json;
 
-use super::{ERAS, client_of, discover_result, over_each_transport, response};
+use super::{ERAS, client_of, discover_result, expect_revision, over_each_transport, response};
 
 /// The newest revision of each era.
 const BOTH_ERAS: [EraPreference; 2] =
@@ -26,12 +26,7 @@ fn call_tool_in_every_era() {
         let result = client.call_tool("echo", &json!({ "message": "hi" })).wait().unwrap();
         assert!(!result.is_error);
         assert_eq!(result.text(), "hi", "{era:?}");
-        let revision = block_on(client.server()).unwrap().revision;
-        match era {
-            EraPreference::Legacy(expected) => assert_eq!(revision, expected),
-            _ => assert_eq!(revision, Revision::LATEST),
-        }
-        block_on(client.ping()).unwrap();
+        expect_revision(&client, era);
         block_on(client.close());
     }
 }

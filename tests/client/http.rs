@@ -12,8 +12,8 @@ use corelane::testing::block_on;
 use corelane_test_support::{TestServer, http_options};
 use serde_json::json;
 
-use super::ERAS;
 use super::http_peer::{HttpPeer, http_response, text_result};
+use super::{ERAS, expect_revision};
 
 /// A client of the HTTP listener of `server`.
 pub(crate) fn client_of(server: &TestServer) -> ClientBuilder {
@@ -34,12 +34,7 @@ fn call_tool_over_http_in_every_era() {
             let result = client.call_tool("echo", &json!({ "message": "hi" })).wait().unwrap();
             assert_eq!(result.text(), "hi", "{era:?}");
         }
-        let revision = block_on(client.server()).unwrap().revision;
-        match era {
-            EraPreference::Legacy(expected) => assert_eq!(revision, expected),
-            _ => assert_eq!(revision, Revision::LATEST),
-        }
-        block_on(client.ping()).unwrap();
+        expect_revision(&client, era);
         block_on(client.close());
     }
 }

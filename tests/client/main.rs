@@ -32,6 +32,7 @@ mod websocket_peer;
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};
 use corelane::model::Revision;
+use corelane::testing::block_on;
 use corelane_test_support::{TestServer, http_options, tcp_options};
 use serde_json::{Value, json};
 
@@ -48,6 +49,16 @@ const ERAS: [EraPreference; 6] = [
 /// A client of the TCP listener of `server`.
 fn client_of(server: &TestServer) -> ClientBuilder {
     Client::builder(format!("tcp://{}", server.tcp()).as_str())
+}
+
+/// Checks that a client speaks the revision of its era, and that its server answers.
+fn expect_revision(client: &Client, era: EraPreference) {
+    let revision = block_on(client.server()).expect("a server").revision;
+    match era {
+        EraPreference::Legacy(expected) => assert_eq!(revision, expected),
+        _ => assert_eq!(revision, Revision::LATEST),
+    }
+    block_on(client.ping()).expect("an answer");
 }
 
 /// Runs `test` for a server over TCP, HTTP and WebSocket, with clients of it.

@@ -6,16 +6,14 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{ClientBuilder, ClientError, ClientErrorKind, EraPreference};
-use corelane::model::Revision;
+use corelane::client::{ClientBuilder, ClientError, ClientErrorKind};
 use corelane::testing::block_on;
 use corelane_test_support::{TestServer, http_options, run_program};
 use serde_json::{Value, json};
 use tungstenite::handshake::derive_accept_key;
 
-use super::ERAS;
-use super::response;
 use super::websocket_peer::{WebSocketPeer, accept, read_head, serve};
+use super::{ERAS, expect_revision, response};
 
 /// A client of the WebSocket endpoint of `server`.
 pub(crate) fn client_of(server: &TestServer) -> ClientBuilder {
@@ -40,12 +38,7 @@ fn websocket_serves_calls_in_every_era() {
             let result = client.call_tool("echo", &json!({ "message": message })).wait().unwrap();
             assert_eq!(result.text(), message, "{era:?}");
         }
-        let revision = block_on(client.server()).unwrap().revision;
-        match era {
-            EraPreference::Legacy(expected) => assert_eq!(revision, expected),
-            _ => assert_eq!(revision, Revision::LATEST),
-        }
-        block_on(client.ping()).unwrap();
+        expect_revision(&client, era);
         block_on(client.close());
     }
     let counters = server.close();

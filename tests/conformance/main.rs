@@ -94,7 +94,7 @@ fn client_conformance_2025_03_26_authorization_passes() {
     expect_client_passes(&["--suite", "backcompat"], &[], 2);
 }
 
-#[ignore = "needs the conformance suite: ./test.sh runs it"]
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
 #[test]
 fn client_conformance_of_skills_passes() {
     for check in ["no-prefetch", "verify-digest", "verify-frontmatter", "verify-size"] {

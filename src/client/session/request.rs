@@ -90,35 +90,6 @@ impl CallRequest {
         }
     }
 
-    /// Creates a request about what `key` of the params names. `arguments` must serialize to a JSON
-    /// object.
-    pub(in crate::client) fn named(
-        method: Method,
-        (key, name): (&str, &str),
-        arguments: &(impl Serialize + ?Sized),
-    ) -> Result<Self, ClientError> {
-        let mut params = b"{".to_vec();
-        write::string(&mut params, key);
-        params.push(b':');
-        write::string(&mut params, name);
-        params.extend_from_slice(b",\"arguments\":");
-        let start = params.len();
-        match serde_json::to_writer(&mut params, arguments) {
-            Ok(()) if params[start..].starts_with(b"{") => {
-                params.push(b'}');
-                Ok(Self { name: Some(name.into()), params, ..Self::new(method) })
-            }
-            Ok(()) => {
-                let text = "the arguments do not serialize to a JSON object";
-                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
-            }
-            Err(error) => {
-                let text = format!("the arguments do not serialize to JSON: {error}");
-                Err(ClientError::with_source(ClientErrorKind::InvalidInput, text, error))
-            }
-        }
-    }
-
     /// Creates a request about the task `id`.
     pub(in crate::client) fn of_task(method: Method, id: &str) -> Self {
         let mut params = b"{\"taskId\":".to_vec();
