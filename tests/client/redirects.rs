@@ -25,17 +25,33 @@ fn redirect(request: &HttpRequest, status: &str, location: &str) -> Reply {
     })
 }
 
-#[test]
-fn redirect_to_the_same_origin_is_followed() {
-    for status in ["307 Temporary Redirect", "308 Permanent Redirect"] {
-        let server = HttpResponder::start(move |request| redirect(request, status, "/moved"));
-        let client = server.client().era(EraPreference::Modern).bearer("secret");
-        let client = client.connect_blocking().unwrap();
-        let result = client.call_tool("a", &json!({})).wait().unwrap();
+/// Returns how many requests to the first path two calls make, after the handshake.
+fn redirected_requests(status: &'static str) -> usize {
+    let redirected = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&redirected);
+    let server = HttpResponder::start(move |request| {
+        counted.fetch_add(usize::from(request.line() == "POST /mcp"), Ordering::Relaxed);
+        redirect(request, status, "/moved")
+    });
+    let client = server.client().era(EraPreference::Modern).bearer("secret");
+    let client = client.connect_blocking().expect("a handshake");
+    for _ in 0..2 {
+        let result = client.call_tool("a", &json!({})).wait().expect("a result");
         assert_eq!(result.text(), "here");
-        drop(client);
-        server.stop();
     }
+    drop(client);
+    server.stop();
+    redirected.load(Ordering::Relaxed)
+}
+
+#[test]
+fn temporary_redirect_concerns_its_request_only() {
+    assert_eq!(redirected_requests("307 Temporary Redirect"), 3);
+}
+
+#[test]
+fn permanent_redirect_concerns_later_requests() {
+    assert_eq!(redirected_requests("308 Permanent Redirect"), 1);
 }
 
 #[test]

@@ -106,12 +106,14 @@ pub(super) struct RequestAuthorization<'a> {
 }
 
 /// How often a request was sent again.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Repeats {
     /// After status 429 or 503.
     retries: u32,
     /// After a redirect.
     redirects: u32,
+    /// Writes the request to where it was redirected.
+    redirected: Option<Box<RequestWriter>>,
 }
 
 /// A request to send, and what happened to it before.
@@ -293,6 +295,7 @@ impl Exchange {
             dpop_proof: authorization.proof.as_deref(),
             ..RequestFields::default()
         };
+        let writer = self.repeats.redirected.as_deref().unwrap_or(writer);
         let mut out = Vec::new();
         match &self.kind {
             ExchangeKind::Request { method, .. } if self.revision.is_modern() => {
@@ -365,19 +368,32 @@ impl Exchange {
     }
 }
 
-/// Sends later requests to the path that a redirect names (RFC 9110, sections 15.4.8 and 15.4.9).
-/// Returns `false` if this request is not to be sent again: it was not redirected, too often, or to
-/// another origin, which must not have its credentials.
+/// Lets a request be sent again to the path that a redirect names: a temporary one (RFC 9110,
+/// section 15.4.8) concerns this request, a permanent one (15.4.9) also what `writer` writes from
+/// now on.
+/// Returns `false` if it is not to be sent again: it was not redirected, too often, or to another
+/// origin, which must not have its credentials.
 pub(super) fn follow_redirect(
     exchange: &mut Exchange,
     head: &ResponseHead,
     writer: &mut RequestWriter,
 ) -> bool {
-    let is_redirect =
-        matches!(head.status, 307 | 308) && exchange.repeats.redirects < REDIRECTS_MAX;
-    let location = head.location.as_deref().filter(|_| is_redirect);
-    exchange.repeats.redirects += 1;
-    location.is_some_and(|location| writer.set_endpoint(location.as_bytes()))
+    let repeats = &mut exchange.repeats;
+    let is_permanent = head.status == 308;
+    let Some(location) = head.location.as_deref().filter(|_| is_permanent || head.status == 307)
+    else {
+        return false;
+    };
+    let mut redirected = repeats.redirected.take().unwrap_or_else(|| Box::new(writer.clone()));
+    if repeats.redirects >= REDIRECTS_MAX || !redirected.set_endpoint(location.as_bytes()) {
+        return false;
+    }
+    if is_permanent && repeats.redirects == 0 {
+        writer.clone_from(&redirected);
+    }
+    repeats.redirects += 1;
+    repeats.redirected = Some(redirected);
+    true
 }
 
 #[cfg(test)]
