@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl RunningCommand {
             if ignored.is_empty() { String::new() } else { format!("trap \"\" {ignored}; ") };
         let script = format!("(setsid sh -c '{trap}echo ready >&2; exec sleep 600' &); exec cat");
         let target = Target::Command(["sh", "-c", &script].map(String::from).to_vec()).to_string();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+        let command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
             .args(["run", &target, "--server-stderr=inherit", "--quiet"])
             .args(["--era=modern", "--tool=echo", "--arguments={}"])
             .args(flags)
@@ -41,6 +42,25 @@ impl RunningCommand {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        Self::when_ready(command)
+    }
+
+    /// Starts a command that waits for this server, which writes "ready" and does not listen.
+    fn start_with_server(server: &[&str]) -> Self {
+        // No server has it: the listener that found it is closed.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+            .args(["run", &format!("tcp://{free}"), "--connect-timeout=1h"])
+            .arg(format!("--server={}", shlex::try_join(server.iter().copied()).unwrap()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self::when_ready(command)
+    }
+
+    /// Waits until the program of a command is ready.
+    fn when_ready(mut command: Child) -> Self {
         let stderr = BufReader::new(command.stderr.take().unwrap());
         let (tx, lines) = channel();
         std::thread::spawn(move || {
@@ -115,6 +135,21 @@ fn any_two_killed_processes_end_all_others() {
         }
         running.assert_all_ended(&spared.to_string());
     }
+}
+
+#[test]
+fn server_ends_with_all_three_killed_processes() {
+    let script = "echo ready >&2; exec sleep 600";
+    let running = RunningCommand::start_with_server(&["sh", "-c", script]);
+    let below = running.descendants();
+    let killed = [Pid::from_child(&running.command), below[0], below[1]];
+    for pid in &killed {
+        kill_process(*pid, Signal::STOP).unwrap();
+    }
+    for pid in killed.iter().rev() {
+        kill_process(*pid, Signal::KILL).unwrap_or(());
+    }
+    running.assert_all_ended("three killed");
 }
 
 #[test]

@@ -62,7 +62,9 @@ type CliError = Box<dyn std::error::Error>;
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let role = match Role::take(arguments.first()) {
-        Ok(role @ (Role::Supervisor | Role::End)) => return supervise(role, &arguments),
+        Ok(role @ (Role::Supervisor | Role::End | Role::Start)) => {
+            return supervise(role, &arguments);
+        }
         Ok(role) => role,
         Err(error) => return print_error(&error),
     };

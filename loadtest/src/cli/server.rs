@@ -4,19 +4,26 @@
 //! the supervisor if this program ends otherwise. Starting fails if the address is already in use
 //! by another server.
 
+use std::env;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use corelane::engine::clock::Clock;
 use corelane_load::children::end_descendants;
+use corelane_load::metrics::control_group::{ControlGroup, OwnedControlGroup};
 use corelane_load::metrics::process_group::ProcessGroup;
+use corelane_load::metrics::process_tree::ProcessTree;
 use corelane_load::plan::Plan;
 use corelane_load::target::{Target, Transport};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
-use super::{CliError, print_stderr};
+use super::{CliError, print_stderr, supervisor};
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -28,7 +35,8 @@ const TERMINATE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Flags of the measured server process.
 #[derive(Args, Debug)]
 pub(super) struct ServerArguments {
-    /// Server process whose CPU and memory are measured, with its descendants and process group.
+    /// Server process whose CPU and memory are measured, with its control group if it has one of
+    /// its own, else with its descendants and process group.
     #[arg(long, value_name = "PID", conflicts_with = "server")]
     pid: Option<u32>,
     /// Command that starts the server, quoted as in a shell; all its processes are measured, and
@@ -59,6 +67,8 @@ pub(super) struct ServerProcess {
     group: Option<ProcessGroup>,
     child: Option<Child>,
     command: String,
+    /// Where the system grants one.
+    control_group: Option<OwnedControlGroup>,
 }
 
 impl ServerProcess {
@@ -69,7 +79,13 @@ impl ServerProcess {
             let why = format!("process {pid} does not exist or cannot be inspected");
             return Err(why.into());
         }
-        Ok(Self { group: Some(group), child: None, command: String::new() })
+        let tree = ProcessTree::scan();
+        let below = tree.descendants(&[pid]);
+        if let Some(whole) = ControlGroup::of_server(pid, |other| below.contains(&other)) {
+            group.use_control_group(whole);
+        }
+        let (child, command, control_group) = (None, String::new(), None);
+        Ok(Self { group: Some(group), child, command, control_group })
     }
 
     /// Starts `command`, split like a shell does, and waits until the target accepts connections,
@@ -90,16 +106,19 @@ impl ServerProcess {
             .ok_or_else(|| format!("--server has an unterminated quote: {command}"))?;
         let (program, arguments) =
             words.split_first().ok_or("--server is empty: write a command")?;
-        let child = Command::new(program)
-            .args(arguments)
+        let cannot_start = |error| format!("cannot start '{program}': {error}; correct --server");
+        check_executable(program).map_err(cannot_start)?;
+        let control_group = OwnedControlGroup::create();
+        let file = control_group.as_ref().map(|owned| owned.group().processes_file());
+        let child = supervisor::server_command((program, arguments), file.as_deref())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(if is_quiet { Stdio::null() } else { Stdio::inherit() })
             .spawn()
-            .map_err(|error| format!("cannot start '{program}': {error}; correct --server"))?;
+            .map_err(cannot_start)?;
         // The server is the only child of this process; orphans of it become children, too.
         let group = Some(ProcessGroup::of_descendants(std::process::id()));
-        let mut server = Self { group, child: Some(child), command: command.into() };
+        let mut server = Self { group, child: Some(child), command: command.into(), control_group };
         let clock = Clock::start();
         let deadline = clock.now().after(plan.connect_timeout.get());
         while !accepts_connections(&addresses) {
@@ -114,7 +133,16 @@ impl ServerProcess {
             }
             thread::park_timeout(POLL_INTERVAL);
         }
+        server.use_control_group();
         Ok(server)
+    }
+
+    /// Measures the control group if the server has entered it.
+    fn use_control_group(&self) {
+        let owned = self.control_group.as_ref().filter(|it| !it.group().processes().is_empty());
+        if let (Some(owned), Some(group)) = (owned, &self.group) {
+            group.use_control_group(owned.group().clone());
+        }
     }
 
     /// Returns the processes to measure.
@@ -155,6 +183,19 @@ impl Drop for ServerProcess {
         child.kill().unwrap_or(());
         drop(child.wait());
     }
+}
+
+/// Fails as the start of `program` would.
+fn check_executable(program: &str) -> io::Result<()> {
+    let access = |path: &Path| access(path, Access::EXEC_OK).map_err(io::Error::from);
+    if program.contains('/') {
+        return access(Path::new(program));
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let paths: Vec<PathBuf> =
+        env::split_paths(&folders).map(|folder| folder.join(program)).collect();
+    let is_found = paths.iter().any(|path| path.is_file() && access(path).is_ok());
+    if is_found { Ok(()) } else { Err(io::Error::from_raw_os_error(Errno::NOENT.raw_os_error())) }
 }
 
 /// Returns whether any of the addresses accepts a connection.

@@ -9,8 +9,9 @@
 //! leaves them. The supervisor and the command end their descendants when the process below them
 //! has ended, however it did. If the process above one ends, even by SIGKILL, the supervisor
 //! receives SIGTERM, and the worker a signal on which it replaces itself by a program that ends its
-//! descendants (`PR_SET_PDEATHSIG`). So any two of the three may be killed at once; nothing is left
-//! to end the server if all three are. Signals are passed on downwards.
+//! descendants (`PR_SET_PDEATHSIG`). So any two of the three may be killed at once. If all three are,
+//! the kernel kills a server (SIGKILL), but not the programs that it has started. Signals are passed
+//! on downwards.
 //!
 //! The role is in the name of the process, its first argument.
 
@@ -35,6 +36,8 @@ use signal_hook::low_level::emulate_default_handler;
 const SUPERVISOR: &str = "corelane-load: supervisor of ";
 /// Beginning of the name of a worker; the process id of its parent follows.
 const WORKER: &str = "corelane-load: worker of ";
+/// Beginning of the name of a process that becomes a server; the process id of its parent follows.
+const START: &str = "corelane-load: start for ";
 /// Name of a process that ends its descendants.
 const END: &str = "corelane-load: end";
 /// This program, even if its file was replaced.
@@ -55,6 +58,8 @@ pub(super) enum Role {
     Worker,
     /// Ends the descendants of a worker, in its place.
     End,
+    /// Becomes a server.
+    Start,
 }
 
 impl Role {
@@ -69,6 +74,8 @@ impl Role {
             (Self::Supervisor, Signal::TERM, parent)
         } else if let Some(parent) = name.strip_prefix(WORKER) {
             (Self::Worker, Signal::URG, parent)
+        } else if let Some(parent) = name.strip_prefix(START) {
+            (Self::Start, Signal::KILL, parent)
         } else {
             return Ok(if name == END { Self::End } else { Self::Command });
         };
@@ -78,6 +85,9 @@ impl Role {
         set_parent_process_death_signal(Some(signal))?;
         if !is_parent(parent) {
             return Err(io::Error::other("the command has ended"));
+        }
+        if role == Self::Start {
+            return Ok(role);
         }
         set_child_subreaper(Some(getpid()))?;
         Ok(role)
@@ -99,6 +109,9 @@ impl Role {
     ///
     /// If the process cannot be started.
     pub(super) fn supervise(self, arguments: &[OsString]) -> io::Result<ExitCode> {
+        if self == Self::Start {
+            return Err(become_server(arguments));
+        }
         set_child_subreaper(Some(getpid()))?;
         if self == Self::End {
             end_all(|| ());
@@ -119,6 +132,32 @@ impl Role {
         drop(signals);
         Ok(exit_code(status))
     }
+}
+
+/// Returns the command that starts `program` with its arguments, in the control group of
+/// `processes_file` if there is one. The server receives SIGKILL when the thread that has started
+/// it ends, whatever has ended it; programs that it starts do not.
+pub(super) fn server_command(
+    (program, arguments): (&str, &[String]),
+    processes_file: Option<&Path>,
+) -> Command {
+    let mut command = Command::new(SELF);
+    command.arg0(format!("{START}{}", getpid().as_raw_nonzero()));
+    command.arg(processes_file.unwrap_or(Path::new("")));
+    command.arg(program).args(arguments);
+    command
+}
+
+/// Enters the control group and becomes the server. Returns only if that fails.
+fn become_server(arguments: &[OsString]) -> io::Error {
+    let [processes_file, program, arguments @ ..] = arguments else {
+        return io::ErrorKind::InvalidInput.into();
+    };
+    if !processes_file.is_empty() {
+        // If it fails, the server is measured by its descendants.
+        drop(std::fs::write(processes_file, getpid().as_raw_nonzero().to_string()));
+    }
+    Command::new(program).args(arguments).exec()
 }
 
 /// Starts a thread that replaces this process by one which ends its descendants, on the signal that

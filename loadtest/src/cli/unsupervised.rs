@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
 /// Role of this process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -13,6 +14,8 @@ pub(super) enum Role {
     Supervisor,
     /// Never taken.
     End,
+    /// Never taken.
+    Start,
 }
 
 impl Role {
@@ -25,6 +28,16 @@ impl Role {
     pub(super) fn supervise(self, _arguments: &[OsString]) -> io::Result<ExitCode> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+/// Returns the command that starts `program` with its arguments.
+pub(super) fn server_command(
+    (program, arguments): (&str, &[String]),
+    _processes_file: Option<&Path>,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
 }
 
 /// Returns whether this system can supervise.

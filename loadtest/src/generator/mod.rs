@@ -54,6 +54,8 @@ mod second_summary;
 
 pub mod seconds;
 
+mod cpu_window;
+
 mod run_error;
 
 mod thread_plan;

@@ -17,6 +17,7 @@ use corelane::engine::ring::poll::PollRing;
 use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Ring, RingOptions};
 
+use super::cpu_window::{CpuReading, CpuWindow, WindowCpu};
 use super::load_thread::LoadThread;
 use super::period::Period;
 use super::processes::Processes;
@@ -30,7 +31,7 @@ use crate::children::ProcessPool;
 use crate::metrics::fanout::{DeliveryCollector, Publication};
 use crate::metrics::host::CoreTime;
 use crate::metrics::process::{Process, Sample};
-use crate::metrics::process_group::{ProcessGroup, ProgramCounts, SAMPLES_MAX};
+use crate::metrics::process_group::{Accounting, ProcessGroup, ProgramCounts, SAMPLES_MAX};
 use crate::metrics::second::SecondResult;
 use crate::schedule::Share;
 use crate::wire::tls::RunTls;
@@ -75,10 +76,16 @@ impl Measurements {
 /// CPU time and memory of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUsage {
-    /// CPU time of the generator from the first request on.
+    /// Time from the first request until CPU time counts: the whole seconds of the warm-up.
+    pub skipped: Duration,
+    /// CPU time of the generator from then on.
     pub cpu: Duration,
+    /// Busy polling in it.
+    pub spun: Duration,
     /// CPU time of the server process over the same time, if it is observed.
     pub server_cpu: Option<Duration>,
+    /// Which processes count as the server's, if it is observed.
+    pub server_accounting: Option<Accounting>,
     /// Highest resident memory of the server process, in bytes; 0 if there is none.
     pub server_resident_bytes_max: u64,
     /// Fraction of the CPU time of all cores stolen by the hypervisor over that time; `None` if the
@@ -182,7 +189,11 @@ pub fn run(
                 stderr.map_or_else(String::new, |lines| format!("; standard error: {lines}"));
             Err(RunError::ProgramFailed(why + &stderr))
         }
-        found => Ok(Measurements { programs: group.map(|group| group.program_counts()), ..found? }),
+        found => {
+            let mut found = found?;
+            found.usage.server_accounting = watched.map(ProcessGroup::accounting);
+            Ok(Measurements { programs: group.map(|group| group.program_counts()), ..found })
+        }
     }
 }
 
@@ -360,8 +371,12 @@ impl ThreadPool {
             drop(order.send(ThreadCommand::Start(begin)));
         }
         let core_time = CoreTime::read_current();
-        let cpu_of_server = || sample_server(usize::MAX).map(|sample| sample.cpu);
-        let (cpu_before, server_before) = (Process::current_cpu(), cpu_of_server());
+        let read_cpu = |spun| CpuReading {
+            generator: Process::current_cpu(),
+            spun,
+            server: sample_server(usize::MAX).map(|sample| sample.cpu),
+        };
+        let mut window = CpuWindow::new(job.warm_up, read_cpu(Duration::ZERO));
         let mut seconds =
             SecondCollector::new(self.commands.len(), job.warm_up, job.slow_reading_start());
         let mut deliveries = DeliveryCollector::default();
@@ -374,27 +389,32 @@ impl ThreadPool {
                 || [server, Process::current().sample()],
                 &mut on_second,
             );
+            window.pass_second(seconds.seconds.len(), || read_cpu(seconds.total.spun));
             period.clear();
             if let Some(order) = self.commands.get(worker as usize) {
                 drop(order.send(ThreadCommand::ReusePeriod(period)));
             }
         }
         // Sampled before the connections close: closing is not part of the load.
-        let (cpu_after, server_after) = (Process::current_cpu(), cpu_of_server());
+        let last = read_cpu(Duration::ZERO);
         let workers = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
         seconds.finish(&mut on_second);
         // A later error is more specific.
         if let (None, Some(error)) = (seconds.total.errors.last(), refused) {
             seconds.total.errors.set_last(error);
         }
-        let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
+        let WindowCpu { skipped, cpu } =
+            window.end(CpuReading { spun: seconds.total.spun, ..last });
         Ok(Measurements {
             total: seconds.total,
             before_slow_readers: seconds.before_slow_readers,
             seconds: seconds.seconds,
             usage: ResourceUsage {
-                cpu: spent((cpu_before, cpu_after)),
-                server_cpu: server_before.zip(server_after).map(spent),
+                skipped,
+                cpu: cpu.generator,
+                spun: cpu.spun,
+                server_cpu: cpu.server,
+                server_accounting: None,
                 server_resident_bytes_max: seconds.resident_bytes_max,
                 steal_ratio: core_time
                     .zip(CoreTime::read_current())

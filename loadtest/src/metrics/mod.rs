@@ -1,6 +1,7 @@
 //! Measurements of a run: latency, outcomes, per-second results, CPU time and memory of processes.
 
 pub mod connects;
+pub mod control_group;
 pub mod fanout;
 pub mod histogram;
 pub mod host;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::control_group::ControlGroup;
 use super::process::{Memory, Process, ProcessStat, Sample};
 use super::process_tree::ProcessTree;
 
@@ -44,6 +45,31 @@ struct GroupState {
     programs: ProgramCounts,
     /// Process whose descendants count, without itself.
     root: Option<u32>,
+    /// The group that has all processes of the server.
+    control_group: Option<ControlGroup>,
+}
+
+/// Which processes count as the server's.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accounting {
+    /// Those of its control group.
+    ControlGroup,
+    /// The program and its descendants.
+    Descendants,
+    /// The process, its descendants and its process group.
+    ProcessGroup,
+}
+
+impl Accounting {
+    /// Returns the processes as a noun phrase.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::ControlGroup => "its control group",
+            Self::Descendants => "its descendants",
+            Self::ProcessGroup => "its descendants and process group",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +85,21 @@ impl Member {
         // A zombie has no memory.
         self.last_sample =
             Some((process.cpu().unwrap_or_default(), process.memory().unwrap_or_default()));
+    }
+}
+
+impl GroupState {
+    /// Returns CPU time and memory of the control group, if there is one.
+    fn sample_control_group(&mut self) -> Option<Sample> {
+        let group = self.control_group.as_ref()?;
+        self.reported_cpu = self.reported_cpu.max(group.cpu()?);
+        let (mut own_bytes, mut shared_bytes) = (0, 0);
+        for pid in group.processes() {
+            let memory = Process::from_pid(pid).memory().unwrap_or_default();
+            own_bytes += memory.private_bytes;
+            shared_bytes = memory.shared_bytes.max(shared_bytes);
+        }
+        Some(Sample { cpu: self.reported_cpu, resident_bytes: own_bytes + shared_bytes })
     }
 }
 
@@ -84,6 +125,21 @@ impl ProcessGroup {
     /// Returns a group of all descendants of `pid`, without itself.
     pub fn of_descendants(pid: u32) -> Self {
         Self { state: Mutex::new(GroupState { root: Some(pid), ..GroupState::default() }) }
+    }
+
+    /// Uses the figures of a control group, which has all processes of the group.
+    pub fn use_control_group(&self, group: ControlGroup) {
+        self.state().control_group = Some(group);
+    }
+
+    /// Returns which processes count.
+    pub fn accounting(&self) -> Accounting {
+        let state = self.state();
+        match (&state.control_group, state.root) {
+            (Some(_), _) => Accounting::ControlGroup,
+            (None, Some(_)) => Accounting::Descendants,
+            (None, None) => Accounting::ProcessGroup,
+        }
     }
 
     /// Returns whether a process of the group can be inspected.
@@ -140,6 +196,9 @@ impl ProcessGroup {
     /// process.
     pub fn sample(&self, looks_max: usize) -> Sample {
         let mut state = self.state();
+        if let Some(sample) = state.sample_control_group() {
+            return sample;
+        }
         let GroupState {
             members,
             next_member: next,

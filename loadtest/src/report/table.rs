@@ -243,7 +243,8 @@ fn cost(name: &str, cost: &ProcessCost) -> String {
         0.0 => String::new(),
         us => format!("{} CPU per response · ", figure::duration(us)),
     };
-    format!("{name:<10}{per_answer}{} cores{spun}{memory}", figure::digits(cost.cores))
+    let of = cost.accounting.map(|it| format!(" · {}", it.description())).unwrap_or_default();
+    format!("{name:<10}{per_answer}{} cores{spun}{memory}{of}", figure::digits(cost.cores))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub use self::run_status::RunStatus;
 pub use self::verdict::Verdict;
 use crate::generator::{Measurements, Period};
 use crate::metrics::outcome::{Failure, Outcomes};
-use crate::metrics::process_group::ProgramCounts;
+use crate::metrics::process_group::{Accounting, ProgramCounts};
 pub use crate::metrics::second::SecondResult;
 use crate::plan::Plan;
 
@@ -162,6 +162,9 @@ pub struct ProcessCost {
     pub spin_cores: f64,
     /// Highest resident memory seen, in bytes; zero if it was not measured.
     pub resident_bytes_max: u64,
+    /// Which processes count as the server's; none for the generator and for programs of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<Accounting>,
 }
 
 impl Percentiles {
@@ -200,18 +203,20 @@ impl RunResult {
         let response = Percentiles::from_histogram(total.latencies.response());
         let service = Percentiles::from_histogram(total.latencies.service());
         let lag = Percentiles::from_histogram(&total.lag);
-        // CPU time counts from the first request, so the share of the warm-up is removed.
-        let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
+        // CPU time counts from the last whole second of the warm-up, whose share is removed.
+        let counted = whole.saturating_sub(finding.usage.skipped);
+        let part = span.as_secs_f64() / counted.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
-        let awake = total.spun.min(finding.usage.cpu);
+        let awake = finding.usage.spun.min(finding.usage.cpu);
         let own = finding.seconds.iter().filter_map(|second| second.generator_resident_bytes);
         let generator = ProcessCost {
-            spin_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
+            spin_cores: awake.as_secs_f64() / counted.as_secs_f64().max(f64::MIN_POSITIVE),
             resident_bytes_max: own.max().unwrap_or_default(),
             ..cost(finding.usage.cpu.saturating_sub(awake))
         };
         let server = finding.usage.server_cpu.map(cost).map(|cost| ProcessCost {
             resident_bytes_max: finding.usage.server_resident_bytes_max,
+            accounting: finding.usage.server_accounting,
             ..cost
         });
         let warm_up = usize::try_from(plan.warm_up.get().as_secs()).unwrap_or(usize::MAX);

@@ -25,7 +25,11 @@ pub(super) fn figures(result: &RunResult) -> Markup {
         all.push((
             "Server memory",
             figure::bytes(server.resident_bytes_max),
-            format!("resident, {} connections", figure::count(totals.opened)),
+            format!(
+                "resident, {} connections{}",
+                figure::count(totals.opened),
+                server.accounting.map(|it| format!("; {}", it.description())).unwrap_or_default(),
+            ),
         ));
     }
     all.push((
