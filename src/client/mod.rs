@@ -13,6 +13,8 @@ pub(crate) mod oneshot;
 mod target;
 mod tls_options;
 
+mod proxy;
+
 mod block_on;
 
 #[cfg(feature = "internals")]
@@ -60,6 +62,7 @@ pub use self::oauth::{
     FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
 };
 pub use self::pool::ClientPool;
+pub use self::proxy::ProxyOptions;
 pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{

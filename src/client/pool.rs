@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,6 +13,7 @@ use super::io::IoThread;
 use super::reconnect::{ReconnectMode, ReconnectOptions};
 use super::request::Request;
 use super::results::CallToolResult;
+use super::session::ServerInfo;
 use super::target::{IntoTarget, Target};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
@@ -58,6 +60,8 @@ struct PoolEntry {
 
 /// Servers of a pool by default.
 const SERVERS_MAX: usize = 1_024;
+/// Time after which an idle connection is closed by default.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
 
 impl ClientPool {
     /// Creates a pool of up to 1,024 servers with the default options.
@@ -75,7 +79,10 @@ impl ClientPool {
     }
 
     /// Sets the options of each client, such as timeouts. Those of reconnection are the default
-    /// ones, but a lost connection is opened again only when a request needs it.
+    /// ones, but a lost connection is opened again only when a request needs it, and one that was
+    /// idle for 5 minutes is closed. When a server is gone during the handshake, all requests that
+    /// wait for it fail, or wait for further attempts
+    /// ([`ReconnectOptions::retry_first`]).
     #[must_use]
     pub fn configure(
         self,
@@ -106,7 +113,11 @@ impl ClientPool {
             entry.last_use = last_use;
             return Ok(entry.client.clone());
         }
-        let reconnect = ReconnectOptions { mode: ReconnectMode::OnDemand, ..Default::default() };
+        let reconnect = ReconnectOptions {
+            mode: ReconnectMode::OnDemand,
+            idle_timeout: Some(IDLE_TIMEOUT),
+            ..Default::default()
+        };
         let builder = Client::builder(target.clone()).io_thread(&self.thread).reconnect(reconnect);
         let client = (self.configure)(builder).connect_lazy()?;
         if clients.by_target.len() >= self.servers_max {
@@ -127,6 +138,16 @@ impl ClientPool {
             Ok(client) => client.call_tool(name, arguments),
             Err(error) => Request::failed(error),
         }
+    }
+
+    /// Returns what a server declared in the handshake, and connects if it is not connected; see
+    /// [`Client::server`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ClientPool::client`] and of the handshake.
+    pub async fn server(&self, target: impl IntoTarget) -> Result<Arc<ServerInfo>, ClientError> {
+        self.client(target)?.server().await
     }
 
     /// Returns the number of servers.

@@ -19,6 +19,7 @@ mod other_servers;
 mod pages;
 mod pool;
 mod programs;
+mod proxies;
 mod reconnects;
 mod redirects;
 mod sdk_servers;

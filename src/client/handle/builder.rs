@@ -9,9 +9,12 @@ use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
 };
-use crate::client::io::{ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback};
+use crate::client::io::{
+    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback,
+};
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
+use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
 use crate::client::target::Target;
@@ -27,12 +30,26 @@ struct Security {
     oauth: Option<OAuthOptions>,
 }
 
+/// How connections are opened.
+struct Connecting {
+    timeout: Duration,
+    /// Those of the environment if there are none.
+    proxies: Option<ProxyOptions>,
+}
+
+impl Connecting {
+    fn into_options(self) -> ConnectOptions {
+        let proxies = self.proxies.unwrap_or_else(ProxyOptions::from_environment);
+        ConnectOptions { timeout: self.timeout, proxies: Arc::new(proxies) }
+    }
+}
+
 /// Options of a [`Client`](crate::Client).
 #[must_use = "a builder connects nothing by itself"]
 pub struct ClientBuilder {
     target: Result<Target, ClientError>,
     options: SessionOptions,
-    connect_timeout: Duration,
+    connecting: Connecting,
     security: Security,
     inputs: InputHandlers,
     extra_fields: ExtraFields,
@@ -49,7 +66,7 @@ impl ClientBuilder {
         Self {
             target,
             options: SessionOptions::default(),
-            connect_timeout: Duration::from_secs(5),
+            connecting: Connecting { timeout: Duration::from_secs(5), proxies: None },
             security: Security::default(),
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
@@ -83,7 +100,14 @@ impl ClientBuilder {
     /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.connecting.timeout = timeout;
+        self
+    }
+
+    /// Sets the HTTP proxies. Default: those of the environment
+    /// ([`ProxyOptions::from_environment`]).
+    pub fn proxy(mut self, proxies: ProxyOptions) -> Self {
+        self.connecting.proxies = Some(proxies);
         self
     }
 
@@ -245,7 +269,7 @@ impl ClientBuilder {
             target: Arc::new(target),
             tls,
             config: Arc::new(config),
-            connect_timeout: self.connect_timeout,
+            connect: self.connecting.into_options(),
             inputs: self.inputs,
             extra_fields: self.extra_fields,
             oauth,

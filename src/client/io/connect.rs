@@ -10,8 +10,9 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::process::{self, ServerProcess, StartedProgram, StderrCallback};
 use super::stream::TlsConnection;
-use crate::base::time::Instant;
+use super::tunnel;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Program, Target};
 use crate::engine::clock::Clock;
 use crate::engine::ring::{Registered, Ring, Socket, Source};
@@ -86,11 +87,11 @@ impl OpenStreams {
     }
 }
 
-/// Opens `target`, encrypted if there is a `tls`; blocks for `timeout` at most, twice for an
-/// encrypted one, and while a name is resolved. The lines that a program writes to its standard
+/// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, once
+/// more for an encrypted one and for a proxy, and while a name is resolved. The lines that a program writes to its standard
 /// error are passed to `on_stderr`.
 pub(super) fn open(
-    target: &Target,
+    (target, route): (&Target, &Route),
     tls: Option<&TlsClient>,
     timeout: Duration,
     on_stderr: Option<StderrCallback>,
@@ -99,7 +100,7 @@ pub(super) fn open(
         Target::Http(HttpEndpoint { host, port, .. })
         | Target::WebSocket(HttpEndpoint { host, port, .. })
         | Target::Tcp { host, port }
-        | Target::Tls { host, port } => open_tcp(host, *port, timeout)?,
+        | Target::Tls { host, port } => open_route(host, *port, route, timeout)?,
         Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
         Target::Stdio(program) => return Ok(start(program, on_stderr)?),
     };
@@ -121,20 +122,29 @@ fn encrypt(
     let clock = Clock::start();
     let deadline = clock.now().after(timeout);
     stream.set_write_timeout(Some(timeout))?;
-    let opened = TlsStream::open(tls, stream, |stream| limit_read(stream, &clock, deadline));
+    let opened =
+        TlsStream::open(tls, stream, |stream| tunnel::limit_read(stream, &clock, deadline));
     let (stream, filter, received) = opened.map_err(OpenError::Tls)?.into_parts();
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
     Ok((stream, TlsConnection { filter, received }))
 }
 
-/// Ends the reads of `stream` at `deadline`.
-fn limit_read(stream: &TcpStream, clock: &Clock, deadline: Instant) -> io::Result<()> {
-    let left = deadline.since(clock.now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
+/// Opens a connection to a host, or to the proxy for it.
+fn open_route(host: &str, port: u16, route: &Route, timeout: Duration) -> io::Result<TcpStream> {
+    let (proxy, is_tunnel) = match route {
+        Route::Direct => return open_tcp(host, port, timeout),
+        Route::Tunnel(proxy) => (proxy, true),
+        Route::Forward(proxy) => (proxy, false),
+    };
+    let through = |error: io::Error| {
+        io::Error::new(error.kind(), format!("through the proxy {proxy}: {error}"))
+    };
+    let stream = open_tcp(&proxy.host, proxy.port, timeout).map_err(through)?;
+    if is_tunnel {
+        tunnel::open(&stream, (host, port), proxy, timeout).map_err(through)?;
     }
-    stream.set_read_timeout(Some(left))
+    Ok(stream)
 }
 
 /// Tries the addresses of a host in turn.

@@ -188,16 +188,23 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, tls, connect_timeout, oauth, on_stderr, .. } = peer.handle();
+        let PeerHandle { target, tls, connect, oauth, on_stderr, .. } = peer.handle();
         let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
         let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
         let (purpose, target) = flow_target
             .map_or_else(server, |(number, target)| (Purpose::Flow { number, oauth }, target));
+        let route = connect.proxies.route(&target);
+        let route = match purpose {
+            Purpose::Server { .. } => route,
+            // Its requests do not name the proxy.
+            Purpose::Flow { .. } => route.tunnelled(),
+        };
         let job = ConnectJob {
             peer: id,
             purpose,
             target,
-            timeout: *connect_timeout,
+            route,
+            timeout: connect.timeout,
             commands: self.sender.clone(),
         };
         let refused = match self.connects.spawn(id, job) {
@@ -377,13 +384,33 @@ impl IoDriver {
         }
     }
 
+    /// Closes the connection of a server if it has been idle for too long.
+    fn close_idle<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
+        let Some(mut peer) = self.peers.remove(&id) else { return };
+        let sockets = peer.link().stream().map(|stream| stream.sockets());
+        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
+        if let Some(left) = peer.close_idle(&mut tls_ring, now) {
+            for socket in sockets.into_iter().flatten() {
+                self.forget_socket(socket);
+            }
+            if let Some(socket) = left {
+                self.closing.insert(&mut TlsRing::new(ring, &mut self.tls), socket, now);
+            }
+        }
+        self.peers.insert(id, peer);
+    }
+
     /// Completions of the connection of a server are ignored from now on.
     fn forget_sockets(&mut self, peer: &mut Peer) {
         let Some(stream) = peer.link().stream() else { return };
         for socket in stream.sockets() {
-            if let Some(entry) = self.sockets.get_mut(socket.index()) {
-                *entry = None;
-            }
+            self.forget_socket(socket);
+        }
+    }
+
+    fn forget_socket(&mut self, socket: Socket) {
+        if let Some(entry) = self.sockets.get_mut(socket.index()) {
+            *entry = None;
         }
     }
 }
@@ -434,6 +461,7 @@ impl<R: Ring> Driver<R> for IoDriver {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
                 peer.expire(ring, workspace, now)
             });
+            self.close_idle(ring, id, now);
         }
     }
 

@@ -7,6 +7,8 @@ mod peer_handle;
 mod stream;
 mod task;
 
+mod tunnel;
+
 mod connect;
 
 mod messages;
@@ -26,7 +28,7 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
-pub(in crate::client) use self::peer_handle::{ConnectionCallback, PeerHandle};
+pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
 pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;

@@ -21,7 +21,7 @@ use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
-use crate::client::session::restart::suspension::{has_waiting, suspend};
+use crate::client::session::restart::suspension::{has_waiting, is_idle, suspend};
 use crate::client::session::{
     CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
 };
@@ -387,10 +387,34 @@ impl Peer {
         };
         let resends = self.reconnection.resends();
         suspend(&mut self.session, error.clone(), resends, now, &mut workspace.events);
+        let keeps_waiters = self.reconnection.repeats_first();
+        let waiters =
+            if keeps_waiters { std::mem::take(&mut self.connect_waiters) } else { vec![] };
         self.handle_events(workspace, now);
-        if self.reconnection.is_eager() || has_waiting(&self.session) {
+        self.connect_waiters.extend(waiters);
+        let is_awaited = has_waiting(&self.session) || !self.connect_waiters.is_empty();
+        if self.reconnection.is_eager() || is_awaited {
             self.link = Link::Waiting(next);
         }
+    }
+
+    /// Closes the connection if nothing has been in flight for too long. Returns whether it did,
+    /// and the socket to read to its end.
+    pub(super) fn close_idle<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        now: Instant,
+    ) -> Option<Option<ClosingSocket>> {
+        let is_over = self.reconnection.is_idle_over(now) && is_idle(&self.session);
+        if !is_over || self.link.stream().is_none() {
+            return None;
+        }
+        let error = ClientError::new(ClientErrorKind::Closed, "the connection was idle");
+        if let Some(event) = self.reconnection.handle_idle_close(&error) {
+            self.handle.report(event);
+        }
+        self.session = Session::new(Arc::clone(&self.handle.config));
+        Some(self.close(ring, false))
     }
 
     /// Handles an expired timer.
@@ -416,7 +440,9 @@ impl Peer {
     /// Returns the deadline for which a timer must be set.
     pub(super) fn arm_timer(&mut self, now: Instant) -> Option<Instant> {
         let link = self.link.deadline(now);
-        let deadline = self.session.deadline().into_iter().chain(link).min()?;
+        let session = &self.session;
+        let idle = self.reconnection.idle_deadline(|| is_idle(session), now);
+        let deadline = session.deadline().into_iter().chain(link).chain(idle).min()?;
         if self.timer.is_some_and(|timer| timer <= deadline) {
             return None;
         }

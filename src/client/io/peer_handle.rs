@@ -10,6 +10,7 @@ use crate::client::cache::Cache;
 use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
 use crate::client::oauth::OAuthOptions;
+use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::SessionConfig;
 use crate::client::target::Target;
@@ -19,13 +20,21 @@ use crate::transport::tls::TlsClient;
 /// Called on the I/O thread when a connection begins or ends.
 pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
 
+/// How connections are opened.
+#[derive(Clone, Debug)]
+pub(in crate::client) struct ConnectOptions {
+    /// Time to open a connection to one address, that of its proxy, and that of its TLS handshake.
+    pub(in crate::client) timeout: Duration,
+    pub(in crate::client) proxies: Arc<ProxyOptions>,
+}
+
 /// The address of a server, and how to talk to it.
 pub(in crate::client) struct PeerHandle {
     pub(in crate::client) target: Arc<Target>,
     /// `Some` if the connections are encrypted.
     pub(in crate::client) tls: Option<TlsClient>,
     pub(in crate::client) config: Arc<SessionConfig>,
-    pub(in crate::client) connect_timeout: Duration,
+    pub(in crate::client) connect: ConnectOptions,
     pub(in crate::client) inputs: InputHandlers,
     /// Fields of each HTTP request.
     pub(in crate::client) extra_fields: ExtraFields,

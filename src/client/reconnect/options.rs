@@ -11,7 +11,8 @@ use std::time::Duration;
 /// with [`Closed`](crate::client::ClientErrorKind::Closed): it may have run. A subscription ends
 /// so, too.
 ///
-/// A client that has never been connected does not repeat an attempt: its requests fail with
+/// A client that has never been connected does not repeat an attempt, unless
+/// [`ReconnectOptions::retry_first`] says so: its requests fail with
 /// [`Connect`](crate::client::ClientErrorKind::Connect) at once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -28,6 +29,13 @@ pub struct ReconnectOptions {
     /// [`Connect`](crate::client::ClientErrorKind::Connect) and the next request begins anew.
     /// `Some(0)` makes no request wait. Default `None`: unlimited.
     pub attempts_max: Option<u32>,
+    /// Repeats the first attempts, too: requests, and those that wait for the handshake, wait for
+    /// a server that is not there yet. Default false.
+    pub retry_first: bool,
+    /// Closes a connection on which nothing has been in flight for so long: no request, task or
+    /// subscription. The next request opens another one. Default `None`; 5 min in a
+    /// [`ClientPool`](crate::client::ClientPool).
+    pub idle_timeout: Option<Duration>,
     /// Sends a request again that was sent before the loss, if it is idempotent: `ping`,
     /// `server/discover`, lists, `resources/read`, `prompts/get` and `completion/complete`. Default
     /// false.
@@ -41,6 +49,8 @@ impl Default for ReconnectOptions {
             delay_min: Duration::from_millis(100),
             delay_max: Duration::from_secs(30),
             attempts_max: None,
+            retry_first: false,
+            idle_timeout: None,
             resend_idempotent: false,
         }
     }

@@ -1,5 +1,7 @@
 //! The reconnection of one client: what follows a loss.
 
+use std::time::Duration;
+
 use super::backoff::Backoff;
 use super::event::ConnectionEvent;
 use super::options::{ReconnectMode, ReconnectOptions};
@@ -17,6 +19,10 @@ pub(in crate::client) struct Reconnection {
     backoff: Backoff,
     is_eager: bool,
     resends: bool,
+    repeats_first: bool,
+    idle_timeout: Option<Duration>,
+    /// Since when nothing is in flight on the open connection.
+    idle_since: Option<Instant>,
     /// A handshake was complete, and requests wait for the next one.
     is_established: bool,
     /// When the handshake was complete on the open connection.
@@ -46,6 +52,9 @@ impl Reconnection {
                 ReconnectMode::OnDemand => false,
             },
             resends: options.resend_idempotent,
+            repeats_first: options.retry_first,
+            idle_timeout: options.idle_timeout,
+            idle_since: None,
             is_established: false,
             ready_at: None,
             not_before: Instant::ORIGIN,
@@ -55,6 +64,11 @@ impl Reconnection {
     /// Returns whether a handshake was complete, so that requests wait for the next one.
     pub(in crate::client) const fn is_established(&self) -> bool {
         self.is_established
+    }
+
+    /// Returns whether those that wait for the first handshake wait for further attempts.
+    pub(in crate::client) const fn repeats_first(&self) -> bool {
+        self.repeats_first
     }
 
     /// Returns whether idempotent requests are sent again.
@@ -83,7 +97,7 @@ impl Reconnection {
         if ready_at.is_some_and(|ready_at| now.since(ready_at) >= self.backoff.stable_time()) {
             self.backoff.reset();
         }
-        let may_follow = self.is_established && (ready_at.is_some() || !is_permanent(reason));
+        let may_follow = self.repeats() && (ready_at.is_some() || !is_permanent(reason));
         let delay = if may_follow { self.backoff.next_delay() } else { None };
         let next = match delay {
             Some(delay) => NextAttempt::At(now.after(delay)),
@@ -115,7 +129,40 @@ impl Reconnection {
 
     /// Returns when the next attempt may be made, if not now.
     pub(in crate::client) fn delayed_until(&self, now: Instant) -> Option<Instant> {
-        (self.is_established && self.not_before > now).then_some(self.not_before)
+        (self.repeats() && self.not_before > now).then_some(self.not_before)
+    }
+
+    const fn repeats(&self) -> bool {
+        self.is_established || self.repeats_first
+    }
+
+    /// Notes whether anything is in flight; returns when the connection has been idle for too long.
+    pub(in crate::client) fn idle_deadline(
+        &mut self,
+        is_idle: impl FnOnce() -> bool,
+        now: Instant,
+    ) -> Option<Instant> {
+        let timeout = self.idle_timeout?;
+        if self.ready_at.is_none() || !is_idle() {
+            self.idle_since = None;
+            return None;
+        }
+        Some(self.idle_since.get_or_insert(now).after(timeout))
+    }
+
+    /// Returns whether the connection has been idle for too long.
+    pub(in crate::client) fn is_idle_over(&self, now: Instant) -> bool {
+        let due = self.idle_timeout.zip(self.idle_since);
+        due.is_some_and(|(timeout, since)| since.after(timeout) <= now)
+    }
+
+    /// Notes that an idle connection is closed. Returns the event.
+    pub(in crate::client) fn handle_idle_close(
+        &mut self,
+        reason: &ClientError,
+    ) -> Option<ConnectionEvent> {
+        self.idle_since = None;
+        self.handle_close(reason)
     }
 }
 
@@ -136,8 +183,6 @@ fn is_permanent(reason: &ClientError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(seconds: u64) -> Instant {
@@ -197,6 +242,37 @@ mod tests {
             let is_retried = is_retried(&mut state, ClientErrorKind::Closed, at(1 + lasted));
             assert_eq!(is_retried, is_repeated, "{lasted} s");
         }
+    }
+
+    #[test]
+    fn first_attempt_is_repeated_on_request() {
+        let options =
+            ReconnectOptions { retry_first: true, attempts_max: Some(2), ..Default::default() };
+        let mut state = state(&options);
+        assert!(is_retried(&mut state, ClientErrorKind::Connect, at(0)));
+        assert!(state.delayed_until(at(0)).is_some());
+        assert!(is_retried(&mut state, ClientErrorKind::Connect, at(1)));
+        assert!(!is_retried(&mut state, ClientErrorKind::Connect, at(2)));
+        assert!(!is_retried(&mut state, ClientErrorKind::Protocol, at(3)));
+    }
+
+    #[test]
+    fn connection_without_calls_becomes_idle() {
+        let idle_timeout = Some(Duration::from_secs(10));
+        let mut state = state(&ReconnectOptions { idle_timeout, ..Default::default() });
+        assert_eq!(state.idle_deadline(|| true, at(0)), None, "it is not connected");
+        state.handle_ready(at(1));
+        assert_eq!(state.idle_deadline(|| true, at(2)), Some(at(12)));
+        assert_eq!(state.idle_deadline(|| false, at(3)), None);
+        assert!(!state.is_idle_over(at(20)));
+        assert_eq!(state.idle_deadline(|| true, at(4)), Some(at(14)));
+        assert_eq!(state.idle_deadline(|| true, at(5)), Some(at(14)));
+        assert!(!state.is_idle_over(at(13)) && state.is_idle_over(at(14)));
+        assert!(state.handle_idle_close(&error(ClientErrorKind::Closed)).is_some());
+        assert!(!state.is_idle_over(at(20)));
+        let mut state = self::state(&ReconnectOptions::default());
+        state.handle_ready(at(1));
+        assert_eq!(state.idle_deadline(|| true, at(2)), None);
     }
 
     #[test]

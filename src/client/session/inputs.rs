@@ -113,6 +113,10 @@ impl<T> InputTable<T> {
         Self { targets: HashMap::new(), rounds: HashMap::new(), last_key: 0 }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.targets.is_empty() && self.rounds.is_empty()
+    }
+
     fn insert(
         &mut self,
         kind: InputKind,

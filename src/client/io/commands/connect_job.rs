@@ -8,6 +8,7 @@ use super::command::{Command, PeerId, SHARD};
 use crate::client::io::connect::{self, OpenError};
 use crate::client::io::process::StderrCallback;
 use crate::client::oauth::OAuthOptions;
+use crate::client::proxy::Route;
 use crate::client::target::Target;
 use crate::engine::blocking::Job;
 use crate::engine::mesh::Sender;
@@ -26,6 +27,7 @@ pub(in crate::client::io) struct ConnectJob {
     pub(in crate::client::io) peer: PeerId,
     pub(in crate::client::io) purpose: Purpose,
     pub(in crate::client::io) target: Arc<Target>,
+    pub(in crate::client::io) route: Route,
     pub(in crate::client::io) timeout: Duration,
     pub(in crate::client::io) commands: Sender<Command>,
 }
@@ -43,17 +45,18 @@ impl ConnectJob {
 
 impl Job for ConnectJob {
     fn run(self) {
-        let Self { peer, target, timeout, commands, purpose } = self;
+        let Self { peer, target, route, timeout, commands, purpose } = self;
         let command = match purpose {
             Purpose::Server { tls, on_stderr } => {
-                let opened = connect::open(&target, tls.as_ref(), timeout, on_stderr);
+                let path = (&*target, &route);
+                let opened = connect::open(path, tls.as_ref(), timeout, on_stderr);
                 Command::Opened(peer, Box::new(opened))
             }
             Purpose::Flow { number, oauth } => {
                 let tls = oauth.and_then(|oauth| oauth.tls_client(&target).transpose()).transpose();
                 let tls = tls.map_err(|error| OpenError::from(io::Error::other(error)));
-                let opened =
-                    tls.and_then(|tls| connect::open(&target, tls.as_ref(), timeout, None));
+                let opened = tls
+                    .and_then(|tls| connect::open((&target, &route), tls.as_ref(), timeout, None));
                 Command::FlowOpened(peer, number, Box::new(opened))
             }
         };

@@ -5,6 +5,7 @@ use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::io::connect::OpenError;
 use crate::client::io::peer_handle::PeerHandle;
+use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Target};
 use crate::engine::ring::{Ring, Socket};
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -22,7 +23,7 @@ pub(in crate::client::io) fn open_stream<R: Ring>(
     let message_bytes_max = handle.config.options().message_bytes_max;
     let begun = WebSocketCodec::begin(&request_writer(endpoint, handle), message_bytes_max);
     let begun = begun.map_err(|error| OpenError::from(error).describe(&handle.target));
-    MessageStream::open_websocket(ring, sockets, begun, now.after(handle.connect_timeout))
+    MessageStream::open_websocket(ring, sockets, begun, now.after(handle.connect.timeout))
 }
 
 /// Returns what writes the requests to an endpoint.
@@ -31,5 +32,9 @@ pub(in crate::client::io) fn request_writer(
     handle: &PeerHandle,
 ) -> RequestWriter {
     let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
-    RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields)
+    let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields);
+    match handle.connect.proxies.route(&handle.target) {
+        Route::Forward(proxy) => writer.for_proxy(proxy.authorization.as_deref()),
+        Route::Direct | Route::Tunnel(_) => writer,
+    }
 }

@@ -48,6 +48,14 @@ pub(in crate::client) fn has_waiting<T>(session: &Session<T>) -> bool {
     session.calls.waiting() > 0
 }
 
+/// Returns whether nothing is in flight, and nothing is subscribed to.
+pub(in crate::client) fn is_idle<T>(session: &Session<T>) -> bool {
+    session.calls.waiting() + session.calls.in_flight() == 0
+        && session.tasks.is_empty()
+        && session.subscriptions.is_empty()
+        && session.inputs.is_empty()
+}
+
 /// Returns whether a request may be sent again that the server may have run.
 const fn is_idempotent(method: Method) -> bool {
     matches!(

@@ -56,6 +56,10 @@ impl<T> SubscriptionTable<T> {
         Self(BTreeMap::new())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns when [`acknowledge`] must be called at the latest.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.values().filter_map(|subscription| subscription.acknowledge_by).min()

@@ -33,6 +33,10 @@ impl<T> TaskTable<T> {
         Self(BTreeMap::new())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns when [`expire`] must be called next.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.values().map(|(_, task)| task.deadline()).min()

@@ -105,6 +105,8 @@ pub struct RequestWriter {
     /// `http` or `https`.
     scheme: &'static str,
     authority: Box<str>,
+    /// What precedes the path in a request to a proxy.
+    prefix: Box<str>,
     /// The path with its query.
     path: Box<str>,
     /// The lines that all requests have.
@@ -120,7 +122,26 @@ impl RequestWriter {
         for (name, value) in &extra.0 {
             push_line(&mut lines, name, value.as_bytes());
         }
-        Self { scheme, authority: authority.into(), path: path.into(), lines: lines.into() }
+        Self {
+            scheme,
+            authority: authority.into(),
+            path: path.into(),
+            lines: lines.into(),
+            prefix: "".into(),
+        }
+    }
+
+    /// Lets the requests name the whole URL, for a proxy (RFC 9112, section 3.2.2), with the value
+    /// of `Proxy-Authorization`.
+    #[must_use]
+    pub fn for_proxy(mut self, authorization: Option<&str>) -> Self {
+        self.prefix = format!("{}://{}", self.scheme, self.authority).into();
+        if let Some(authorization) = authorization {
+            let mut lines = self.lines.into_vec();
+            push_line(&mut lines, "Proxy-Authorization", authorization.as_bytes());
+            self.lines = lines.into();
+        }
+        self
     }
 
     /// Changes the path to the one that a reference names (RFC 3986, section 4.2; MCP 2024-11-05
@@ -189,6 +210,7 @@ impl RequestWriter {
 
     fn begin(&self, out: &mut Vec<u8>, method: &str) {
         out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(self.prefix.as_bytes());
         out.extend_from_slice(self.path.as_bytes());
         out.extend_from_slice(b" HTTP/1.1\r\n");
         out.extend_from_slice(&self.lines);
