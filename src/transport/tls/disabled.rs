@@ -110,7 +110,7 @@ impl TlsFilter {
 impl TlsFilter<ServerSide> {
     /// Cannot be called.
     pub const fn accept(server: &TlsServer) -> Result<Self, TlsError> {
-        match *server {}
+        match server.never {}
     }
 
     /// Cannot be called.
@@ -177,7 +177,9 @@ impl<S> TlsFilter<S> {
 
 /// There is none.
 #[derive(Clone, Debug)]
-pub enum TlsServer {}
+pub struct TlsServer {
+    never: Infallible,
+}
 
 /// What a [`TlsServer`] would be created from.
 #[derive(Debug)]
