@@ -135,9 +135,10 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        AdminOptions, DemoServices, EngineOptions, ExecutorKind, FileOptions, HttpOptions,
-        LimitOptions, LogFormat, LogLevel, LogOptions, Profile, RingBackend, SecondStream,
-        ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
+        AdminOptions, ClientCertificateMode, DemoServices, EngineOptions, ExecutorKind,
+        FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel,
+        LogOptions, Profile, RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions,
+        Utf8CloseCode, WebSocketOptions,
     };
 }
 

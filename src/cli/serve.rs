@@ -60,6 +60,9 @@ impl Reloader {
                 self.log.set_options(&effective.options.log);
                 log_warnings(&effective);
                 handle.reload_limits(&effective.options);
+                if let Err(error) = handle.reload_tls(&effective.options) {
+                    Event::ReloadFailed { error: &format!("TLS stays as it was: {error}") }.emit();
+                }
                 for row in table::rows().filter(|row| !row.is_reloadable) {
                     let values = [running, &effective.options].map(|it| row.format_value(it));
                     let [running, configured] = &values;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use super::error::{ClientError, ClientErrorKind};
 use super::target::Target;
-use crate::transport::tls::{ClientIdentity, Pin, Roots, TlsClient, TlsClientOptions, Trust};
+use crate::transport::tls::{Identity, Pin, Roots, TlsClient, TlsClientOptions, Trust};
 
 /// Certificates or a private key in PEM (RFC 7468). The debug format omits the text.
 #[derive(Clone, Eq, PartialEq)]
@@ -116,7 +116,7 @@ impl TlsOptions {
         let identity = self.identity.as_ref().map(|(chain, key)| {
             let (chain, chain_name) = chain.read("the client certificate")?;
             let (key, key_name) = key.read("the key of the client certificate")?;
-            ClientIdentity::from_pem((&chain, &chain_name), (&key, &key_name)).map_err(invalid)
+            Identity::from_pem((&chain, &chain_name), (&key, &key_name)).map_err(invalid)
         });
         let pins: Result<Vec<Pin>, String> = self.pins.iter().map(|pin| Pin::parse(pin)).collect();
         let (identity, pins) = (identity.transpose()?, pins.map_err(invalid)?);

@@ -17,7 +17,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 13] = [
+pub static RULES: [Rule; 14] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule { keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: mcp_path_is_free },
     Rule { keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: sse_path_is_free },
@@ -29,6 +29,7 @@ pub static RULES: [Rule; 13] = [
         keys: &[WEBSOCKET_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH],
         check: websocket_path_is_free,
     },
+    Rule { keys: &["tls.require", "tcp.address", "http.address"], check: tls_is_required },
     Rule { keys: &["shards", "cpus"], check: cpus_suffice_for_shards },
     Rule { keys: &["executor"], check: executor_is_built },
     Rule { keys: &["executor", "ring.backend"], check: executor_supports_ring },
@@ -104,6 +105,18 @@ fn paths(options: &Options) -> [(&'static str, Option<&str>); 4] {
         (MESSAGES_PATH, Some(&options.http.legacy_messages_path)),
         (WEBSOCKET_PATH, options.websocket.path.as_deref()),
     ]
+}
+
+fn tls_is_required(options: &Options) -> Option<Diagnostic> {
+    let tls = &options.tls;
+    let listeners = [(options.tcp.address, tls.tcp), (options.http.address, tls.http)];
+    let (address, _) = listeners.into_iter().find(|(address, is_encrypted)| {
+        address.is_some_and(|address| !address.ip().is_loopback())
+            && !(*is_encrypted && tls.has_certificate())
+    })?;
+    let address = address.filter(|_| tls.require)?;
+    let message = format!("{address} is reachable from other machines without TLS");
+    Some(Diagnostic::new(message, "set tls.certificates and tls.keys, or listen on 127.0.0.1"))
 }
 
 fn cpus_suffice_for_shards(options: &Options) -> Option<Diagnostic> {

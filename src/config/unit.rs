@@ -49,6 +49,8 @@ pub enum Unit {
     Directory,
     /// The path of a URL.
     EndpointPath,
+    /// A list of files, or `off` for an empty one.
+    Files,
     /// A list of values of the `Host` header, or `default` for an empty one.
     Hosts,
     /// Milliseconds.
@@ -131,6 +133,7 @@ impl Unit {
             Self::Cpus { .. } => "LIST|auto".to_owned(),
             Self::Directory => "DIR|off".to_owned(),
             Self::EndpointPath => "PATH".to_owned(),
+            Self::Files => "FILES|off".to_owned(),
             Self::Hosts | Self::Origins => "LIST|default".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
@@ -149,6 +152,7 @@ impl Unit {
             Self::Count { .. } | Self::CountOrAuto { .. } => "a whole number",
             Self::Cpus { .. } => "a list of cpus",
             Self::Directory => "the path of a directory",
+            Self::Files => "a list of files",
             Self::Hosts => "a list of hosts",
             Self::Milliseconds { .. } => "a time",
             Self::Origins => "a list of origins",
@@ -161,7 +165,7 @@ impl Unit {
 
     /// Returns whether a value is a list of names.
     pub const fn is_name_list(&self) -> bool {
-        matches!(self, Self::Hosts | Self::Origins)
+        matches!(self, Self::Files | Self::Hosts | Self::Origins)
     }
 
     /// Returns the smallest and largest number; the whole range if the value is not a number.
@@ -177,6 +181,7 @@ impl Unit {
             | Self::Choice(_)
             | Self::Directory
             | Self::EndpointPath
+            | Self::Files
             | Self::Hosts
             | Self::Origins
             | Self::Switch
@@ -198,6 +203,7 @@ impl Unit {
             Self::Cpus { .. } => "write a list such as 0,2-5, or auto",
             Self::Directory => "write the path of a directory in quotes, or off",
             Self::EndpointPath => "write a path such as /mcp",
+            Self::Files => "write paths such as a.pem,b.pem, or off",
             Self::Hosts => "write a list such as mcp.example.com,192.0.2.1:8080, or default",
             Self::Milliseconds { .. } => {
                 "write milliseconds, or a time such as 500ms, 30s, 5min, 1h or 1d"

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{
-    DemoServices, ExecutorKind, LogFormat, LogLevel, Profile, RingBackend, SecondStream,
-    Utf8CloseCode,
+    ClientCertificateMode, DemoServices, ExecutorKind, LogFormat, LogLevel, Profile, RingBackend,
+    SecondStream, Utf8CloseCode,
 };
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
@@ -69,6 +69,7 @@ macro_rules! choices {
     };
 }
 
+choices!(ClientCertificateMode { "off" => Off, "asked" => Asked, "required" => Required, });
 choices!(Profile { "standard" => Standard, "tiny" => Tiny, });
 choices!(ExecutorKind { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
 choices!(DemoServices {
@@ -209,6 +210,29 @@ impl Value for Option<PathBuf> {
 
     fn format(&self, _: &Unit) -> String {
         self.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string())
+    }
+}
+
+/// Paths of files, or `off` for none. It is not checked whether they exist.
+impl Value for Vec<PathBuf> {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        if text == "off" {
+            self.clear();
+            return Ok(());
+        }
+        let mut paths = Self::new();
+        for text in text.split(',') {
+            let mut path = None;
+            path.parse_from(text.trim(), unit)?;
+            paths.extend(path);
+        }
+        *self = paths;
+        Ok(())
+    }
+
+    fn format(&self, _: &Unit) -> String {
+        let paths: Vec<String> = self.iter().map(|path| path.display().to_string()).collect();
+        if paths.is_empty() { "off".to_owned() } else { paths.join(",") }
     }
 }
 

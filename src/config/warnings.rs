@@ -5,14 +5,19 @@
 use std::net::SocketAddr;
 
 use crate::config::issue::Diagnostic;
-use crate::config::options::Options;
+use crate::config::options::{ClientCertificateMode, Options};
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 13] = [
+pub static WARNINGS: [Rule; 15] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
+    Rule {
+        keys: &["tls.client_authorities", "tls.revocation_lists", "tls.client_certificates"],
+        check: client_authorities_without_effect,
+    },
+    Rule { keys: &["tls.client_certificates", "tls.certificates"], check: tls_without_certificate },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
     Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
     Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
@@ -35,26 +40,54 @@ pub static WARNINGS: [Rule; 13] = [
 ];
 
 fn tcp_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.tcp.address)
+    public_address(options.tcp.address, options.tls.tcp, options)
 }
 
 fn http_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.http.address)
+    public_address(options.http.address, options.tls.http, options)
 }
 
 fn admin_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.admin.address)
+    public_address(options.admin.address, false, options)
 }
 
-fn public_address(address: Option<SocketAddr>) -> Option<Diagnostic> {
+fn public_address(
+    address: Option<SocketAddr>,
+    is_encrypted: bool,
+    options: &Options,
+) -> Option<Diagnostic> {
     let address = address.filter(|address| !address.ip().is_loopback())?;
-    let message = format!(
-        "{address} is reachable from other machines, and the server does not authenticate clients"
-    );
+    let is_encrypted = is_encrypted && options.tls.has_certificate();
+    let lacks = match options.tls.client_certificates {
+        ClientCertificateMode::Required if is_encrypted => return None,
+        _ if is_encrypted => "does not authenticate clients",
+        _ => "neither encrypts nor authenticates clients",
+    };
+    let message = format!("{address} is reachable from other machines, and the server {lacks}");
     Some(Diagnostic::new(
         message,
-        "listen on 127.0.0.1 behind a proxy that authenticates them, or restrict the network",
+        "require client certificates (tls.client_certificates), listen on 127.0.0.1 behind a \
+         proxy that authenticates clients, or restrict the network",
     ))
+}
+
+fn client_authorities_without_effect(options: &Options) -> Option<Diagnostic> {
+    let tls = &options.tls;
+    let is_unused = tls.client_certificates == ClientCertificateMode::Off
+        && !(tls.client_authorities.is_empty() && tls.revocation_lists.is_empty());
+    is_unused.then(|| {
+        let message = "clients are not asked for certificates".to_owned();
+        Diagnostic::new(message, "set tls.client_certificates to required or asked")
+    })
+}
+
+fn tls_without_certificate(options: &Options) -> Option<Diagnostic> {
+    let tls = &options.tls;
+    let is_unused = tls.client_certificates != ClientCertificateMode::Off && !tls.has_certificate();
+    is_unused.then(|| {
+        let message = "no listener has TLS".to_owned();
+        Diagnostic::new(message, "set tls.certificates and tls.keys")
+    })
 }
 
 fn hosts_unset(options: &Options) -> Option<Diagnostic> {

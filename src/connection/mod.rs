@@ -20,6 +20,7 @@
 pub mod listener;
 pub mod options;
 mod statistics;
+pub mod tls;
 
 pub mod state;
 

@@ -71,11 +71,11 @@ pub use self::shard::Shard;
 pub use self::shard_message::Busy;
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::start::describe_limits;
-#[cfg(feature = "cli")]
-pub use self::start::probe_ring;
 pub use self::start::{Handle, InProcessConnection, Running, Server, StartError};
 #[cfg(feature = "internals")]
 pub use self::start::{ShardBuilder, ShardInput};
+#[cfg(feature = "cli")]
+pub use self::start::{check_tls, probe_ring};
 #[cfg(feature = "internals")]
 pub use self::subscriptions::STREAM_BYTES;
 #[cfg(feature = "internals")]

@@ -14,7 +14,7 @@ use super::label::Transport;
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Numbers of a server that are no counters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Gauges {
     /// Open connections by transport; those beyond the limits are not counted.
     pub connections: [(Transport, usize); 3],
@@ -22,6 +22,8 @@ pub struct Gauges {
     pub sessions: usize,
     /// Notification streams, those of legacy sessions included.
     pub streams: usize,
+    /// TLS handshakes since the start by their result; none if no listener is encrypted.
+    pub tls_handshakes: Vec<(&'static str, u64)>,
     /// Shards.
     pub shards: u16,
 }
@@ -173,7 +175,7 @@ const FAMILIES: [Family; 8] = [
 ];
 
 /// Metrics of all counters and gauges.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Metrics<'a> {
     /// Sum over all shards.
     pub counters: &'a Counters,
@@ -206,7 +208,7 @@ impl Metrics<'_> {
     }
 
     fn write_gauges(&self, out: &mut impl Write) -> fmt::Result {
-        let Gauges { connections, sessions, streams, shards } = self.gauges;
+        let Gauges { connections, sessions, streams, tls_handshakes, shards } = &self.gauges;
         let description = "Open connections that count against the limits.";
         write_head(out, "connections_open", "gauge", description)?;
         for (transport, count) in connections {
@@ -217,6 +219,12 @@ impl Metrics<'_> {
         writeln!(out, "corelane_sessions_open {sessions}")?;
         write_head(out, "streams_open", "gauge", "Notification streams.")?;
         writeln!(out, "corelane_streams_open {streams}")?;
+        if !tls_handshakes.is_empty() {
+            write_head(out, "tls_handshakes_total", "counter", "TLS handshakes by result.")?;
+        }
+        for (result, count) in tls_handshakes {
+            writeln!(out, "corelane_tls_handshakes_total{{result=\"{result}\"}} {count}")?;
+        }
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
@@ -276,6 +284,7 @@ mod tests {
             connections: [(Transport::Tcp, 3), (Transport::Http, 2), (Transport::WebSocket, 1)],
             sessions: 4,
             streams: 5,
+            tls_handshakes: vec![("full", 7)],
             shards: 2,
         };
         Metrics { counters, gauges }.to_string()
@@ -289,8 +298,8 @@ mod tests {
         let samples = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut values = 0;
         counters.for_each(|_| values += 1);
-        // Two errors, three transports, sessions, streams, shards, version.
-        assert_eq!(samples, values - SUMS.len() + 9);
+        // Two errors, three transports, sessions, streams, handshakes, shards, version.
+        assert_eq!(samples, values - SUMS.len() + 10);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use corelane::client::system_roots;
-use corelane::transport::tls::{ClientIdentity, Roots, TlsClient, TlsClientOptions, Trust};
+use corelane::transport::tls::{Identity, Roots, TlsClient, TlsClientOptions, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +97,7 @@ impl TlsPlan {
         }
     }
 
-    fn identity(&self) -> Result<Option<ClientIdentity>, PlanError> {
+    fn identity(&self) -> Result<Option<Identity>, PlanError> {
         let (certificate, key) = match (&self.cert, &self.key) {
             (None, None) => return Ok(None),
             (Some(certificate), Some(key)) => (certificate, key),
@@ -107,7 +107,7 @@ impl TlsPlan {
             }
         };
         let name = |path: &Path| path.display().to_string();
-        let identity = ClientIdentity::from_pem(
+        let identity = Identity::from_pem(
             (&read_file(certificate)?, &name(certificate)),
             (&read_file(key)?, &name(key)),
         );

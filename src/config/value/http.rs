@@ -142,7 +142,7 @@ mod tests {
         }
         assert_eq!(hosts(" a , b").unwrap(), ["a", "b"]);
         assert!(hosts("default").unwrap().is_empty());
-        let mut origins = Vec::new();
+        let mut origins: Vec<String> = Vec::new();
         for text in ["default", "*", "https://a,http://b:*", "vscode-webview://c"] {
             origins.parse_from(text, &Unit::Origins).unwrap();
             assert_eq!(origins.format(&Unit::Origins), text);

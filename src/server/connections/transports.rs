@@ -92,7 +92,8 @@ impl Transports {
     pub(in crate::server) fn gauges(&self, shards: u16) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
-        Gauges { connections, sessions, streams, shards }
+        let tls_handshakes = self.http.tls_handshakes();
+        Gauges { connections, sessions, streams, tls_handshakes, shards }
     }
 
     pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {

@@ -182,6 +182,11 @@ impl HttpFrontend {
         self.gauges.report(GaugeValues { sessions: self.sessions.len(), streams });
     }
 
+    /// Returns the number of TLS handshakes of all shards by their result.
+    pub(in crate::server) fn tls_handshakes(&self) -> Vec<(&'static str, u64)> {
+        self.gauges.tls_handshakes()
+    }
+
     /// Returns the gauges of all shards.
     pub(in crate::server) fn gauges(&self) -> GaugeTotals {
         self.gauges.totals()

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::connection::tls::TlsCounters;
 use crate::engine::mesh::SharedCounter;
 use crate::server::acceptance::ConnectionCount;
 
@@ -16,6 +17,8 @@ pub(in crate::server) struct Gauges {
     connections: [Arc<ConnectionCount>; 2],
     sessions: Arc<SharedCounter>,
     streams: Arc<SharedCounter>,
+    /// Handshakes of all shards, if a listener is encrypted.
+    tls: Option<Arc<TlsCounters>>,
     reported: GaugeValues,
 }
 
@@ -40,9 +43,17 @@ pub(in crate::server) struct GaugeValues {
 }
 
 impl Gauges {
-    /// Creates gauges with the counts of open HTTP and WebSocket connections.
-    pub(in crate::server) fn new(connections: [Arc<ConnectionCount>; 2]) -> Self {
-        Self { connections, ..Self::default() }
+    /// Creates gauges with the counts of open HTTP and WebSocket connections, and those of TLS.
+    pub(in crate::server) fn new(
+        connections: [Arc<ConnectionCount>; 2],
+        tls: Option<Arc<TlsCounters>>,
+    ) -> Self {
+        Self { connections, tls, ..Self::default() }
+    }
+
+    /// Returns the number of TLS handshakes of all shards by their result.
+    pub(in crate::server) fn tls_handshakes(&self) -> Vec<(&'static str, u64)> {
+        self.tls.as_ref().map(|counters| counters.results().collect()).unwrap_or_default()
     }
 
     /// Reports the numbers of this shard; does nothing if they are unchanged.

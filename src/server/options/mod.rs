@@ -11,6 +11,8 @@ mod stdio;
 
 mod tiny;
 
+mod tls;
+
 mod uri_prefix;
 
 mod websocket;
@@ -22,6 +24,7 @@ pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
+pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
 pub(crate) use self::uri_prefix::check_uri_prefix;
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
@@ -42,6 +45,8 @@ pub struct Options {
     pub admin: AdminOptions,
     /// WebSocket, on the HTTP listener.
     pub websocket: WebSocketOptions,
+    /// TLS of TCP, HTTP and WebSocket.
+    pub tls: ListenerTlsOptions,
     /// MCP over standard input and output.
     pub stdio: StdioOptions,
     /// Limits per message, request and connection.

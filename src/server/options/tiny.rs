@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    AdminOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, LogOptions, Options,
-    Profile, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
+    AdminOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, ListenerTlsOptions,
+    LogOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions,
+    loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -43,6 +44,7 @@ impl Options {
             },
             admin: AdminOptions::default(),
             websocket: tiny_websocket(),
+            tls: tiny_tls(),
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -117,4 +119,13 @@ fn tiny_ring() -> RingOptions {
 /// A mesh with short queues.
 fn tiny_mesh() -> MeshOptions {
     MeshOptions { channel_messages_max: 2, inbox_messages_max: 4, ..MeshOptions::default() }
+}
+
+fn tiny_tls() -> ListenerTlsOptions {
+    ListenerTlsOptions {
+        handshake_timeout: Duration::from_millis(200),
+        handshakes_max: 4,
+        handshakes_per_turn_max: 1,
+        ..ListenerTlsOptions::default()
+    }
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::shard_limits;
+use super::tls::ListenerTls;
 use crate::engine::mesh::ShardId;
 #[cfg(feature = "tower")]
 use crate::engine::mesh::TrySendError;
@@ -47,6 +48,7 @@ pub struct Handle {
     pub(super) options: Arc<Options>,
     /// Whether the drain was requested, by this handle or another one of the server.
     pub(super) is_draining: Arc<AtomicBool>,
+    pub(super) tls: Arc<ListenerTls>,
 }
 
 impl Handle {
@@ -127,6 +129,26 @@ impl Handle {
     /// ring sizes still bound the number of connections.
     pub fn reload_limits(&self, options: &Options) {
         self.broadcast.send(&self.limits_message(options));
+    }
+
+    /// Reads certificates, private keys, authorities and revocation lists again
+    /// ([`ListenerTlsOptions`]), for connections that are accepted from now on; open ones keep
+    /// theirs. Whether a listener is encrypted, and the limits of handshakes, stay. Does nothing
+    /// if the server started without a certificate.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, and why; nothing changes.
+    ///
+    /// [`ListenerTlsOptions`]: crate::server::options::ListenerTlsOptions
+    pub fn reload_tls(&self, options: &Options) -> Result<(), String> {
+        self.tls.reload(options)
+    }
+
+    /// Returns the number of TLS handshakes of all shards by their result: `full`, `resumed`,
+    /// `refused`, or why they failed. Empty if no listener is encrypted.
+    pub fn tls_handshakes(&self) -> Vec<(&'static str, u64)> {
+        self.tls.counters().map(|counters| counters.results().collect()).unwrap_or_default()
     }
 
     /// Returns the sum of the counters of all shards since the start; after the end of the server,

@@ -6,6 +6,7 @@
 
 mod limits;
 mod listen;
+mod tls;
 
 mod handle;
 
@@ -29,7 +30,6 @@ use std::io;
 #[cfg(feature = "tower")]
 use std::net::Ipv4Addr;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -38,7 +38,7 @@ pub use self::in_process::InProcessConnection;
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
-use self::listen::Listen;
+use self::listen::{Listen, bind_listeners, operator_guard, origin_guard};
 #[cfg(feature = "cli")]
 pub use self::ring_probe::probe_ring;
 pub use self::running::Running;
@@ -49,7 +49,10 @@ pub use self::shard_builder::ShardInput;
 #[cfg(feature = "signals")]
 use self::signals::SignalLoop;
 pub use self::threads::StartError;
-use self::threads::{InputFds, ShardThreads};
+use self::threads::{InputFds, ListenerFd, ShardThreads};
+use self::tls::ListenerTls;
+#[cfg(feature = "cli")]
+pub use self::tls::check_tls;
 use super::acceptance::{ConnectionCounts, ListenerKind};
 use super::blocking_jobs::BlockingPool;
 use super::catalog_updates::state_factory::StateFactory;
@@ -57,13 +60,12 @@ use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
-use super::options::{HttpOptions, Options, TcpOptions};
+use super::options::Options;
 use super::shard_message::Broadcast;
-use crate::connection::listener::{self, ListenerOptions};
+use crate::connection::listener;
 use crate::engine::entropy::Entropy;
 use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use crate::engine::placement::Placement;
-use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
 use crate::telemetry::counters::Counters;
@@ -89,6 +91,7 @@ pub struct Server {
     #[cfg(feature = "signals")]
     on_reload_callback: ReloadCallback,
     on_start_callbacks: Vec<StartCallback>,
+    tls: Arc<ListenerTls>,
 }
 
 /// The callback for SIGHUP.
@@ -136,6 +139,7 @@ impl Server {
             #[cfg(feature = "signals")]
             on_reload_callback: Box::new(|_| Event::Reloaded.emit()),
             on_start_callbacks: Vec::new(),
+            tls: Arc::default(),
         }
     }
 
@@ -267,6 +271,7 @@ impl Server {
         let engine = &self.options.engine;
         let placement = Placement::choose(engine.cpus.as_deref(), engine.shards)?;
         let shards = placement.shard_count();
+        self.tls = Arc::new(ListenerTls::load(&self.options).map_err(io::Error::other)?);
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
         for &(transport, address) in endpoints {
@@ -276,14 +281,16 @@ impl Server {
                 addresses.push((transport, listener::local_address(first)?));
             }
             for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
-                shard.push((descriptor, ListenerKind::Clients(transport)));
+                let (kind, tls) = (ListenerKind::Clients(transport), self.tls.of(transport));
+                shard.push(ListenerFd { descriptor, kind, tls });
             }
         }
         let mut admin_address = None;
         if let (Some(address), Some(shard)) = (self.options.admin.address, listeners.first_mut()) {
             for descriptor in bind_listeners(&self.options.tcp, address, 1)? {
                 admin_address = Some(listener::local_address(&descriptor)?);
-                shard.push((descriptor, ListenerKind::Operators));
+                let kind = ListenerKind::Operators;
+                shard.push(ListenerFd { descriptor, kind, tls: None });
             }
         }
         let sources = listeners.into_iter().map(InputFds::Listeners).collect();
@@ -292,11 +299,16 @@ impl Server {
             Event::Listening { listener: "admin", address, path: "" }.emit();
         }
         for (transport, address) in &addresses {
-            let listener = transport.as_str();
+            let is_encrypted = self.tls.of(*transport).is_some();
+            let listener = match transport {
+                Transport::Http if is_encrypted => "https",
+                Transport::Tcp if is_encrypted => "tls",
+                transport => transport.as_str(),
+            };
             let path = if *transport == Transport::Http { &*self.options.http.path } else { "" };
             Event::Listening { listener, address: *address, path }.emit();
             if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
-                let listener = Transport::WebSocket.as_str();
+                let listener = if is_encrypted { "wss" } else { Transport::WebSocket.as_str() };
                 Event::Listening { listener, address: *address, path }.emit();
             }
         }
@@ -419,7 +431,8 @@ impl Server {
             Some(updates) => UpdateExecutor::Channel(updates.clone()),
             None => UpdateExecutor::Pool(Arc::clone(&blocking)),
         };
-        let gauges = Gauges::new([&connections.http, &connections.websocket].map(Arc::clone));
+        let counted = [&connections.http, &connections.websocket].map(Arc::clone);
+        let gauges = Gauges::new(counted, self.tls.counters().map(Arc::clone));
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -442,6 +455,7 @@ impl Server {
             snapshots: Arc::new(CounterSnapshots::new(shards)),
             options: Arc::clone(&options),
             is_draining: Arc::default(),
+            tls: Arc::clone(&self.tls),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }
@@ -461,39 +475,6 @@ impl Server {
         threads.log_started(&self.options, placement, is_piped);
         Ok((threads, handle))
     }
-}
-
-/// Returns the `Host` and `Origin` check of the HTTP endpoint.
-fn origin_guard(options: &Options) -> Result<OriginGuard, InvalidEntry> {
-    let HttpOptions { address, hosts, origins, .. } = &options.http;
-    OriginGuard::new(&OriginOptions {
-        is_loopback: address.is_some_and(|address| address.ip().is_loopback()),
-        hosts: hosts.clone(),
-        origins: origins.clone(),
-    })
-}
-
-/// Returns the `Host` and `Origin` check of the admin address.
-fn operator_guard(options: &Options) -> Result<OriginGuard, InvalidEntry> {
-    let is_loopback = options.admin.address.is_some_and(|it| it.ip().is_loopback());
-    OriginGuard::new(&OriginOptions { is_loopback, hosts: Vec::new(), origins: Vec::new() })
-}
-
-/// Opens one listener per shard on the same address.
-fn bind_listeners(
-    tcp: &TcpOptions,
-    address: SocketAddr,
-    shards: usize,
-) -> io::Result<Vec<OwnedFd>> {
-    let options = ListenerOptions {
-        keepalive: tcp.keepalive,
-        nodelay: tcp.nodelay,
-        receive_buffer_bytes: tcp.receive_buffer_bytes,
-        send_buffer_bytes: tcp.send_buffer_bytes,
-        backlog_max: tcp.backlog_max,
-        reuse_port: tcp.reuse_port,
-    };
-    listener::listen_shared(address, shards, &options)
 }
 
 #[cfg(test)]

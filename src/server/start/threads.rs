@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 
 use super::limits::connections_max;
 use super::shard_builder::{ShardBuilder, ShardInput};
+use super::tls::TlsListener;
+use crate::connection::tls::TlsRing;
 use crate::engine::clock::Clock;
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 use crate::engine::executor::glommio::{self, GlommioExecutor};
@@ -35,9 +37,18 @@ use crate::telemetry::label::Transport;
 #[derive(Debug)]
 pub(in crate::server) enum InputFds {
     /// Listening sockets of this shard.
-    Listeners(Vec<(OwnedFd, ListenerKind)>),
+    Listeners(Vec<ListenerFd>),
     /// One connection over two pipes (stdio).
     Pipes { input: OwnedFd, output: OwnedFd },
+}
+
+/// A listening socket of a shard.
+#[derive(Debug)]
+pub(in crate::server) struct ListenerFd {
+    pub(in crate::server) descriptor: OwnedFd,
+    pub(in crate::server) kind: ListenerKind,
+    /// `None` if its connections are not encrypted.
+    pub(in crate::server) tls: Option<TlsListener>,
 }
 
 #[derive(Debug)]
@@ -135,12 +146,13 @@ fn pipe_sizes(options: &Options) -> RingOptions {
 
 /// Runs a shard over `ring` until it has drained, on the configured executor.
 fn run<R: Ring>(
-    mut ring: R,
+    ring: R,
     builder: ShardBuilder,
     sources: InputFds,
     thread: &ThreadHandle<Counters>,
 ) -> io::Result<Counters> {
     let description = ring.describe();
+    let mut ring = TlsRing::new(ring);
     let inputs = register_inputs(&mut ring, sources)?;
     match builder.options().engine.executor {
         ExecutorKind::Auto | ExecutorKind::Native => {
@@ -191,22 +203,14 @@ fn run_on_glommio<R: Ring>(
 }
 
 /// Registers the descriptors of a shard with its ring.
-fn register_inputs<R: Ring>(ring: &mut R, sources: InputFds) -> io::Result<Vec<ShardInput>> {
+fn register_inputs<R: Ring>(
+    ring: &mut TlsRing<R>,
+    sources: InputFds,
+) -> io::Result<Vec<ShardInput>> {
     match sources {
-        InputFds::Listeners(listeners) => listeners
-            .into_iter()
-            .map(|(descriptor, kind)| match ring.register(Source::Listener(descriptor))? {
-                Registered::Listener(listener) => Ok(match kind {
-                    ListenerKind::Clients(transport) => {
-                        ShardInput::Listener { listener, transport }
-                    }
-                    ListenerKind::Operators => ShardInput::AdminListener { listener },
-                }),
-                Registered::Socket(_) => {
-                    Err(io::Error::other("the ring registered a listener as a socket"))
-                }
-            })
-            .collect(),
+        InputFds::Listeners(listeners) => {
+            listeners.into_iter().map(|source| register_listener(ring, source)).collect()
+        }
         InputFds::Pipes { input, output } => {
             let sockets =
                 (ring.register(Source::Pipe(input))?, ring.register(Source::Pipe(output))?);
@@ -219,6 +223,22 @@ fn register_inputs<R: Ring>(ring: &mut R, sources: InputFds) -> io::Result<Vec<S
             }
         }
     }
+}
+
+fn register_listener<R: Ring>(
+    ring: &mut TlsRing<R>,
+    ListenerFd { descriptor, kind, tls }: ListenerFd,
+) -> io::Result<ShardInput> {
+    let Registered::Listener(listener) = ring.register(Source::Listener(descriptor))? else {
+        return Err(io::Error::other("the ring registered a listener as a socket"));
+    };
+    if let Some(TlsListener { slot, limits, counters }) = tls {
+        ring.encrypt(listener, slot, (limits, &counters));
+    }
+    Ok(match kind {
+        ListenerKind::Clients(transport) => ShardInput::Listener { listener, transport },
+        ListenerKind::Operators => ShardInput::AdminListener { listener },
+    })
 }
 
 impl ShardThreads {

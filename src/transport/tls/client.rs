@@ -13,7 +13,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 
 use super::pin::Pin;
-use super::trust::{ClientIdentity, Trust};
+use super::trust::{Identity, Trust};
 #[cfg(feature = "internals")]
 use super::verifier::AnyCertificate;
 use super::verifier::PinVerifier;
@@ -22,7 +22,7 @@ use super::verifier::PinVerifier;
 #[cfg(feature = "internals")]
 const SESSIONS_MAX: usize = 256;
 /// ALPN protocol (RFC 7301) of HTTP and of the WebSocket upgrade.
-const ALPN_HTTP: &[u8] = b"http/1.1";
+pub(super) const ALPN_HTTP: &[u8] = b"http/1.1";
 
 /// What the connections to one server share: configuration, and sessions to resume. Cloning is
 /// cheap, and clones share the sessions.
@@ -49,7 +49,7 @@ pub struct TlsClientOptions<'a> {
     /// The public key of the server must have one of these pins, unless there is none.
     pub pins: &'a [Pin],
     /// The certificate of the client.
-    pub identity: Option<ClientIdentity>,
+    pub identity: Option<Identity>,
 }
 
 impl TlsClient {
@@ -87,7 +87,7 @@ impl TlsClient {
             }
         };
         let mut config = match options.identity {
-            Some(ClientIdentity { chain, key }) => {
+            Some(Identity { chain, key }) => {
                 builder.with_client_auth_cert(chain, key).map_err(|error| {
                     format!("the client's certificate and its key do not work: {error}")
                 })?

@@ -1,5 +1,8 @@
 //! What stands for TLS without the feature `tls`: no [`TlsClient`] can be created.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
 use super::error::TlsError;
 use super::pin::Pin;
 
@@ -23,7 +26,7 @@ pub struct TlsClientOptions<'a> {
     /// Pins of the public key of the server.
     pub pins: &'a [Pin],
     /// The certificate of the client.
-    pub identity: Option<ClientIdentity>,
+    pub identity: Option<Identity>,
 }
 
 impl TlsClient {
@@ -59,9 +62,9 @@ pub enum Trust {
 
 /// There is none.
 #[derive(Debug)]
-pub enum ClientIdentity {}
+pub enum Identity {}
 
-impl ClientIdentity {
+impl Identity {
     /// Fails.
     pub fn from_pem(_: (&[u8], &str), _: (&[u8], &str)) -> Result<Self, String> {
         Err(DISABLED.to_owned())
@@ -75,38 +78,170 @@ pub struct TlsScratch {
     pub plaintext: Vec<u8>,
 }
 
+/// The client's end of a connection.
+#[derive(Debug)]
+pub enum ClientSide {}
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub enum ServerSide {}
+
+impl ServerSide {
+    /// Cannot be called.
+    pub const fn is_resumed(&self) -> bool {
+        match *self {}
+    }
+}
+
 /// There is none.
 #[derive(Debug)]
-pub enum TlsFilter {}
+pub struct TlsFilter<S = ClientSide> {
+    never: Infallible,
+    side: PhantomData<S>,
+}
 
 impl TlsFilter {
     /// Cannot be called.
     pub const fn new(client: &TlsClient) -> Result<Self, TlsError> {
         match *client {}
     }
+}
+
+impl TlsFilter<ServerSide> {
+    /// Cannot be called.
+    pub const fn accept(server: &TlsServer) -> Result<Self, TlsError> {
+        match server.never {}
+    }
+
+    /// Cannot be called.
+    pub const fn handshake(&self) -> &ServerSide {
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    pub const fn forget_output(&mut self) {
+        match self.never {}
+    }
+}
+
+impl<S> TlsFilter<S> {
+    /// Cannot be called.
+    pub const fn is_established(&self) -> bool {
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    pub const fn can_send(&self) -> bool {
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    pub const fn has_output(&self) -> bool {
+        match self.never {}
+    }
 
     /// Cannot be called.
     pub const fn is_open(&self) -> bool {
-        match *self {}
+        match self.never {}
     }
 
     /// Cannot be called.
     pub const fn is_closed(&self) -> bool {
-        match *self {}
+        match self.never {}
     }
 
     /// Cannot be called.
     pub const fn receive(&mut self, _: &[u8], _: &mut TlsScratch) -> Result<(), TlsError> {
-        match *self {}
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    pub const fn receive_in_place(
+        &mut self,
+        _: &mut [u8],
+        _: &mut TlsScratch,
+    ) -> Result<Option<usize>, TlsError> {
+        match self.never {}
     }
 
     /// Cannot be called.
     pub const fn encrypt(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), TlsError> {
-        match *self {}
+        match self.never {}
     }
 
     /// Cannot be called.
     pub const fn close(&mut self, _: &mut Vec<u8>) {
-        match *self {}
+        match self.never {}
+    }
+}
+
+/// There is none.
+#[derive(Clone, Debug)]
+pub struct TlsServer {
+    never: Infallible,
+}
+
+/// What a [`TlsServer`] would be created from.
+#[derive(Debug)]
+#[expect(dead_code, reason = "nothing is created from it")]
+pub struct TlsServerOptions<'a> {
+    /// Certificates.
+    pub identities: Vec<Identity>,
+    /// The clients speak HTTP.
+    pub is_http: bool,
+    /// Whether clients have certificates.
+    pub clients: ClientCertificates,
+    /// Keys of tickets.
+    pub tickets: &'a TicketKeys,
+}
+
+impl TlsServer {
+    /// Fails.
+    pub fn new(_: TlsServerOptions<'_>) -> Result<Self, String> {
+        Err(DISABLED.to_owned())
+    }
+}
+
+/// Whether a server would ask for certificates.
+#[derive(Debug)]
+#[expect(dead_code, reason = "nothing is created from it")]
+pub enum ClientCertificates {
+    /// No.
+    Off,
+    /// Clients without one are served.
+    Asked(TrustedClients),
+    /// Clients without one are not served.
+    Required(TrustedClients),
+}
+
+/// Which certificates of clients would be accepted.
+#[derive(Debug)]
+#[expect(dead_code, reason = "nothing is created from it")]
+pub struct TrustedClients {
+    /// Authorities.
+    pub roots: Roots,
+    /// Revoked ones.
+    pub revoked: Vec<Revocations>,
+}
+
+/// There are none.
+#[derive(Debug)]
+pub enum Revocations {}
+
+impl Revocations {
+    /// Fails.
+    pub fn from_pem(_: &[u8], _: &str) -> Result<Self, String> {
+        Err(DISABLED.to_owned())
+    }
+}
+
+/// There are none.
+#[derive(Clone, Debug)]
+pub enum TicketKeys {}
+
+impl TicketKeys {
+    /// Fails.
+    pub fn random() -> Result<Self, String> {
+        Err(DISABLED.to_owned())
     }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 
 #[cfg(feature = "tls")]
 mod convert;
+#[cfg(feature = "tls")]
+pub(super) mod of_clients;
 
 #[cfg(feature = "tls")]
 pub(super) use self::convert::UnpinnedKey;
@@ -73,6 +75,11 @@ impl TlsError {
     /// The error of a handshake that the server did not answer.
     pub fn timeout() -> Self {
         Self::new(TlsErrorKind::Timeout, "no reply to the TLS handshake")
+    }
+
+    /// The error of a handshake with too many bytes.
+    pub fn long_handshake() -> Self {
+        Self::new(TlsErrorKind::Other, "the TLS handshake has too many bytes")
     }
 
     /// Returns the kind.

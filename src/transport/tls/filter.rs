@@ -12,13 +12,14 @@
 use std::fmt;
 
 use rustls::Error;
-use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
 
 use super::client::TlsClient;
 use super::error::{TlsError, TlsErrorKind};
+use super::server::TlsServer;
+use super::side::{ClientSide, ServerSide, Side};
 
 /// Maximum plaintext of a record (RFC 8446 section 5.1).
 const RECORD_BYTES_MAX: usize = 16_384;
@@ -35,15 +36,15 @@ pub struct TlsScratch {
 }
 
 /// TLS state of one connection.
-pub struct TlsFilter {
-    connection: UnbufferedClientConnection,
-    #[cfg(feature = "internals")]
-    client: TlsClient,
+pub struct TlsFilter<S = ClientSide> {
+    side: S,
     /// Incomplete record received so far.
     partial_record: Vec<u8>,
     /// Encoded TLS messages to send.
     pending_output: Vec<u8>,
     state: TlsState,
+    /// The handshake has completed.
+    is_established: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,32 +53,65 @@ enum TlsState {
     Handshaking,
     /// Application data may be sent.
     Open,
-    /// The server has sent `close_notify`.
+    /// The peer has sent `close_notify`.
     Closed,
     /// Received data could not be decrypted; no more is read.
     Failed,
 }
 
 impl TlsFilter {
-    /// Creates a filter and encodes the first handshake message.
+    /// Creates the filter of a client and encodes the first handshake message.
     ///
     /// # Errors
     ///
     /// Returns an error if the system has no random bytes.
     pub fn new(client: &TlsClient) -> Result<Self, TlsError> {
-        let connection =
-            UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
-        let connection = connection.map_err(|error| TlsError::from_handshake(&error))?;
-        let mut filter = Self {
-            connection,
-            #[cfg(feature = "internals")]
-            client: client.clone(),
+        let mut filter = Self::of(ClientSide::new(client)?);
+        filter.receive(&[], &mut TlsScratch::default())?;
+        Ok(filter)
+    }
+}
+
+impl TlsFilter<ServerSide> {
+    /// Creates the filter of a server, which waits for the first handshake message.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system has no random bytes.
+    pub fn accept(server: &TlsServer) -> Result<Self, TlsError> {
+        Ok(Self::of(ServerSide::new(server)?))
+    }
+
+    /// Returns what the handshake has negotiated, once it is complete.
+    pub const fn handshake(&self) -> &ServerSide {
+        &self.side
+    }
+
+    /// Discards the pending TLS messages: the peer does not speak TLS.
+    pub fn forget_output(&mut self) {
+        self.pending_output.clear();
+    }
+}
+
+impl<S: Side> TlsFilter<S> {
+    const fn of(side: S) -> Self {
+        Self {
+            side,
             partial_record: Vec::new(),
             pending_output: Vec::new(),
             state: TlsState::Handshaking,
-        };
-        filter.receive(&[], &mut TlsScratch::default())?;
-        Ok(filter)
+            is_established: false,
+        }
+    }
+
+    /// Returns whether the handshake has completed, even if the connection has ended since.
+    pub const fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// Returns whether application data may be sent, also after the peer's `close_notify`.
+    pub const fn can_send(&self) -> bool {
+        self.is_established && !matches!(self.state, TlsState::Failed)
     }
 
     /// Returns whether the handshake is complete and application data may be sent.
@@ -85,7 +119,7 @@ impl TlsFilter {
         matches!(self.state, TlsState::Open)
     }
 
-    /// Returns whether the server has sent `close_notify`.
+    /// Returns whether the peer has sent `close_notify`.
     pub const fn is_closed(&self) -> bool {
         matches!(self.state, TlsState::Closed)
     }
@@ -96,7 +130,6 @@ impl TlsFilter {
     }
 
     /// Returns whether TLS messages are pending, which [`Self::encrypt`] writes.
-    #[cfg(feature = "internals")]
     #[inline]
     pub const fn has_output(&self) -> bool {
         !self.pending_output.is_empty()
@@ -116,7 +149,9 @@ impl TlsFilter {
         if !self.partial_record.is_empty() {
             let mut begun = std::mem::take(&mut self.partial_record);
             begun.extend_from_slice(arrived);
-            let (done, result) = self.decrypt(&mut begun, &mut scratch.plaintext);
+            let (done, result) = self.decrypt(&mut begun, |payload| {
+                scratch.plaintext.extend_from_slice(payload);
+            });
             begun.drain(..done);
             // Keeps the buffer: a sender of long records fills it again.
             self.partial_record = begun;
@@ -124,27 +159,62 @@ impl TlsFilter {
         }
         scratch.ciphertext.clear();
         scratch.ciphertext.extend_from_slice(arrived);
-        let (done, result) = self.decrypt(&mut scratch.ciphertext, &mut scratch.plaintext);
+        let TlsScratch { plaintext, ciphertext, .. } = scratch;
+        let (done, result) =
+            self.decrypt(ciphertext, |payload| plaintext.extend_from_slice(payload));
         self.partial_record.extend_from_slice(&scratch.ciphertext[done..]);
         result
+    }
+
+    /// Decrypts received bytes in place. Returns the length of the plaintext, which is then at the
+    /// beginning of `arrived`, or `None` if it is in `scratch.plaintext`, because a record began
+    /// before `arrived`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::receive`]; the plaintext before the error is lost.
+    pub fn receive_in_place(
+        &mut self,
+        arrived: &mut [u8],
+        scratch: &mut TlsScratch,
+    ) -> Result<Option<usize>, TlsError> {
+        if self.state == TlsState::Failed {
+            return Ok(Some(0));
+        }
+        if !self.partial_record.is_empty() {
+            scratch.plaintext.clear();
+            let result = self.receive(arrived, scratch);
+            if self.partial_record.is_empty() {
+                // An idle connection holds no buffer.
+                self.partial_record = Vec::new();
+            }
+            return result.map(|()| None);
+        }
+        let plaintext = &mut scratch.plaintext;
+        plaintext.clear();
+        let (done, result) = self.decrypt(arrived, |payload| plaintext.extend_from_slice(payload));
+        self.partial_record.extend_from_slice(&arrived[done..]);
+        let length = plaintext.len();
+        // A record is longer than its plaintext.
+        arrived[..length].copy_from_slice(plaintext);
+        result.map(|()| Some(length))
     }
 
     /// Decrypts complete records; returns the number of consumed bytes and the result.
     fn decrypt(
         &mut self,
         ciphertext: &mut [u8],
-        plain: &mut Vec<u8>,
+        mut take: impl FnMut(&[u8]),
     ) -> (usize, Result<(), TlsError>) {
         let mut done = 0;
         loop {
-            let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut ciphertext[done..]);
+            let UnbufferedStatus { discard, state } = self.side.process(&mut ciphertext[done..]);
             done += discard;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(Ok(record)) = traffic.next_record() {
                         done += record.discard;
-                        plain.extend_from_slice(record.payload);
+                        take(record.payload);
                     }
                 }
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
@@ -164,14 +234,14 @@ impl TlsFilter {
         }
     }
 
-    /// Marks the connection as failed and encodes the alert for the server, if there is one.
+    /// Marks the connection as failed and encodes the alert for the peer, if there is one.
     #[cold]
     fn fail(&mut self, error: &Error, ciphertext: &mut [u8]) -> TlsError {
         let was_opening = self.is_handshaking();
         self.state = TlsState::Failed;
         // rustls reports the same error again once it has nothing more to write.
-        while self.connection.wants_write()
-            && let Ok(state) = self.connection.process_tls_records(ciphertext).state
+        while self.side.wants_write()
+            && let Ok(state) = self.side.process(ciphertext).state
         {
             match state {
                 ConnectionState::EncodeTlsData(mut message) => {
@@ -184,7 +254,7 @@ impl TlsFilter {
                 _ => break,
             }
         }
-        if was_opening { TlsError::from_handshake(error) } else { TlsError::from_connection(error) }
+        if was_opening { S::handshake_error(error) } else { S::connection_error(error) }
     }
 
     /// Appends pending TLS messages and the encrypted `plain` to `out`. `plain` must be empty
@@ -200,7 +270,7 @@ impl TlsFilter {
             return Ok(());
         }
         let size = plain.len() + (plain.len() / RECORD_BYTES_MAX + 2) * RECORD_OVERHEAD_BYTES_MAX;
-        let status = self.connection.process_tls_records(&mut self.partial_record);
+        let status = self.side.process(&mut self.partial_record);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {
             debug_assert!(false, "data is sent before the handshake is complete");
             return Err(keys_exhausted());
@@ -208,18 +278,18 @@ impl TlsFilter {
         write_growing(out, size, |buf| traffic.encrypt(plain, buf)).map_err(|_| keys_exhausted())
     }
 
-    /// Appends `close_notify`, or the alert for an error in the server's data, to `out`.
+    /// Appends `close_notify`, or the alert for an error in the data of the peer, to `out`.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.pending_output);
         while self.state != TlsState::Failed {
-            let status = self.connection.process_tls_records(&mut self.partial_record);
+            let status = self.side.process(&mut self.partial_record);
             match status.state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     write_growing(out, 0, |buf| message.encode(buf)).unwrap_or(());
                 }
                 Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                    // On failure the server sees a truncated stream, which is tolerable.
+                    // On failure the peer sees a truncated stream, which is tolerable.
                     write_growing(out, RECORD_OVERHEAD_BYTES_MAX, |buf| {
                         traffic.queue_close_notify(buf)
                     })
@@ -232,23 +302,18 @@ impl TlsFilter {
     }
 
     fn record_open(&mut self) {
-        if self.state != TlsState::Handshaking {
+        if self.is_established {
             return;
         }
-        self.state = TlsState::Open;
-        #[cfg(feature = "internals")]
-        self.client.record_negotiated(|| {
-            let connection = &self.connection;
-            let version = connection.protocol_version().and_then(|version| version.as_str());
-            let version = version.unwrap_or("TLS").replacen("TLSv", "TLS ", 1).replace('_', ".");
-            let suite = connection.negotiated_cipher_suite();
-            let suite = suite.map(|suite| format!(" {:?}", suite.suite())).unwrap_or_default();
-            version + &suite
-        });
+        self.is_established = true;
+        if self.state == TlsState::Handshaking {
+            self.state = TlsState::Open;
+        }
+        self.side.record_open();
     }
 }
 
-impl fmt::Debug for TlsFilter {
+impl<S> fmt::Debug for TlsFilter<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("TlsFilter").field("state", &self.state).finish_non_exhaustive()
     }

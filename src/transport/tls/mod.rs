@@ -1,11 +1,12 @@
-//! TLS of a client: ciphertext to plaintext and back, without a socket. The only module that uses
-//! rustls, with the cryptography of aws-lc-rs.
+//! TLS: ciphertext to plaintext and back, without a socket. The only module that uses rustls, with
+//! the cryptography of aws-lc-rs.
 //!
 //! A [`TlsClient`] has what the connections to one server share: the trusted certificates and the
-//! sessions to resume. A [`TlsFilter`] is one connection; [`TlsStream`] runs it over a stream that
-//! blocks. TLS 1.3 (RFC 8446) and 1.2 (RFC 5246).
+//! sessions to resume. A [`TlsServer`] has what the connections of a listener share: certificates,
+//! and which clients are trusted. A [`TlsFilter`] is one connection of either; [`TlsStream`] runs
+//! that of a client over a stream that blocks. TLS 1.3 (RFC 8446) and 1.2 (RFC 5246).
 //!
-//! Without the feature `tls` no [`TlsClient`] can be created.
+//! Without the feature `tls` neither can be created.
 
 mod pin;
 
@@ -18,6 +19,11 @@ mod verifier;
 
 #[cfg(feature = "tls")]
 mod client;
+#[cfg(feature = "tls")]
+mod server;
+
+#[cfg(feature = "tls")]
+mod side;
 
 #[cfg(feature = "tls")]
 mod filter;
@@ -31,12 +37,19 @@ mod stream;
 pub use self::client::{TlsClient, TlsClientOptions};
 #[cfg(not(feature = "tls"))]
 pub use self::disabled::{
-    ClientIdentity, Roots, TlsClient, TlsClientOptions, TlsFilter, TlsScratch, Trust,
+    ClientCertificates, Identity, Revocations, Roots, ServerSide, TicketKeys, TlsClient,
+    TlsClientOptions, TlsFilter, TlsScratch, TlsServer, TlsServerOptions, Trust, TrustedClients,
 };
 pub use self::error::{TlsError, TlsErrorKind};
 #[cfg(feature = "tls")]
 pub use self::filter::{TlsFilter, TlsScratch};
 pub use self::pin::Pin;
+#[cfg(feature = "tls")]
+pub use self::server::{
+    ClientCertificates, Revocations, TicketKeys, TlsServer, TlsServerOptions, TrustedClients,
+};
+#[cfg(feature = "tls")]
+pub use self::side::ServerSide;
 pub use self::stream::TlsStream;
 #[cfg(feature = "tls")]
-pub use self::trust::{ClientIdentity, Roots, Trust};
+pub use self::trust::{Identity, Roots, Trust};

@@ -22,7 +22,7 @@ pub enum Trust {
 }
 
 /// A certificate chain of the client and its private key, which the debug format omits.
-pub struct ClientIdentity {
+pub struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
 }
@@ -73,7 +73,7 @@ impl fmt::Debug for Roots {
     }
 }
 
-impl ClientIdentity {
+impl Identity {
     /// Reads a certificate chain and a private key, each a PEM text with its name for errors.
     ///
     /// # Errors
@@ -88,9 +88,9 @@ impl ClientIdentity {
     }
 }
 
-impl fmt::Debug for ClientIdentity {
+impl fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ClientIdentity").finish_non_exhaustive()
+        formatter.debug_struct("Identity").finish_non_exhaustive()
     }
 }
 

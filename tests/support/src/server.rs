@@ -11,7 +11,7 @@ use std::time::Duration;
 use corelane::engine::ring::RingOptions;
 use corelane::protocol::model::Implementation;
 use corelane::server::options::RingBackend;
-use corelane::server::{Handle, Options, Running, Server};
+use corelane::server::{Handle, Options, Running, Server, StartError};
 use corelane::service::{BlockingContext, Catalog, HandlerError, RequestContext, demo};
 use corelane::telemetry::counters::Counters;
 use corelane::telemetry::label::Transport;
@@ -37,6 +37,16 @@ impl TestServer {
     pub fn start(options: Options) -> Self {
         let catalog = demo::catalog(Implementation::new("test", "1.0.0"));
         Self::with_catalog(options, catalog.expect("valid catalog"))
+    }
+
+    /// Starts a server with the demo tools, if its options allow.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    pub fn try_start(options: Options) -> Result<Running, StartError> {
+        let catalog = demo::catalog(Implementation::new("test", "1.0.0"));
+        Server::builder(catalog.expect("valid catalog")).options(options).start()
     }
 
     /// Starts a server with this catalog.

@@ -147,6 +147,11 @@ impl Issuer {
         self.issue(&params)
     }
 
+    /// Issues a certificate of a server with this name.
+    pub fn server_certificate_for(&self, name: &str) -> Certificate {
+        self.issue(&CertificateParams::new(vec![name.to_owned()]).unwrap())
+    }
+
     fn issue(&self, params: &CertificateParams) -> Certificate {
         let key = KeyPair::generate().unwrap();
         Certificate { certificate: params.signed_by(&key, &self.0).unwrap(), key }

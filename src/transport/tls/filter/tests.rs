@@ -178,12 +178,12 @@ fn tls_second_connection_resumes_session() {
         let mut kinds = Vec::new();
         for _ in 0..2 {
             let pair = Pair::open(&configs, usize::MAX);
-            kinds.push(pair.filter.connection.handshake_kind());
+            kinds.push(pair.filter.side.handshake_kind());
         }
         assert_eq!(kinds, [Some(HandshakeKind::Full), Some(HandshakeKind::Resumed)]);
         let client = configs.1.with_own_sessions();
         let pair = Pair::open(&(configs.0, client), usize::MAX);
-        assert_eq!(pair.filter.connection.handshake_kind(), Some(HandshakeKind::Full));
+        assert_eq!(pair.filter.side.handshake_kind(), Some(HandshakeKind::Full));
     }
 }
 

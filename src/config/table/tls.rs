@@ -1,0 +1,132 @@
+//! Options of TLS.
+
+use crate::config::options::ClientCertificateMode;
+use crate::config::table::{MINUTE, Row, Section};
+use crate::config::unit::Unit;
+use crate::config::value::Choice;
+
+pub(super) static TLS: Section = Section {
+    heading: "TLS",
+    rows: &[
+        Row {
+            key: "tls.certificates",
+            short: Some("tls_cert"),
+            unit: Unit::Files,
+            description: "PEM files, each with a certificate and its chain. A client gets the \
+                          first that is for the name it asks for, otherwise the first. Read again \
+                          on SIGHUP.",
+            cost: "about 0.2 ms of CPU for each handshake",
+            source: "RFC 8446; RFC 6066, section 3",
+            is_reloadable: true,
+            field: |options| &mut options.tls.certificates,
+        },
+        Row {
+            key: "tls.keys",
+            short: Some("tls_key"),
+            unit: Unit::Files,
+            description: "PEM files with the private keys, in the order of the certificates. Read \
+                          again on SIGHUP.",
+            cost: "none",
+            source: "RFC 8446; RFC 5958",
+            is_reloadable: true,
+            field: |options| &mut options.tls.keys,
+        },
+        Row {
+            key: "tls.tcp",
+            short: None,
+            unit: Unit::Switch,
+            description: "Whether the TCP listener is encrypted, if there is a certificate.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.tls.tcp,
+        },
+        Row {
+            key: "tls.http",
+            short: None,
+            unit: Unit::Switch,
+            description: "Whether the listener of HTTP and WebSocket is encrypted, if there is a \
+                          certificate.",
+            cost: "none",
+            source: "RFC 9110, section 4.2.2; RFC 6455, section 3",
+            is_reloadable: false,
+            field: |options| &mut options.tls.http,
+        },
+        Row {
+            key: "tls.client_certificates",
+            short: None,
+            unit: Unit::Choice(ClientCertificateMode::NAMES),
+            description: "Whether clients are asked for a certificate, and must have one. Read \
+                          again on SIGHUP.",
+            cost: "about 0.1 ms of CPU more for each handshake",
+            source: "RFC 8446, section 4.3.2",
+            is_reloadable: true,
+            field: |options| &mut options.tls.client_certificates,
+        },
+        Row {
+            key: "tls.client_authorities",
+            short: Some("tls_client_ca"),
+            unit: Unit::Files,
+            description: "PEM files with the authorities that issue the certificates of clients. \
+                          Read again on SIGHUP.",
+            cost: "none",
+            source: "RFC 5280",
+            is_reloadable: true,
+            field: |options| &mut options.tls.client_authorities,
+        },
+        Row {
+            key: "tls.revocation_lists",
+            short: Some("tls_crl"),
+            unit: Unit::Files,
+            description: "PEM files with lists of revoked certificates. With one, the certificate \
+                          of a client must be covered by a list of its issuer. Read again on \
+                          SIGHUP.",
+            cost: "memory for the lists",
+            source: "RFC 5280, section 5",
+            is_reloadable: true,
+            field: |options| &mut options.tls.revocation_lists,
+        },
+        Row {
+            key: "tls.handshake_timeout",
+            short: None,
+            unit: Unit::Milliseconds { min: 100, max: 10 * MINUTE },
+            description: "Time from the accept to the end of the handshake; then the connection \
+                          is closed.",
+            cost: "a silent client keeps its connection for that long",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.tls.handshake_timeout,
+        },
+        Row {
+            key: "tls.handshakes_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 1_000_000 },
+            description: "Handshakes in progress on each shard; a further connection is reset.",
+            cost: "about 20 KiB each",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.tls.handshakes_max,
+        },
+        Row {
+            key: "tls.handshakes_per_turn_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 1_000 },
+            description: "Handshake messages that a shard handles in one turn, after the requests \
+                          of open connections.",
+            cost: "up to 0.2 ms each, by which these wait longer",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.tls.handshakes_per_turn_max,
+        },
+        Row {
+            key: "tls.require",
+            short: Some("require_tls"),
+            unit: Unit::Switch,
+            description: "Refuse to listen without TLS on an address that other machines reach.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.tls.require,
+        },
+    ],
+};

@@ -1,0 +1,94 @@
+//! Configuration of encrypted listeners, which can be replaced while they accept.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crate::transport::tls::{TlsErrorKind, TlsServer};
+
+/// Locked once for each connection that is accepted.
+#[expect(clippy::disallowed_types, reason = "a reload replaces it on another thread")]
+type RwLock<T> = std::sync::RwLock<T>;
+
+/// The TLS configuration of a listener on all shards; a clone is the same slot.
+#[derive(Clone, Debug)]
+pub struct TlsSlot(Arc<RwLock<TlsServer>>);
+
+impl TlsSlot {
+    /// Creates a slot with its first configuration.
+    pub fn new(server: TlsServer) -> Self {
+        Self(Arc::new(RwLock::new(server)))
+    }
+
+    /// Replaces the configuration for the connections that are accepted from now on.
+    pub fn replace(&self, server: TlsServer) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = server;
+    }
+
+    /// Returns the configuration.
+    pub(super) fn current(&self) -> TlsServer {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Limits of the handshakes of a shard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TlsLimits {
+    /// Time from the accept to the end of the handshake; then the connection is closed.
+    pub handshake_timeout: Duration,
+    /// Handshakes in progress; a further connection is closed. Cost: about 20 KiB each.
+    pub handshakes_max: usize,
+    /// Handshake messages handled in one turn. Cost: up to 200 µs each, by which open connections
+    /// wait longer.
+    pub handshakes_per_turn_max: usize,
+}
+
+/// Handshakes of all shards since the start.
+#[derive(Debug, Default)]
+pub struct TlsCounters {
+    full: AtomicU64,
+    resumed: AtomicU64,
+    refused: AtomicU64,
+    failed: [AtomicU64; FAILURES.len()],
+}
+
+/// Reasons of failed handshakes, and their names in metrics.
+const FAILURES: [(TlsErrorKind, &str); 7] = [
+    (TlsErrorKind::Closed, "closed"),
+    (TlsErrorKind::Timeout, "timeout"),
+    (TlsErrorKind::NotTls, "not_tls"),
+    (TlsErrorKind::OutdatedVersion, "version"),
+    (TlsErrorKind::CertificateRequired, "certificate_required"),
+    (TlsErrorKind::CertificateRejected, "certificate_rejected"),
+    (TlsErrorKind::Other, "other"),
+];
+
+impl TlsCounters {
+    pub(super) fn count_open(&self, is_resumed: bool) {
+        let counter = if is_resumed { &self.resumed } else { &self.full };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_failed(&self, kind: TlsErrorKind) {
+        let index = FAILURES.iter().position(|(failure, _)| *failure == kind);
+        if let Some(counter) = self.failed.get(index.unwrap_or(FAILURES.len() - 1)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`, or why they
+    /// failed.
+    pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let complete =
+            [("full", &self.full), ("resumed", &self.resumed), ("refused", &self.refused)];
+        let failed = FAILURES.iter().map(|(_, name)| *name).zip(&self.failed);
+        complete
+            .into_iter()
+            .chain(failed)
+            .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
+    }
+}

@@ -1,0 +1,47 @@
+//! Plaintext that does not fit the receive buffer of its ciphertext.
+
+use crate::engine::ring::{PADDING, ReceiveBuffer};
+
+/// First index of these buffers; no ring has as many receive buffers.
+const FIRST: u16 = 1 << 15;
+/// Largest buffer that is kept for the next plaintext.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+/// Buffers that the owner holds like those of the ring.
+#[derive(Debug, Default)]
+pub(super) struct Plaintexts {
+    buffers: Vec<Vec<u8>>,
+    free: Vec<u16>,
+}
+
+impl Plaintexts {
+    /// Takes a plaintext, unless it is empty.
+    pub(super) fn insert(&mut self, plaintext: &mut Vec<u8>) -> Option<ReceiveBuffer> {
+        let len = u32::try_from(plaintext.len()).ok().filter(|len| *len > 0)?;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.buffers.push(Vec::new());
+            u16::try_from(self.buffers.len() - 1).unwrap_or(u16::MAX)
+        });
+        plaintext.resize(plaintext.len() + PADDING, 0);
+        std::mem::swap(&mut self.buffers[usize::from(place)], plaintext);
+        plaintext.clear();
+        Some(ReceiveBuffer { index: FIRST + place, len })
+    }
+
+    /// Returns the bytes and padding of a buffer, unless it is the ring's.
+    pub(super) fn bytes(&mut self, buffer: &ReceiveBuffer) -> Option<&mut [u8]> {
+        let place = buffer.index.checked_sub(FIRST)?;
+        self.buffers.get_mut(usize::from(place)).map(Vec::as_mut_slice)
+    }
+
+    /// Takes a buffer back, unless it is the ring's.
+    pub(super) fn release(&mut self, buffer: ReceiveBuffer) -> Result<(), ReceiveBuffer> {
+        let Some(place) = buffer.index.checked_sub(FIRST) else { return Err(buffer) };
+        if let Some(plaintext) = self.buffers.get_mut(usize::from(place)) {
+            plaintext.clear();
+            plaintext.shrink_to(SPARE_BYTES_MAX);
+            self.free.push(place);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! A ring with encrypted listeners.
+
+use std::io;
+use std::sync::Arc;
+
+use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
+use super::sockets::TlsSockets;
+use crate::base::time::Instant;
+use crate::engine::ring::{
+    Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Source, Waker,
+};
+
+/// A ring whose encrypted sockets send and receive plaintext.
+#[derive(Debug)]
+pub struct TlsRing<R> {
+    ring: R,
+    now: Instant,
+    /// `None` if no listener is encrypted.
+    tls: Option<Box<Encrypted>>,
+}
+
+#[derive(Debug)]
+struct Encrypted {
+    sockets: TlsSockets,
+    /// Completions of the ring; empty between uses.
+    completions: Vec<Completion>,
+}
+
+impl<R: Ring> TlsRing<R> {
+    /// Adds no encryption yet to `ring`.
+    pub fn new(ring: R) -> Self {
+        Self { ring, now: Instant::default(), tls: None }
+    }
+
+    /// Encrypts the connections that `listener` accepts. The limits are those of the first call.
+    pub fn encrypt(
+        &mut self,
+        listener: Listener,
+        slot: TlsSlot,
+        (limits, counters): (TlsLimits, &Arc<TlsCounters>),
+    ) {
+        let tls = self.tls.get_or_insert_with(|| {
+            let sockets = TlsSockets::new(limits, Arc::clone(counters));
+            Box::new(Encrypted { sockets, completions: Vec::new() })
+        });
+        tls.sockets.add_listener(listener, slot);
+    }
+}
+
+impl<R: Ring> Ring for TlsRing<R> {
+    fn register(&mut self, source: Source) -> io::Result<Registered> {
+        self.ring.register(source)
+    }
+
+    #[inline]
+    fn submit(&mut self, operation: Operation) {
+        match &mut self.tls {
+            None => self.ring.submit(operation),
+            Some(tls) => tls.sockets.submit(&mut self.ring, operation),
+        }
+    }
+
+    #[inline]
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        match &mut self.tls {
+            None => self.ring.reap(completions),
+            Some(tls) => tls.reap(&mut self.ring, self.now, completions),
+        }
+    }
+
+    #[inline]
+    fn park(&mut self, timeout: ParkTimeout) -> Instant {
+        match &self.tls {
+            None => self.ring.park(timeout),
+            Some(tls) => {
+                self.now = self.ring.park(tls.sockets.park_timeout(timeout, self.now));
+                self.now
+            }
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.ring.waker()
+    }
+
+    fn wake(&mut self, other: &Waker) {
+        self.ring.wake(other);
+    }
+
+    #[inline]
+    fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        match self.tls.as_mut().and_then(|tls| tls.sockets.plaintexts.bytes(buffer)) {
+            None => self.ring.bytes(buffer),
+            Some(plaintext) => plaintext,
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, buffer: ReceiveBuffer) {
+        let buffer = match &mut self.tls {
+            None => Err(buffer),
+            Some(tls) => tls.sockets.plaintexts.release(buffer),
+        };
+        if let Err(buffer) = buffer {
+            self.ring.release(buffer);
+        }
+    }
+
+    #[cfg(any(feature = "glommio", feature = "internals"))]
+    fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
+        self.ring.register_eventfd(eventfd)
+    }
+
+    #[cfg(feature = "internals")]
+    fn exhaustion(&self) -> crate::engine::ring::Exhaustion {
+        self.ring.exhaustion()
+    }
+
+    fn describe(&self) -> String {
+        self.ring.describe()
+    }
+}
+
+impl Encrypted {
+    fn reap<R: Ring>(&mut self, ring: &mut R, now: Instant, completions: &mut Vec<Completion>) {
+        ring.reap(&mut self.completions);
+        for completion in self.completions.drain(..) {
+            self.sockets.handle(ring, completion, now, completions);
+        }
+        self.sockets.handle_handshakes(ring, now, completions);
+    }
+}

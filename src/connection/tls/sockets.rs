@@ -1,0 +1,398 @@
+//! The encrypted sockets of a ring: completions of ciphertext become completions of plaintext.
+
+use std::io;
+use std::sync::Arc;
+
+use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
+use super::pending::PendingHandshakes;
+use super::plaintexts::Plaintexts;
+use super::socket::{TlsBuffers, TlsSocket};
+use crate::base::time::Instant;
+use crate::engine::ring::{
+    Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Ring, Socket,
+};
+use crate::transport::tls::{TlsError, TlsErrorKind, TlsFilter};
+
+/// The answer to a client that speaks HTTP without TLS.
+const HTTP_WITHOUT_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
+    Content-Length: 50\r\nConnection: close\r\n\r\n\
+    This port speaks TLS only: use https:// or wss://\n";
+/// The answer to a client that sends JSON lines without TLS.
+const LINE_WITHOUT_TLS: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"#,
+    r#""message":"this port speaks TLS only: use tls://"}}"#,
+    "\n"
+);
+
+/// What is known of a socket.
+#[derive(Debug, Default)]
+enum Entry {
+    /// It is not encrypted.
+    #[default]
+    Plain,
+    /// Its connection was refused; the owner does not know it.
+    Refused,
+    /// It is encrypted, and has the number of its connection.
+    Encrypted(Box<TlsSocket>, u64),
+}
+
+/// The encrypted listeners and sockets of a ring.
+#[derive(Debug)]
+pub(super) struct TlsSockets {
+    listeners: Vec<(Listener, TlsSlot)>,
+    /// By socket; shorter if the later ones are not encrypted.
+    entries: Vec<Entry>,
+    pending: PendingHandshakes,
+    handshakes: usize,
+    connections: u64,
+    limits: TlsLimits,
+    counters: Arc<TlsCounters>,
+    buffers: TlsBuffers,
+    pub(super) plaintexts: Plaintexts,
+    /// What the owner learns at the next reap.
+    completions: Vec<Completion>,
+}
+
+impl TlsSockets {
+    pub(super) fn new(limits: TlsLimits, counters: Arc<TlsCounters>) -> Self {
+        Self {
+            listeners: Vec::new(),
+            entries: Vec::new(),
+            pending: PendingHandshakes::default(),
+            handshakes: 0,
+            connections: 0,
+            limits,
+            counters,
+            buffers: TlsBuffers::default(),
+            plaintexts: Plaintexts::default(),
+            completions: Vec::new(),
+        }
+    }
+
+    /// Encrypts the connections that `listener` accepts.
+    pub(super) fn add_listener(&mut self, listener: Listener, slot: TlsSlot) {
+        self.listeners.push((listener, slot));
+    }
+
+    fn socket_mut(&mut self, socket: Socket) -> Option<&mut TlsSocket> {
+        match self.entries.get_mut(socket.index())? {
+            Entry::Encrypted(socket, _) => Some(socket),
+            Entry::Plain | Entry::Refused => None,
+        }
+    }
+
+    /// Returns whether a socket is encrypted.
+    pub(super) fn is_encrypted(&self, socket: Socket) -> bool {
+        matches!(self.entries.get(socket.index()), Some(Entry::Encrypted(..)))
+    }
+
+    /// Returns how long the ring may wait, at most `timeout`.
+    pub(super) fn park_timeout(&self, timeout: ParkTimeout, now: Instant) -> ParkTimeout {
+        if self.pending.is_ready() || !self.completions.is_empty() {
+            return ParkTimeout::Zero;
+        }
+        match self.pending.time_left(now) {
+            Some(left) => timeout.at_most(left),
+            None => timeout,
+        }
+    }
+
+    /// Passes a completion on, as one of plaintext if its socket is encrypted.
+    pub(super) fn handle<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        completion: Completion,
+        now: Instant,
+        completions: &mut Vec<Completion>,
+    ) {
+        match completion {
+            Completion::Accepted { listener, socket, .. } => {
+                let slot = self.listeners.iter().find(|(encrypted, _)| *encrypted == listener);
+                if let Some(slot) = slot.map(|(_, slot)| slot.clone())
+                    && self.begin(socket, &slot, now).is_err()
+                {
+                    self.counters.count_refused();
+                    self.set(socket, Entry::Refused);
+                    ring.submit(Operation::Reset(socket));
+                    return;
+                }
+                completions.push(completion);
+            }
+            Completion::Received { socket, buffer } if self.is_encrypted(socket) => {
+                self.receive(ring, (socket, buffer), completions);
+            }
+            Completion::Sent { socket, buffer, result } if self.is_encrypted(socket) => {
+                let Self { entries, buffers, .. } = self;
+                let Some(Entry::Encrypted(entry, _)) = entries.get_mut(socket.index()) else {
+                    return;
+                };
+                completions.extend(entry.handle_sent((ring, socket), (buffer, result), buffers));
+                self.advance(ring, socket);
+            }
+            Completion::EndOfStream { socket, result } if self.is_encrypted(socket) => {
+                let error = match (self.socket_mut(socket), result) {
+                    (_, Err(error)) => error,
+                    (Some(socket), Ok(())) if socket.is_handshaking() => {
+                        io::Error::new(io::ErrorKind::UnexpectedEof, TlsError::closed())
+                    }
+                    (_, Ok(())) => {
+                        let text = "the client closed the TLS connection without close_notify";
+                        io::Error::new(io::ErrorKind::UnexpectedEof, text)
+                    }
+                };
+                self.end(socket, Err((TlsErrorKind::Closed, error)), completions);
+            }
+            Completion::Closed { socket } => match self.take(socket) {
+                Entry::Refused => {}
+                Entry::Plain => completions.push(completion),
+                Entry::Encrypted(entry, _) => {
+                    if !entry.filter_ref().is_established() {
+                        self.handshakes -= 1;
+                    }
+                    completions.push(completion);
+                }
+            },
+            completion => completions.push(completion),
+        }
+    }
+
+    fn set(&mut self, socket: Socket, entry: Entry) {
+        if self.entries.len() <= socket.index() {
+            self.entries.resize_with(socket.index() + 1, Entry::default);
+        }
+        self.entries[socket.index()] = entry;
+    }
+
+    fn take(&mut self, socket: Socket) -> Entry {
+        self.entries.get_mut(socket.index()).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Begins the handshake of a new connection.
+    fn begin(&mut self, socket: Socket, slot: &TlsSlot, now: Instant) -> Result<(), TlsError> {
+        if self.handshakes >= self.limits.handshakes_max {
+            return Err(TlsError::timeout());
+        }
+        let filter = TlsFilter::accept(&slot.current())?;
+        self.connections += 1;
+        self.handshakes += 1;
+        self.set(socket, Entry::Encrypted(Box::new(TlsSocket::new(filter)), self.connections));
+        self.pending.begin(now.after(self.limits.handshake_timeout), socket, self.connections);
+        Ok(())
+    }
+
+    fn receive<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (socket, mut buffer): (Socket, ReceiveBuffer),
+        completions: &mut Vec<Completion>,
+    ) {
+        let Self { entries, buffers, pending, plaintexts, .. } = self;
+        let Some(Entry::Encrypted(entry, connection)) = entries.get_mut(socket.index()) else {
+            return ring.release(buffer);
+        };
+        let bytes = &mut ring.bytes(&buffer)[..buffer.len as usize];
+        if !entry.is_open() {
+            return ring.release(buffer);
+        }
+        if entry.is_handshaking() {
+            let kept = entry.keep_handshake_input(bytes);
+            ring.release(buffer);
+            match kept {
+                Ok(true) => pending.push_ready(socket, *connection),
+                Ok(false) => {}
+                Err(error) => self.fail(ring, socket, error, completions),
+            }
+            return;
+        }
+        match entry.filter().receive_in_place(bytes, &mut buffers.scratch) {
+            Ok(Some(length)) if length > 0 => {
+                // No longer than the ciphertext.
+                buffer.len = u32::try_from(length).unwrap_or(buffer.len);
+                completions.push(Completion::Received { socket, buffer });
+            }
+            Ok(Some(_)) => ring.release(buffer),
+            Ok(None) => {
+                ring.release(buffer);
+                let buffer = plaintexts.insert(&mut buffers.scratch.plaintext);
+                let received = buffer.map(|buffer| Completion::Received { socket, buffer });
+                completions.extend(received);
+            }
+            Err(error) => {
+                ring.release(buffer);
+                return self.fail(ring, socket, error, completions);
+            }
+        }
+        self.finish_input(ring, socket, completions);
+    }
+
+    /// Passes on the end of the input after `close_notify`, and sends what TLS has to send.
+    fn finish_input<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        completions: &mut Vec<Completion>,
+    ) {
+        if self.socket_mut(socket).is_some_and(|entry| entry.filter().is_closed()) {
+            self.end(socket, Ok(()), completions);
+        }
+        self.advance(ring, socket);
+    }
+
+    /// Handles the handshakes whose turn it is, and those that have no time left.
+    pub(super) fn handle_handshakes<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        now: Instant,
+        completions: &mut Vec<Completion>,
+    ) {
+        completions.append(&mut self.completions);
+        for _ in 0..self.limits.handshakes_per_turn_max {
+            let Some((socket, connection)) = self.pending.pop_ready() else { break };
+            if self.is_handshaking(socket, connection) {
+                self.handle_handshake(ring, socket, completions);
+            }
+        }
+        while let Some((socket, connection)) = self.pending.pop_expired(now) {
+            if self.is_handshaking(socket, connection) {
+                let error = io::Error::new(io::ErrorKind::TimedOut, TlsError::timeout());
+                self.end(socket, Err((TlsErrorKind::Timeout, error)), completions);
+            }
+        }
+    }
+
+    fn is_handshaking(&self, socket: Socket, connection: u64) -> bool {
+        matches!(self.entries.get(socket.index()), Some(Entry::Encrypted(entry, number))
+            if *number == connection && entry.is_handshaking())
+    }
+
+    fn handle_handshake<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Self { entries, buffers, plaintexts, .. } = self;
+        let Some(Entry::Encrypted(entry, _)) = entries.get_mut(socket.index()) else { return };
+        let first = entry.handshake_input().first().copied().unwrap_or_default();
+        match entry.handle_handshake_input(buffers) {
+            Ok(()) if entry.filter().is_established() => {
+                let is_resumed = entry.filter().handshake().is_resumed();
+                let buffer = plaintexts.insert(&mut buffers.scratch.plaintext);
+                let received = buffer.map(|buffer| Completion::Received { socket, buffer });
+                completions.extend(received);
+                self.handshakes -= 1;
+                self.counters.count_open(is_resumed);
+                self.finish_input(ring, socket, completions);
+            }
+            Ok(()) if entry.filter().is_closed() => {
+                self.fail(ring, socket, TlsError::closed(), completions);
+            }
+            Ok(()) => self.advance(ring, socket),
+            Err(error) => {
+                if error.kind() == TlsErrorKind::NotTls {
+                    entry.answer_plain((ring, socket), plain_answer(first));
+                }
+                self.fail(ring, socket, error, completions);
+            }
+        }
+    }
+
+    /// Sends the messages of TLS, or what waits for the end of the handshake.
+    fn advance<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+        let Self { entries, buffers, .. } = self;
+        let Some(Entry::Encrypted(entry, _)) = entries.get_mut(socket.index()) else { return };
+        if let Err(error) = entry.advance((ring, socket), buffers) {
+            self.fail_send(socket, error);
+        }
+    }
+
+    /// The data of the owner cannot be sent: it learns so at the next reap.
+    fn fail_send(&mut self, socket: Socket, error: TlsError) {
+        let Some(entry) = self.socket_mut(socket) else { return };
+        let failed = entry.fail_waiting(socket, io::Error::other(error));
+        self.completions.extend(failed);
+    }
+
+    /// Ends a socket whose handshake or data is invalid, after an alert.
+    fn fail<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        error: TlsError,
+        completions: &mut Vec<Completion>,
+    ) {
+        self.advance(ring, socket);
+        let kind = error.kind();
+        let error = io::Error::new(io::ErrorKind::InvalidData, error);
+        self.end(socket, Err((kind, error)), completions);
+    }
+
+    /// Passes on the end of the input, once.
+    fn end(
+        &mut self,
+        socket: Socket,
+        result: Result<(), (TlsErrorKind, io::Error)>,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Some(entry) = self.socket_mut(socket) else { return };
+        let is_handshake = !entry.filter_ref().is_established();
+        if !entry.end() {
+            return;
+        }
+        if let (true, Err((kind, _))) = (is_handshake, &result) {
+            self.counters.count_failed(*kind);
+        }
+        let result = result.map_err(|(_, error)| error);
+        completions.push(Completion::EndOfStream { socket, result });
+    }
+
+    /// Submits an operation of the owner on an encrypted socket.
+    pub(super) fn submit<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
+        let (Operation::Receive(socket)
+        | Operation::StopReceive(socket)
+        | Operation::Send { socket, .. }
+        | Operation::ShutdownWrite(socket)
+        | Operation::Close(socket)
+        | Operation::Reset(socket)) = operation
+        else {
+            return ring.submit(operation);
+        };
+        let Self { entries, buffers, completions, .. } = self;
+        let Some(Entry::Encrypted(entry, _)) = entries.get_mut(socket.index()) else {
+            return ring.submit(operation);
+        };
+        match operation {
+            Operation::Send { buffer, offset, .. } => {
+                if let Err(error) = entry.submit((ring, socket), (buffer, offset), buffers) {
+                    self.fail_send(socket, error);
+                }
+            }
+            Operation::ShutdownWrite(_) => entry.shut_down((ring, socket)),
+            Operation::Close(_) | Operation::Reset(_) => {
+                completions.extend(entry.close((ring, socket), operation));
+            }
+            operation => ring.submit(operation),
+        }
+    }
+}
+
+/// Returns the answer to a client that does not speak TLS, by the first byte that it has sent.
+const fn plain_answer(first: u8) -> &'static str {
+    match first {
+        b'A'..=b'Z' => HTTP_WITHOUT_TLS,
+        b'{' | b'[' => LINE_WITHOUT_TLS,
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_without_tls_has_its_length() {
+        let (_, body) = HTTP_WITHOUT_TLS.split_once("\r\n\r\n").unwrap();
+        assert!(HTTP_WITHOUT_TLS.contains(&format!("Content-Length: {}\r\n", body.len())));
+        assert_eq!(plain_answer(b'G'), HTTP_WITHOUT_TLS);
+    }
+}

@@ -1,0 +1,77 @@
+//! TLS options of the listeners.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// TLS of the listeners for clients: TCP, and HTTP with WebSocket. Off without a certificate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ListenerTlsOptions {
+    /// PEM files with a certificate and its chain each. A client gets the first whose certificate
+    /// is for the name that it asks for (SNI), and otherwise the first. Default: none, so that
+    /// listeners are not encrypted.
+    pub certificates: Vec<PathBuf>,
+    /// PEM files with the private keys, in the order of the certificates.
+    pub keys: Vec<PathBuf>,
+    /// Whether the TCP listener is encrypted, with a certificate. Default true.
+    pub tcp: bool,
+    /// Whether the HTTP listener is encrypted, with a certificate. Default true.
+    pub http: bool,
+    /// Whether clients have certificates. Default [`ClientCertificateMode::Off`].
+    pub client_certificates: ClientCertificateMode,
+    /// PEM files with the authorities that issue the certificates of clients.
+    pub client_authorities: Vec<PathBuf>,
+    /// PEM files with certificate revocation lists. With one, every certificate of a client must be
+    /// covered by a list of its issuer. Default: none, nothing is revoked.
+    pub revocation_lists: Vec<PathBuf>,
+    /// Time from the accept to the end of the handshake; then the connection is closed. Default
+    /// 10 s.
+    pub handshake_timeout: Duration,
+    /// Handshakes in progress on each shard; a further connection is reset. Cost: about 20 KiB
+    /// each. Default 1,024.
+    pub handshakes_max: u32,
+    /// Handshake messages that a shard handles in one turn, after the requests of open connections.
+    /// Cost: up to 200 µs each, by which these wait longer. Default 4.
+    pub handshakes_per_turn_max: u16,
+    /// Whether the server refuses to listen on an address that other machines reach without TLS.
+    /// Default false: `check` and the log warn.
+    pub require: bool,
+}
+
+/// Whether a server asks its clients for certificates (RFC 8446 section 4.3.2).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ClientCertificateMode {
+    /// No.
+    #[default]
+    Off,
+    /// Clients without one are served; one that is not trusted ends the handshake.
+    Asked,
+    /// Clients without one are not served.
+    Required,
+}
+
+impl Default for ListenerTlsOptions {
+    fn default() -> Self {
+        Self {
+            certificates: Vec::new(),
+            keys: Vec::new(),
+            tcp: true,
+            http: true,
+            client_certificates: ClientCertificateMode::Off,
+            client_authorities: Vec::new(),
+            revocation_lists: Vec::new(),
+            handshake_timeout: Duration::from_secs(10),
+            handshakes_max: 1024,
+            handshakes_per_turn_max: 4,
+            require: false,
+        }
+    }
+}
+
+impl ListenerTlsOptions {
+    /// Returns whether there is a certificate, so that listeners may be encrypted.
+    pub const fn has_certificate(&self) -> bool {
+        !self.certificates.is_empty()
+    }
+}

@@ -1,0 +1,183 @@
+//! TLS of the listeners: configuration from files, at start and again while the server runs.
+//!
+//! Invariant: a configuration is used only if all of it can be read and fits together; otherwise
+//! the one before it stays.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
+use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
+use crate::telemetry::label::Transport;
+use crate::transport::tls::{
+    ClientCertificates, Identity, Revocations, Roots, TicketKeys, TlsServer, TlsServerOptions,
+    TrustedClients,
+};
+
+/// The TLS configurations of the listeners of a server.
+#[derive(Debug, Default)]
+pub(in crate::server) struct ListenerTls(Option<Configured>);
+
+#[derive(Debug)]
+struct Configured {
+    tcp: Option<TlsSlot>,
+    http: Option<TlsSlot>,
+    tickets: TicketKeys,
+    limits: TlsLimits,
+    counters: Arc<TlsCounters>,
+}
+
+/// The TLS of one listener.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct TlsListener {
+    pub(in crate::server) slot: TlsSlot,
+    pub(in crate::server) limits: TlsLimits,
+    pub(in crate::server) counters: Arc<TlsCounters>,
+}
+
+impl ListenerTls {
+    /// Reads the configuration; there is none without a certificate.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, and why.
+    pub(super) fn load(options: &Options) -> Result<Self, String> {
+        let tls = &options.tls;
+        check_required(options)?;
+        if !tls.has_certificate() {
+            return Ok(Self::default());
+        }
+        let tickets = TicketKeys::random()?;
+        let slot = |is_on: bool, is_http| {
+            let server = is_on.then(|| read_server(tls, is_http, &tickets)).transpose()?;
+            Ok::<_, String>(server.map(TlsSlot::new))
+        };
+        let (tcp, http) = (slot(tls.tcp, false)?, slot(tls.http, true)?);
+        let limits = TlsLimits {
+            handshake_timeout: tls.handshake_timeout,
+            handshakes_max: tls.handshakes_max as usize,
+            handshakes_per_turn_max: usize::from(tls.handshakes_per_turn_max),
+        };
+        Ok(Self(Some(Configured { tcp, http, tickets, limits, counters: Arc::default() })))
+    }
+
+    /// Returns the TLS of the listener of a transport, if it is encrypted.
+    pub(super) fn of(&self, transport: Transport) -> Option<TlsListener> {
+        let configured = self.0.as_ref()?;
+        let slot = match transport {
+            Transport::Http | Transport::WebSocket => configured.http.clone()?,
+            Transport::Tcp => configured.tcp.clone()?,
+            Transport::InProcess | Transport::Stdio => return None,
+        };
+        let Configured { limits, counters, .. } = configured;
+        Some(TlsListener { slot, limits: *limits, counters: Arc::clone(counters) })
+    }
+
+    /// Reads the files again, for connections that are accepted from now on. Whether a listener is
+    /// encrypted, and the limits, stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, and why; nothing changes.
+    pub(super) fn reload(&self, options: &Options) -> Result<(), String> {
+        let Some(Configured { tcp, http, tickets, .. }) = &self.0 else { return Ok(()) };
+        if !options.tls.has_certificate() {
+            return Err("TLS cannot be switched off without a restart".to_owned());
+        }
+        let [tcp, http] = [(tcp, false), (http, true)].map(|(slot, is_http)| {
+            let read = |slot: &TlsSlot| {
+                read_server(&options.tls, is_http, tickets).map(|server| (slot.clone(), server))
+            };
+            slot.as_ref().map(read).transpose()
+        });
+        for (slot, server) in [tcp?, http?].into_iter().flatten() {
+            slot.replace(server);
+        }
+        Ok(())
+    }
+
+    /// Returns the counters of handshakes, if a listener is encrypted.
+    pub(super) fn counters(&self) -> Option<&Arc<TlsCounters>> {
+        self.0.as_ref().map(|configured| &configured.counters)
+    }
+}
+
+/// Reads what the options say of TLS, and uses none of it.
+///
+/// # Errors
+///
+/// Which file cannot be used, and why.
+#[cfg(feature = "cli")]
+pub fn check_tls(options: &Options) -> Result<(), String> {
+    ListenerTls::load(options).map(drop)
+}
+
+/// Fails if a listener that other machines reach is not encrypted but must be.
+fn check_required(options: &Options) -> Result<(), String> {
+    let tls = &options.tls;
+    let listeners = [
+        ("tcp.address", options.tcp.address, tls.tcp),
+        ("http.address", options.http.address, tls.http),
+    ];
+    for (key, address, is_encrypted) in listeners {
+        let is_public = address.is_some_and(|address| !address.ip().is_loopback());
+        if tls.require && is_public && !(is_encrypted && tls.has_certificate()) {
+            return Err(format!(
+                "{key} is reachable from other machines without TLS, which tls.require forbids: \
+                 set tls.certificates and tls.keys, or listen on 127.0.0.1"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn read_server(
+    options: &ListenerTlsOptions,
+    is_http: bool,
+    tickets: &TicketKeys,
+) -> Result<TlsServer, String> {
+    if options.certificates.len() != options.keys.len() {
+        return Err(format!(
+            "tls.certificates lists {} files and tls.keys {}: each certificate needs its key",
+            options.certificates.len(),
+            options.keys.len()
+        ));
+    }
+    let mut identities = Vec::new();
+    for (certificate, key) in options.certificates.iter().zip(&options.keys) {
+        let [chain, private] = [read(certificate)?, read(key)?];
+        let names = [certificate, key].map(|path| path.display().to_string());
+        let identity = Identity::from_pem((&chain, &names[0]), (&private, &names[1]))?;
+        identities.push(identity);
+    }
+    let clients = match options.client_certificates {
+        ClientCertificateMode::Off => ClientCertificates::Off,
+        ClientCertificateMode::Asked => ClientCertificates::Asked(trusted_clients(options)?),
+        ClientCertificateMode::Required => ClientCertificates::Required(trusted_clients(options)?),
+    };
+    TlsServer::new(TlsServerOptions { identities, is_http, clients, tickets })
+}
+
+fn trusted_clients(options: &ListenerTlsOptions) -> Result<TrustedClients, String> {
+    let mut roots: Option<Roots> = None;
+    for path in &options.client_authorities {
+        let more = Roots::from_pem(&read(path)?, &path.display().to_string())?;
+        roots = Some(match roots {
+            Some(roots) => roots.with(&more),
+            None => more,
+        });
+    }
+    let roots = roots.ok_or(
+        "tls.client_certificates needs tls.client_authorities: which authorities issue them?",
+    )?;
+    let lists = options.revocation_lists.iter();
+    let revoked =
+        lists.map(|path| Revocations::from_pem(&read(path)?, &path.display().to_string()));
+    let revoked = revoked.collect::<Result<_, String>>()?;
+    Ok(TrustedClients { roots, revoked })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,208 @@
+//! TLS server configuration: certificates by name, certificates of clients, tickets.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::verify_server_name;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateRevocationListDer, ServerName};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    ClientHello, NoClientAuth, ParsedCertificate, ProducesTickets, ResolvesServerCert,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, ServerConfig};
+
+use super::client::ALPN_HTTP;
+use super::trust::{Identity, Roots};
+
+/// Tickets that a TLS 1.3 handshake gives to the client. Each resumes one connection.
+const TICKETS_PER_HANDSHAKE: usize = 1;
+
+/// What the TLS connections of a listener share. Cloning is cheap.
+///
+/// Invariant: each certificate fits its private key.
+#[derive(Clone)]
+pub struct TlsServer {
+    pub(super) config: Arc<ServerConfig>,
+}
+
+/// What a [`TlsServer`] is created from.
+#[derive(Debug)]
+pub struct TlsServerOptions<'a> {
+    /// At least one. A client gets the first one that is for the name it asks for (SNI, RFC 6066
+    /// section 3), and otherwise the first.
+    pub identities: Vec<Identity>,
+    /// The clients speak HTTP, which ALPN negotiates.
+    pub is_http: bool,
+    /// Whether clients have certificates.
+    pub clients: ClientCertificates,
+    /// Seals and opens the tickets.
+    pub tickets: &'a TicketKeys,
+}
+
+/// Whether a server asks its clients for certificates (RFC 8446 section 4.3.2).
+#[derive(Debug)]
+pub enum ClientCertificates {
+    /// No.
+    Off,
+    /// Clients without one are served; one that is not trusted ends the handshake.
+    Asked(TrustedClients),
+    /// Clients without one are not served.
+    Required(TrustedClients),
+}
+
+/// Which certificates of clients are accepted.
+#[derive(Debug)]
+pub struct TrustedClients {
+    /// The authorities that issue them.
+    pub roots: Roots,
+    /// Lists of revoked ones. Without a list nothing is revoked; with one, each certificate must
+    /// be covered by a list of its issuer.
+    pub revoked: Vec<Revocations>,
+}
+
+/// Certificate revocation lists (RFC 5280 section 5).
+pub struct Revocations(Vec<CertificateRevocationListDer<'static>>);
+
+impl Revocations {
+    /// Reads the lists of a PEM text, at least one.
+    ///
+    /// # Errors
+    ///
+    /// Why the text, which an error calls `name`, is unusable.
+    pub fn from_pem(pem: &[u8], name: &str) -> Result<Self, String> {
+        let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+        match all {
+            Ok(all) if all.is_empty() => Err(format!(
+                "{name} contains no revocation list: a PEM file has -----BEGIN X509 CRL-----"
+            )),
+            Ok(all) => Ok(Self(all)),
+            Err(error) => Err(format!("{name} is not PEM: {error}")),
+        }
+    }
+}
+
+impl fmt::Debug for Revocations {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Revocations({})", self.0.len())
+    }
+}
+
+/// The keys of session tickets (RFC 8446 section 4.6.1), shared by all shards, so that a client
+/// resumes on any of them. They are random, renewed every 6 h and accepted for 12 h. Cloning is
+/// cheap.
+#[derive(Clone)]
+pub struct TicketKeys(Arc<dyn ProducesTickets>);
+
+impl TicketKeys {
+    /// Creates keys.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random bytes.
+    pub fn random() -> Result<Self, String> {
+        let ticketer = aws_lc_rs::Ticketer::new();
+        ticketer.map(Self).map_err(|error| format!("no TLS ticket keys: {error}"))
+    }
+}
+
+impl fmt::Debug for TicketKeys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TicketKeys").finish_non_exhaustive()
+    }
+}
+
+impl TlsServer {
+    /// Creates the configuration.
+    ///
+    /// # Errors
+    ///
+    /// Returns a one-line message if there is no certificate, one does not fit its private key, or
+    /// no authority of clients is usable.
+    pub fn new(options: TlsServerOptions<'_>) -> Result<Self, String> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let certificates = Certificates::new(options.identities, &provider)?;
+        let verifier = options.clients.verifier(&provider)?;
+        let builder = ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
+            // Only possible if rustls supports none of its default TLS versions.
+            format!("TLS is not available: {error}")
+        })?;
+        let builder = builder.with_client_cert_verifier(verifier);
+        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        if options.is_http {
+            config.alpn_protocols = vec![ALPN_HTTP.to_vec()];
+        }
+        config.ticketer = Arc::clone(&options.tickets.0);
+        config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
+        Ok(Self { config: Arc::new(config) })
+    }
+}
+
+impl fmt::Debug for TlsServer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TlsServer").finish_non_exhaustive()
+    }
+}
+
+impl ClientCertificates {
+    fn verifier(
+        self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, String> {
+        let (clients, is_required) = match self {
+            Self::Off => return Ok(Arc::new(NoClientAuth)),
+            Self::Asked(clients) => (clients, false),
+            Self::Required(clients) => (clients, true),
+        };
+        let roots = Arc::clone(&clients.roots.0);
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+        let builder = builder.with_crls(clients.revoked.into_iter().flat_map(|lists| lists.0));
+        let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+        let verifier = builder.build();
+        verifier.map_err(|error| format!("no client certificate can be verified: {error}"))
+    }
+}
+
+/// The certificates of a server.
+#[derive(Debug)]
+struct Certificates {
+    default: Arc<CertifiedKey>,
+    others: Vec<Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    fn new(identities: Vec<Identity>, provider: &CryptoProvider) -> Result<Self, String> {
+        let keys = identities.into_iter().map(|Identity { chain, key }| {
+            let key = CertifiedKey::from_der(chain, key, provider);
+            key.map(Arc::new).map_err(|error| match error {
+                Error::InconsistentKeys(_) => {
+                    "the certificate is for another private key".to_owned()
+                }
+                error => format!("the certificate and its private key do not work: {error}"),
+            })
+        });
+        let mut keys = keys.collect::<Result<Vec<_>, String>>()?.into_iter();
+        let default = keys.next().ok_or("TLS needs a certificate")?;
+        Ok(Self { default, others: keys.collect() })
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = client_hello.server_name().filter(|_| !self.others.is_empty());
+        let name = named.and_then(|name| ServerName::try_from(name).ok());
+        let is_named = |key: &&Arc<CertifiedKey>| {
+            let certificate = key.cert.first().map(ParsedCertificate::try_from);
+            name.as_ref().is_some_and(|name| {
+                matches!(&certificate, Some(Ok(certificate))
+                    if verify_server_name(certificate, name).is_ok())
+            })
+        };
+        let all = std::iter::once(&self.default).chain(&self.others);
+        Some(Arc::clone(all.into_iter().find(is_named).unwrap_or(&self.default)))
+    }
+}

@@ -1,0 +1,146 @@
+//! The two ends of a TLS connection: what differs between client and server.
+
+#[cfg(feature = "internals")]
+use rustls::CommonState;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::UnbufferedStatus;
+use rustls::{Error, HandshakeKind};
+
+use super::client::TlsClient;
+use super::error::{TlsError, of_clients};
+use super::server::TlsServer;
+
+/// One end of a TLS connection.
+pub trait Side {
+    /// The data of rustls about this end.
+    type Data;
+
+    /// Processes the records at the beginning of `records`.
+    fn process<'c, 'i>(&'c mut self, records: &'i mut [u8])
+    -> UnbufferedStatus<'c, 'i, Self::Data>;
+
+    /// Returns whether messages wait to be encoded.
+    fn wants_write(&self) -> bool;
+
+    /// The handshake is complete.
+    fn record_open(&mut self);
+
+    /// Describes the error of a handshake.
+    fn handshake_error(error: &Error) -> TlsError;
+
+    /// Describes the error of an open connection.
+    fn connection_error(error: &Error) -> TlsError;
+}
+
+/// The client's end of a connection.
+pub struct ClientSide {
+    connection: UnbufferedClientConnection,
+    #[cfg(feature = "internals")]
+    client: TlsClient,
+}
+
+/// The server's end of a connection.
+pub struct ServerSide {
+    connection: UnbufferedServerConnection,
+}
+
+impl ClientSide {
+    /// Creates it; fails if the system has no random bytes.
+    pub(super) fn new(client: &TlsClient) -> Result<Self, TlsError> {
+        let connection =
+            UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
+        Ok(Self {
+            connection: connection.map_err(|error| TlsError::from_handshake(&error))?,
+            #[cfg(feature = "internals")]
+            client: client.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+impl ClientSide {
+    /// Returns how the handshake was done.
+    pub(super) fn handshake_kind(&self) -> Option<HandshakeKind> {
+        self.connection.handshake_kind()
+    }
+}
+
+impl Side for ClientSide {
+    type Data = ClientConnectionData;
+
+    #[inline]
+    fn process<'c, 'i>(
+        &'c mut self,
+        records: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.connection.process_tls_records(records)
+    }
+
+    fn wants_write(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    fn record_open(&mut self) {
+        #[cfg(feature = "internals")]
+        self.client.record_negotiated(|| describe(&self.connection));
+    }
+
+    fn handshake_error(error: &Error) -> TlsError {
+        TlsError::from_handshake(error)
+    }
+
+    fn connection_error(error: &Error) -> TlsError {
+        TlsError::from_connection(error)
+    }
+}
+
+impl ServerSide {
+    /// Creates it; fails if the system has no random bytes.
+    pub(super) fn new(server: &TlsServer) -> Result<Self, TlsError> {
+        let connection = UnbufferedServerConnection::new(server.config.clone());
+        let connection = connection.map_err(|error| of_clients::handshake_error(&error))?;
+        Ok(Self { connection })
+    }
+
+    /// Returns whether a session was resumed, by a ticket of this or of another connection.
+    pub fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+}
+
+impl Side for ServerSide {
+    type Data = ServerConnectionData;
+
+    #[inline]
+    fn process<'c, 'i>(
+        &'c mut self,
+        records: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.connection.process_tls_records(records)
+    }
+
+    fn wants_write(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    fn record_open(&mut self) {}
+
+    fn handshake_error(error: &Error) -> TlsError {
+        of_clients::handshake_error(error)
+    }
+
+    fn connection_error(error: &Error) -> TlsError {
+        of_clients::connection_error(error)
+    }
+}
+
+/// Returns version and cipher suite.
+#[cfg(feature = "internals")]
+fn describe(connection: &CommonState) -> String {
+    let version = connection.protocol_version().and_then(|version| version.as_str());
+    let version = version.unwrap_or("TLS").replacen("TLSv", "TLS ", 1).replace('_', ".");
+    let suite = connection.negotiated_cipher_suite();
+    let suite = suite.map(|suite| format!(" {:?}", suite.suite())).unwrap_or_default();
+    version + &suite
+}

@@ -1,0 +1,115 @@
+//! Certificates of the server and of clients.
+
+use std::fs;
+
+use corelane::client::{ClientErrorKind, TlsOptions};
+use corelane::options::{ClientCertificateMode, ListenerTlsOptions};
+use corelane_test_support::TestServer;
+use corelane_test_support::tls::{CertificateValidity, Issuer};
+
+use super::{Authority, echo};
+
+#[test]
+fn client_certificate_is_required() {
+    let authority = Authority::new();
+    let clients = Issuer::named("clients");
+    let mut options = authority.server_options();
+    options.tls.client_certificates = ClientCertificateMode::Required;
+    options.tls.client_authorities = vec![authority.write("clients.pem", &clients.pem())];
+    let server = TestServer::start(options);
+    for (scheme, port) in [("https", server.http().port()), ("tls", server.tcp().port())] {
+        let connect = |tls: TlsOptions| authority.client(scheme, port).tls(tls).connect_blocking();
+        let error = connect(authority.trusting()).unwrap_err();
+        assert!(error.to_string().contains("requires a client certificate"), "{error}");
+        let with = |issuer: &Issuer| {
+            let identity = issuer.client();
+            let (pem, key) = (identity.pem().into_bytes(), identity.key_pem().into_bytes());
+            connect(authority.trusting().client_certificate(pem, key))
+        };
+        let error = with(&Issuer::named("others")).unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Tls, "{error}");
+        assert_eq!(echo(&with(&clients).unwrap(), "hi").unwrap(), "hi");
+    }
+}
+
+#[test]
+fn client_certificate_that_is_asked_may_lack() {
+    let authority = Authority::new();
+    let clients = Issuer::named("clients");
+    let mut options = authority.server_options();
+    options.tls.client_certificates = ClientCertificateMode::Asked;
+    options.tls.client_authorities = vec![authority.write("clients.pem", &clients.pem())];
+    let server = TestServer::start(options);
+    let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+    assert_eq!(echo(&client, "hi").unwrap(), "hi");
+}
+
+#[test]
+fn certificate_is_chosen_by_name() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    let other = authority.issuer.server_certificate_for("other.example");
+    authority.write_certificate(&mut options, "other", &other);
+    let server = TestServer::start(options);
+    for name in ["localhost", "other.example"] {
+        let tls = authority.trusting().server_name(name);
+        let client = authority.client("https", server.http().port()).tls(tls);
+        assert_eq!(echo(&client.connect_blocking().unwrap(), "hi").unwrap(), "hi", "{name}");
+    }
+    let tls = authority.trusting().server_name("third.example");
+    let client = authority.client("https", server.http().port()).tls(tls);
+    let error = client.connect_blocking().unwrap_err();
+    assert!(error.to_string().contains("is for localhost"), "{error}");
+}
+
+#[test]
+fn reload_replaces_certificate() {
+    let authority = Authority::new();
+    let options = authority.server_options();
+    let server = TestServer::start(options.clone());
+    let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+    let renewed = Issuer::named("renewed");
+    let certificate = renewed.server_certificate(CertificateValidity::Valid);
+    fs::write(&options.tls.certificates[0], certificate.pem()).unwrap();
+    // The certificate is for another key.
+    let error = server.handle().reload_tls(&options).unwrap_err();
+    assert!(error.contains("private key"), "{error}");
+    let fresh = authority.client("tls", server.tcp().port()).connect_blocking().unwrap();
+    assert_eq!(echo(&fresh, "hi").unwrap(), "hi");
+    fs::write(&options.tls.keys[0], certificate.key_pem()).unwrap();
+    server.handle().reload_tls(&options).unwrap();
+    // The old connection stays.
+    assert_eq!(echo(&client, "hi").unwrap(), "hi");
+    let refused = authority.client("tls", server.tcp().port()).connect_blocking().unwrap_err();
+    assert!(refused.to_string().contains("issuer"), "{refused}");
+    let tls = TlsOptions::new().ca(renewed.pem().into_bytes());
+    let client = authority.client("tls", server.tcp().port()).tls(tls);
+    assert_eq!(echo(&client.connect_blocking().unwrap(), "hi").unwrap(), "hi");
+}
+
+#[test]
+fn server_with_unusable_files_does_not_start() {
+    let authority = Authority::new();
+    let good = authority.server_options();
+    let start = |change: &dyn Fn(&mut corelane::Options)| {
+        let mut options = good.clone();
+        change(&mut options);
+        TestServer::try_start(options).map(drop).unwrap_err().to_string()
+    };
+    let missing = authority.path().join("missing.pem");
+    let text = start(&|options| options.tls.certificates = vec![missing.clone()]);
+    assert!(text.contains("missing.pem"), "{text}");
+    let text = start(&|options| options.tls.keys.clear());
+    assert!(text.contains("each certificate needs its key"), "{text}");
+    let text = start(&|options| options.tls.keys = options.tls.certificates.clone());
+    assert!(text.contains("no PEM private key"), "{text}");
+    let required = ClientCertificateMode::Required;
+    let text = start(&|options| options.tls.client_certificates = required);
+    assert!(text.contains("tls.client_authorities"), "{text}");
+    let text = start(&|options| {
+        options.tls = ListenerTlsOptions::default();
+        options.tls.require = true;
+        options.http.address = Some(([0, 0, 0, 0], 0).into());
+    });
+    assert!(text.contains("tls.require"), "{text}");
+}

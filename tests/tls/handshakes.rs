@@ -1,0 +1,59 @@
+//! Handshakes: resumption on any shard, and their limits.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use corelane_test_support::{TestServer, over_each_ring};
+
+use super::{Authority, echo};
+
+/// Returns the number of handshakes with this result.
+fn handshakes(server: &TestServer, result: &str) -> u64 {
+    let results = server.handle().tls_handshakes();
+    results.into_iter().find(|(name, _)| *name == result).expect("a result").1
+}
+
+#[test]
+fn session_resumes_on_another_shard() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(2);
+    let server = TestServer::start(options);
+    // Connections of one client, which shares its tickets, go to both shards.
+    let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+    for _ in 0..20 {
+        let calls: Vec<_> = (0..4)
+            .map(|_| client.call_tool("slow", &serde_json::json!({ "ms": 20 })).into_future())
+            .collect();
+        for call in calls {
+            corelane::testing::block_on(call).unwrap();
+        }
+    }
+    assert!(handshakes(&server, "full") >= 1);
+    assert!(handshakes(&server, "resumed") >= 1);
+}
+
+#[test]
+fn excess_handshakes_are_reset_and_open_ones_served() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.tls.handshakes_max = 4;
+    over_each_ring(options, |options| {
+        let server = TestServer::start(options);
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        let begin = || {
+            let mut stream = TcpStream::connect(server.http()).unwrap();
+            stream.write_all(b"\x16\x03\x01").ok();
+            stream
+        };
+        let held: Vec<TcpStream> = (0..4).map(|_| begin()).collect();
+        let mut last = begin();
+        assert!(!matches!(last.read(&mut [0; 1]), Ok(1..)));
+        assert_eq!(handshakes(&server, "refused"), 1);
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+        drop(held);
+        let other = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&other, "hi").unwrap(), "hi");
+    });
+}
