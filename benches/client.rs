@@ -1,8 +1,15 @@
-//! CPU time of a call of the client over TCP.
+//! CPU time of a call of the client over TCP, and memory of a connection.
 //!
 //! ```text
 //! cargo bench --bench client -- [--rounds 7] [--calls 50000]
+//! cargo bench --bench client -- --connections 50000
 //! ```
+//!
+//! With `--connections`: this process opens so many connections, on one I/O thread, completes the
+//! handshake of revision 2026-07-28 or 2025-11-25 on each, and reads its resident memory when they
+//! are idle; then each client calls a tool once. The difference to one connection is divided. Each
+//! needs an open file, and about 28,000 are possible to an address, so they are spread over
+//! loopback addresses. Memory of the kernel is not included.
 //!
 //! The server is a process on core 0 with one shard. The client is this process on core 1: one I/O
 //! thread, and tasks that each call an echo tool again and again, on that thread or on a tokio
@@ -12,11 +19,12 @@
 //! server share one thread, and each call is awaited before the next.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-use corelane::client::{ClientError, IoThread, LocalClient, block_on};
-use corelane::model::Implementation;
+use corelane::client::{ClientError, EraPreference, IoThread, LocalClient, block_on};
+use corelane::engine::file_limit::raise_open_files_limit;
+use corelane::model::{Implementation, Revision};
 use corelane::{Catalog, CatalogError, Client, InProcessConnection, Options, Server, Tool};
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
@@ -30,6 +38,11 @@ use tokio::task::JoinSet;
 
 /// Connections, and calls in flight on each.
 const LOADS: [(usize, usize); 3] = [(64, 1), (1, 16), (64, 16)];
+/// The first loopback address.
+const LOOPBACK: u32 = 0x7f00_0001;
+const CONNECTIONS_PER_ADDRESS: usize = 20_000;
+/// Connections of the server.
+const CONNECTIONS_MAX: u32 = 100_000;
 const SERVER_CORE: usize = 0;
 const CLIENT_CORE: usize = 1;
 /// Calls before each measurement, as a fraction of those measured.
@@ -44,6 +57,10 @@ fn main() -> io::Result<()> {
     let (rounds, calls) = (number("--rounds", 7)?.max(1), number("--calls", 50_000)?.max(1));
     process::pin(&[CLIENT_CORE])?;
     let server = process::Server::start(&[])?;
+    let connections = number("--connections", 0)?;
+    if connections > 0 {
+        return measure_memory(&server, connections);
+    }
     let mut out = io::stdout().lock();
     writeln!(out, "CPU µs a call (min–max)\n")?;
     writeln!(out, "| connections × calls in flight | tasks of tokio | of the I/O thread | bare |")?;
@@ -68,6 +85,48 @@ fn main() -> io::Result<()> {
         in_process.push(cpu_per_call(calls, |calls| call_in_process(&client, calls))?);
     }
     writeln!(out, "\nin-process, with the server: {}", figure(in_process))
+}
+
+/// Prints the memory of a connection, in each era.
+fn measure_memory(server: &process::Server, connections: usize) -> io::Result<()> {
+    raise_open_files_limit();
+    let mut out = io::stdout().lock();
+    writeln!(out, "| era | connections | bytes each when idle | after a call |")?;
+    writeln!(out, "| --- | --- | --- | --- |")?;
+    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
+        let thread = IoThread::start()?;
+        let connect = |index: usize| {
+            let place = u32::try_from(index / CONNECTIONS_PER_ADDRESS).unwrap_or_default();
+            let address = Ipv4Addr::from_bits(LOOPBACK + place);
+            let target = format!("tcp://{address}:{}", server.address()?.port());
+            let client = Client::builder(target.as_str()).io_thread(&thread).era(era);
+            client.connect_lazy().map_err(io::Error::other)
+        };
+        let ready = |clients: &[Client]| -> io::Result<()> {
+            let all = clients.iter().map(Client::server);
+            all.map(block_on).try_for_each(|ready| ready.map(drop)).map_err(io::Error::other)
+        };
+        let first = [connect(0)?];
+        ready(&first)?;
+        let before = resident_bytes()?;
+        let clients = (1..connections).map(connect).collect::<io::Result<Vec<_>>>()?;
+        ready(&clients)?;
+        let idle = resident_bytes()?;
+        for client in &clients {
+            block_on(call(client.clone(), 1)).map_err(io::Error::other)?;
+        }
+        let called = resident_bytes()?;
+        let each = |after: usize| after.saturating_sub(before) / clients.len();
+        writeln!(out, "| {era:?} | {connections} | {} | {} |", each(idle), each(called))?;
+    }
+    Ok(())
+}
+
+/// Returns the resident memory of this process.
+fn resident_bytes() -> io::Result<usize> {
+    let sizes = std::fs::read_to_string("/proc/self/statm")?;
+    let pages = sizes.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    Ok(pages.ok_or(io::ErrorKind::InvalidData)? * rustix::param::page_size())
 }
 
 fn call_in_process(client: &LocalClient<InProcessConnection>, calls: usize) -> io::Result<usize> {
@@ -228,8 +287,11 @@ fn serve() -> io::Result<()> {
     let mut options = Options::default();
     options.http.address = None;
     options.engine.shards = Some(1);
+    options.tcp.connections_max = CONNECTIONS_MAX;
+    options.engine.ring_sizes.sockets_max = CONNECTIONS_MAX;
+    options.tcp.idle_timeout = Duration::from_hours(1);
     let server = Server::builder(catalog().map_err(io::Error::other)?).options(options);
-    let running = server.tcp("127.0.0.1:0").start().map_err(io::Error::other)?;
+    let running = server.tcp("0.0.0.0:0").start().map_err(io::Error::other)?;
     let address = running.tcp_address().ok_or(io::ErrorKind::AddrNotAvailable)?;
     eprintln!("listening tcp {address}");
     running.join().map_err(io::Error::other).map(drop)

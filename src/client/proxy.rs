@@ -101,6 +101,7 @@ impl ProxyOptions {
     /// exceptions; each may be written in small letters, and `http_proxy` only so, since a CGI
     /// program gets the other one from its client. This machine is always reached without it.
     /// An invalid proxy is ignored and logged.
+    #[expect(clippy::disallowed_methods, reason = "variables that all HTTP clients read")]
     pub fn from_environment() -> Self {
         Self::from_variables(|name| std::env::var(name).ok())
     }

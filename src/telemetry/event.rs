@@ -201,6 +201,11 @@ pub enum Event<'a> {
         expect(dead_code, reason = "only the signal loop reloads")
     )]
     Reloaded,
+    /// Files of TLS have changed and were read again.
+    TlsReloaded {
+        /// Why they are not used; the previous ones stay in effect.
+        error: Option<&'a str>,
+    },
     /// The reloaded configuration is invalid; the previous one stays in effect.
     #[cfg(feature = "cli")]
     ReloadFailed {
@@ -343,6 +348,7 @@ impl Event<'_> {
             Self::DrainFinished { .. }
             | Self::DrainStarted { .. }
             | Self::Reloaded
+            | Self::TlsReloaded { .. }
             | Self::ShardFailed { .. }
             | Self::ShardStarted { .. } => self.emit_lifecycle(),
             #[cfg(feature = "cli")]
@@ -435,6 +441,8 @@ impl Event<'_> {
             Self::DrainFinished { served, cut } => info!(served, cut, "drain finished"),
             Self::DrainStarted { cause } => info!(%cause, "drain started"),
             Self::Reloaded => info!("configuration reloaded"),
+            Self::TlsReloaded { error: None } => info!("TLS files reloaded"),
+            Self::TlsReloaded { error: Some(error) } => error!("TLS files not reloaded: {error}"),
             #[cfg(feature = "cli")]
             Self::OptionNotReloaded { key, running, configured } => {
                 warn!(key, running, configured, "option not reloaded: restart to apply it");

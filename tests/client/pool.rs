@@ -1,6 +1,6 @@
 //! Clients of many servers.
 
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use corelane::testing::block_on;
 use corelane_test_support::tls::serve;
 use corelane_test_support::{TestServer, tcp_options};
 use serde_json::json;
+
+use crate::proxies::relay;
 
 #[test]
 fn concurrent_first_calls_make_one_handshake() {
@@ -113,7 +115,8 @@ fn waiting_calls_survive_failed_handshakes() {
     let mut left = 2;
     let address = serve(move |stream| {
         if left == 0 {
-            relay(stream, behind);
+            let server = TcpStream::connect(behind).expect("it listens");
+            thread::spawn(move || relay(stream, server));
         } else {
             left -= 1;
         }
@@ -143,18 +146,4 @@ fn waiting_calls_survive_failed_handshakes() {
     for (index, call) in calls.into_iter().enumerate() {
         assert_eq!(block_on(call).unwrap().text(), index.to_string());
     }
-}
-
-/// Passes on the bytes of both directions, on threads of their own.
-fn relay(client: TcpStream, server: SocketAddr) {
-    let server = TcpStream::connect(server).expect("it listens");
-    let copy = |from: &TcpStream, to: &TcpStream| {
-        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-        thread::spawn(move || {
-            std::io::copy(&mut from, &mut to).ok();
-            to.shutdown(Shutdown::Write).ok();
-        });
-    };
-    copy(&client, &server);
-    copy(&server, &client);
 }

@@ -44,7 +44,7 @@ fn start_proxy(server: SocketAddr, status: &'static str) -> (SocketAddr, Receive
 }
 
 /// Passes on the bytes of both directions until both have ended.
-fn relay(client: TcpStream, server: TcpStream) {
+pub(crate) fn relay(client: TcpStream, server: TcpStream) {
     let copy = |mut from: TcpStream, mut to: TcpStream| {
         thread::spawn(move || {
             std::io::copy(&mut from, &mut to).ok();

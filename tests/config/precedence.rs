@@ -235,6 +235,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tls.handshake_timeout", "10s"),
     ("tls.handshakes_max", "1024"),
     ("tls.handshakes_per_turn_max", "4"),
+    ("tls.check_interval", "10s"),
     ("tls.require", "false"),
     ("stdio.buffer_bytes", "64KiB"),
     ("stdio.sequential", "false"),

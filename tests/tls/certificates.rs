@@ -1,6 +1,8 @@
 //! Certificates of the server and of clients.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use corelane::client::{ClientErrorKind, TlsOptions};
 use corelane::options::{ClientCertificateMode, ListenerTlsOptions};
@@ -112,4 +114,39 @@ fn server_with_unusable_files_does_not_start() {
         options.http.address = Some(([0, 0, 0, 0], 0).into());
     });
     assert!(text.contains("tls.require"), "{text}");
+}
+
+#[test]
+fn changed_files_are_read_again() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.tls.check_interval = Duration::from_millis(20);
+    // The files are replaced through a symbolic link, as secrets of Kubernetes are.
+    let renewed = Issuer::named("renewed");
+    let certificate = renewed.server_certificate(CertificateValidity::Valid);
+    let folders = ["old", "new"].map(|name| authority.path().join(name));
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+    }
+    fs::rename(&options.tls.certificates[0], folders[0].join("a.pem")).unwrap();
+    fs::rename(&options.tls.keys[0], folders[0].join("a.key")).unwrap();
+    fs::write(folders[1].join("a.pem"), certificate.pem()).unwrap();
+    fs::write(folders[1].join("a.key"), certificate.key_pem()).unwrap();
+    let link = authority.path().join("current");
+    symlink(&folders[0], &link).unwrap();
+    options.tls.certificates = vec![link.join("a.pem")];
+    options.tls.keys = vec![link.join("a.key")];
+    let server = TestServer::start(options);
+    let port = server.tcp().port();
+    let client = authority.client("tls", port).connect_blocking().unwrap();
+    assert_eq!(echo(&client, "hi").unwrap(), "hi");
+    let next = authority.path().join("next");
+    symlink(&folders[1], &next).unwrap();
+    fs::rename(&next, &link).unwrap();
+    let tls = TlsOptions::new().ca(renewed.pem().into_bytes());
+    let connect = || authority.client("tls", port).tls(tls.clone()).connect_blocking();
+    // Until the files have been looked at, the old certificate is refused.
+    let renewed = (0..1_000_000).find_map(|_| connect().ok()).expect("the files are read");
+    assert_eq!(echo(&renewed, "hi").unwrap(), "hi");
+    assert_eq!(echo(&client, "hi").unwrap(), "hi");
 }

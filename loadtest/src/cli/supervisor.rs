@@ -143,7 +143,7 @@ pub(super) fn server_command(
 ) -> Command {
     let mut command = Command::new(SELF);
     command.arg0(format!("{START}{}", getpid().as_raw_nonzero()));
-    command.arg(processes_file.unwrap_or(Path::new("")));
+    command.arg(processes_file.unwrap_or_else(|| Path::new("")));
     command.arg(program).args(arguments);
     command
 }

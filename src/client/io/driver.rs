@@ -386,16 +386,14 @@ impl IoDriver {
 
     /// Closes the connection of a server if it has been idle for too long.
     fn close_idle<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
+        if !self.peers.get_mut(&id).is_some_and(|peer| peer.is_idle_over(now)) {
+            return;
+        }
         let Some(mut peer) = self.peers.remove(&id) else { return };
-        let sockets = peer.link().stream().map(|stream| stream.sockets());
+        self.forget_sockets(&mut peer);
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        if let Some(left) = peer.close_idle(&mut tls_ring, now) {
-            for socket in sockets.into_iter().flatten() {
-                self.forget_socket(socket);
-            }
-            if let Some(socket) = left {
-                self.closing.insert(&mut TlsRing::new(ring, &mut self.tls), socket, now);
-            }
+        if let Some(socket) = peer.close_idle(&mut tls_ring) {
+            self.closing.insert(&mut tls_ring, socket, now);
         }
         self.peers.insert(id, peer);
     }
@@ -404,13 +402,9 @@ impl IoDriver {
     fn forget_sockets(&mut self, peer: &mut Peer) {
         let Some(stream) = peer.link().stream() else { return };
         for socket in stream.sockets() {
-            self.forget_socket(socket);
-        }
-    }
-
-    fn forget_socket(&mut self, socket: Socket) {
-        if let Some(entry) = self.sockets.get_mut(socket.index()) {
-            *entry = None;
+            if let Some(entry) = self.sockets.get_mut(socket.index()) {
+                *entry = None;
+            }
         }
     }
 }

@@ -398,23 +398,21 @@ impl Peer {
         }
     }
 
-    /// Closes the connection if nothing has been in flight for too long. Returns whether it did,
-    /// and the socket to read to its end.
-    pub(super) fn close_idle<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        now: Instant,
-    ) -> Option<Option<ClosingSocket>> {
+    /// Returns whether nothing has been in flight on the open connection for too long.
+    pub(super) fn is_idle_over(&mut self, now: Instant) -> bool {
         let is_over = self.reconnection.is_idle_over(now) && is_idle(&self.session);
-        if !is_over || self.link.stream().is_none() {
-            return None;
-        }
+        is_over && self.link.stream().is_some()
+    }
+
+    /// Closes the idle connection; the next call opens another one. Returns the socket to read to
+    /// its end.
+    pub(super) fn close_idle<R: Ring>(&mut self, ring: &mut R) -> Option<ClosingSocket> {
         let error = ClientError::new(ClientErrorKind::Closed, "the connection was idle");
         if let Some(event) = self.reconnection.handle_idle_close(&error) {
             self.handle.report(event);
         }
         self.session = Session::new(Arc::clone(&self.handle.config));
-        Some(self.close(ring, false))
+        self.close(ring, false)
     }
 
     /// Handles an expired timer.

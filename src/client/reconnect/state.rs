@@ -1,7 +1,5 @@
 //! The reconnection of one client: what follows a loss.
 
-use std::time::Duration;
-
 use super::backoff::Backoff;
 use super::event::ConnectionEvent;
 use super::options::{ReconnectMode, ReconnectOptions};
@@ -18,9 +16,7 @@ const MESSAGE_TOO_LARGE: i64 = -32012;
 pub(in crate::client) struct Reconnection {
     backoff: Backoff,
     is_eager: bool,
-    resends: bool,
-    repeats_first: bool,
-    idle_timeout: Option<Duration>,
+    options: ReconnectOptions,
     /// Since when nothing is in flight on the open connection.
     idle_since: Option<Instant>,
     /// A handshake was complete, and requests wait for the next one.
@@ -51,9 +47,7 @@ impl Reconnection {
                 ReconnectMode::Always => true,
                 ReconnectMode::OnDemand => false,
             },
-            resends: options.resend_idempotent,
-            repeats_first: options.retry_first,
-            idle_timeout: options.idle_timeout,
+            options: options.clone(),
             idle_since: None,
             is_established: false,
             ready_at: None,
@@ -68,12 +62,12 @@ impl Reconnection {
 
     /// Returns whether those that wait for the first handshake wait for further attempts.
     pub(in crate::client) const fn repeats_first(&self) -> bool {
-        self.repeats_first
+        self.options.retry_first
     }
 
     /// Returns whether idempotent requests are sent again.
     pub(in crate::client) const fn resends(&self) -> bool {
-        self.resends
+        self.options.resend_idempotent
     }
 
     /// Returns whether an attempt is made although no call waits.
@@ -133,7 +127,7 @@ impl Reconnection {
     }
 
     const fn repeats(&self) -> bool {
-        self.is_established || self.repeats_first
+        self.is_established || self.options.retry_first
     }
 
     /// Notes whether anything is in flight; returns when the connection has been idle for too long.
@@ -142,7 +136,7 @@ impl Reconnection {
         is_idle: impl FnOnce() -> bool,
         now: Instant,
     ) -> Option<Instant> {
-        let timeout = self.idle_timeout?;
+        let timeout = self.options.idle_timeout?;
         if self.ready_at.is_none() || !is_idle() {
             self.idle_since = None;
             return None;
@@ -152,7 +146,7 @@ impl Reconnection {
 
     /// Returns whether the connection has been idle for too long.
     pub(in crate::client) fn is_idle_over(&self, now: Instant) -> bool {
-        let due = self.idle_timeout.zip(self.idle_since);
+        let due = self.options.idle_timeout.zip(self.idle_since);
         due.is_some_and(|(timeout, since)| since.after(timeout) <= now)
     }
 
@@ -183,6 +177,8 @@ fn is_permanent(reason: &ClientError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(seconds: u64) -> Instant {

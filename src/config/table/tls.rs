@@ -119,6 +119,17 @@ pub(super) static TLS: Section = Section {
             field: |options| &mut options.tls.handshakes_per_turn_max,
         },
         Row {
+            key: "tls.check_interval",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
+            description: "Interval at which the files are looked at: changed ones are read again, \
+                          and used if all of them are valid; 0 leaves that to SIGHUP.",
+            cost: "a thread",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.tls.check_interval,
+        },
+        Row {
             key: "tls.require",
             short: Some("require_tls"),
             unit: Unit::Switch,

@@ -33,6 +33,10 @@ pub struct ListenerTlsOptions {
     /// Handshake messages that a shard handles in one turn, after the requests of open connections.
     /// Cost: up to 200 µs each, by which these wait longer. Default 4.
     pub handshakes_per_turn_max: u16,
+    /// Interval at which the files are looked at: changed ones are read again, and used if all of
+    /// them are valid. Zero leaves that to [`Handle::reload_tls`](crate::Handle::reload_tls).
+    /// Cost: a thread. Default 10 s.
+    pub check_interval: Duration,
     /// Whether the server refuses to listen on an address that other machines reach without TLS.
     /// Default false: `check` and the log warn.
     pub require: bool,
@@ -64,12 +68,19 @@ impl Default for ListenerTlsOptions {
             handshake_timeout: Duration::from_secs(10),
             handshakes_max: 1024,
             handshakes_per_turn_max: 4,
+            check_interval: Duration::from_secs(10),
             require: false,
         }
     }
 }
 
 impl ListenerTlsOptions {
+    /// Returns the files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let server = self.certificates.iter().chain(&self.keys);
+        server.chain(&self.client_authorities).chain(&self.revocation_lists)
+    }
+
     /// Returns whether there is a certificate, so that listeners may be encrypted.
     pub const fn has_certificate(&self) -> bool {
         !self.certificates.is_empty()

@@ -142,7 +142,7 @@ impl Handle {
     ///
     /// [`ListenerTlsOptions`]: crate::server::options::ListenerTlsOptions
     pub fn reload_tls(&self, options: &Options) -> Result<(), String> {
-        self.tls.reload(options)
+        self.tls.reload(&options.tls)
     }
 
     /// Returns the number of TLS handshakes of all shards by their result: `full`, `resumed`,

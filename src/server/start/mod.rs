@@ -312,7 +312,8 @@ impl Server {
                 Event::Listening { listener, address: *address, path }.emit();
             }
         }
-        let guards = self.run_start_callbacks(&handle);
+        let mut guards = self.run_start_callbacks(&handle);
+        guards.extend(self.tls.watch(self.options.tls.check_interval)?);
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 

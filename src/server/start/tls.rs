@@ -4,20 +4,50 @@
 //! the one before it stays.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+use std::{any::Any, io};
 
 use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
+use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::tls::{
     ClientCertificates, Identity, Revocations, Roots, TicketKeys, TlsServer, TlsServerOptions,
     TrustedClients,
 };
 
+#[expect(clippy::disallowed_types, reason = "locked while files are read, by no shard")]
+type Mutex<T> = std::sync::Mutex<T>;
+
 /// The TLS configurations of the listeners of a server.
 #[derive(Debug, Default)]
 pub(in crate::server) struct ListenerTls(Option<Configured>);
+
+/// The files of a configuration.
+#[derive(Debug)]
+struct Files {
+    options: ListenerTlsOptions,
+    /// When they were read last; `None` for one that cannot be read.
+    stamps: Vec<Option<Stamp>>,
+}
+
+/// Differs for a file that was changed or replaced: device, number, size, and time of the change.
+type Stamp = (u64, u64, u64, i64, i64);
+
+impl Files {
+    fn new(options: &ListenerTlsOptions) -> Self {
+        let stamp = |path: &std::path::PathBuf| {
+            let it = fs::metadata(path).ok()?;
+            Some((it.dev(), it.ino(), it.size(), it.mtime(), it.mtime_nsec()))
+        };
+        Self { stamps: options.files().map(stamp).collect(), options: options.clone() }
+    }
+}
 
 #[derive(Debug)]
 struct Configured {
@@ -26,6 +56,7 @@ struct Configured {
     tickets: TicketKeys,
     limits: TlsLimits,
     counters: Arc<TlsCounters>,
+    files: Mutex<Files>,
 }
 
 /// The TLS of one listener.
@@ -49,6 +80,7 @@ impl ListenerTls {
             return Ok(Self::default());
         }
         let tickets = TicketKeys::random()?;
+        let files = Mutex::new(Files::new(tls));
         let slot = |is_on: bool, is_http| {
             let server = is_on.then(|| read_server(tls, is_http, &tickets)).transpose()?;
             Ok::<_, String>(server.map(TlsSlot::new))
@@ -59,7 +91,8 @@ impl ListenerTls {
             handshakes_max: tls.handshakes_max as usize,
             handshakes_per_turn_max: usize::from(tls.handshakes_per_turn_max),
         };
-        Ok(Self(Some(Configured { tcp, http, tickets, limits, counters: Arc::default() })))
+        let counters = Arc::default();
+        Ok(Self(Some(Configured { tcp, http, tickets, limits, counters, files })))
     }
 
     /// Returns the TLS of the listener of a transport, if it is encrypted.
@@ -80,26 +113,77 @@ impl ListenerTls {
     /// # Errors
     ///
     /// Which file cannot be used, and why; nothing changes.
-    pub(super) fn reload(&self, options: &Options) -> Result<(), String> {
-        let Some(Configured { tcp, http, tickets, .. }) = &self.0 else { return Ok(()) };
-        if !options.tls.has_certificate() {
+    pub(super) fn reload(&self, options: &ListenerTlsOptions) -> Result<(), String> {
+        let Some(configured) = &self.0 else { return Ok(()) };
+        if !options.has_certificate() {
             return Err("TLS cannot be switched off without a restart".to_owned());
         }
+        configured.read(options, &mut configured.files())
+    }
+
+    /// [`ListenerTls::reload`] with the options of the last time, if a file has changed since it
+    /// was read.
+    fn reload_changed(&self) -> Option<Result<(), String>> {
+        let configured = self.0.as_ref()?;
+        let mut files = configured.files();
+        let options = files.options.clone();
+        let is_changed = Files::new(&options).stamps != files.stamps;
+        is_changed.then(|| configured.read(&options, &mut files))
+    }
+
+    /// Starts a thread that looks at the files after each interval, until the returned value is
+    /// dropped.
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        interval: Duration,
+    ) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
+        if self.0.is_none() || interval.is_zero() {
+            return Ok(None);
+        }
+        let tls = Arc::clone(self);
+        // Never sent on: dropping it ends the thread.
+        let (stop, stopped): (Sender<()>, _) = channel();
+        let run = move || {
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                match tls.reload_changed() {
+                    None => {}
+                    Some(Ok(())) => Event::TlsReloaded { error: None }.emit(),
+                    Some(Err(error)) => Event::TlsReloaded { error: Some(&error) }.emit(),
+                }
+            }
+        };
+        thread::Builder::new().name("corelane-tls".into()).spawn(run)?;
+        Ok(Some(Box::new(stop)))
+    }
+
+    /// Returns the counters of handshakes, if a listener is encrypted.
+    pub(super) fn counters(&self) -> Option<&Arc<TlsCounters>> {
+        self.0.as_ref().map(|configured| &configured.counters)
+    }
+}
+
+impl Configured {
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the files of `options` and uses them from now on.
+    fn read(&self, options: &ListenerTlsOptions, files: &mut Files) -> Result<(), String> {
+        let Self { tcp, http, tickets, .. } = self;
+        let read = Files::new(options);
+        // Files that cannot be used are not read again before they change.
+        files.stamps.clone_from(&read.stamps);
         let [tcp, http] = [(tcp, false), (http, true)].map(|(slot, is_http)| {
             let read = |slot: &TlsSlot| {
-                read_server(&options.tls, is_http, tickets).map(|server| (slot.clone(), server))
+                read_server(options, is_http, tickets).map(|server| (slot.clone(), server))
             };
             slot.as_ref().map(read).transpose()
         });
         for (slot, server) in [tcp?, http?].into_iter().flatten() {
             slot.replace(server);
         }
+        *files = read;
         Ok(())
-    }
-
-    /// Returns the counters of handshakes, if a listener is encrypted.
-    pub(super) fn counters(&self) -> Option<&Arc<TlsCounters>> {
-        self.0.as_ref().map(|configured| &configured.counters)
     }
 }
 
