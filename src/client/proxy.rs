@@ -17,13 +17,14 @@ use super::target::{HttpEndpoint, Target};
 ///
 /// `https://`, `wss://` and `ws://` servers are reached through a tunnel (`CONNECT`), `http://`
 /// servers by requests that name the whole URL. TCP, Unix sockets and programs have no proxy. The
-/// proxy is spoken to without TLS. Its user name and password are sent to it (`Basic`) and to
-/// nobody else, and are never logged.
+/// proxy is spoken to without TLS. Its user name and password are sent to it only
+/// (`Basic`), and are never logged.
 ///
 /// ```
 /// use corelane::client::ProxyOptions;
 ///
-/// let proxy = ProxyOptions::all("http://user:secret@proxy.example:3128")?.except("intern.example");
+/// let proxy = ProxyOptions::all("http://user:secret@proxy.example:3128")?;
+/// let proxy = proxy.except("intern.example");
 /// # Ok::<(), corelane::client::ClientError>(())
 /// ```
 #[derive(Clone, Debug, Default)]

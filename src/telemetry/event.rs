@@ -336,13 +336,9 @@ impl Event<'_> {
             Self::CallRefused { shard, limit } => warn!(shard, limit, suppressed, "call refused"),
             Self::ConnectionClosed { .. }
             | Self::ConnectionRefused { .. }
+            | Self::HalfCloseRefused { .. }
             | Self::HostRefused { .. } => self.emit_connection(suppressed),
             Self::HandlerFailed { .. } | Self::HandlerSlow { .. } => self.emit_handler(suppressed),
-            Self::HalfCloseRefused { shard, waiting_max, peer } => {
-                let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));
-                let what = "calls cancelled: too many half-closed connections";
-                warn!(shard, waiting_max, limit, peer, suppressed, "{what}");
-            }
             #[cfg(feature = "cli")]
             Self::CountersSnapshot { counters } => debug!(%counters, "counters"),
             Self::DrainFinished { .. }
@@ -413,6 +409,11 @@ impl Event<'_> {
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            Self::HalfCloseRefused { shard, waiting_max, peer } => {
+                let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));
+                let what = "calls cancelled: too many half-closed connections";
+                warn!(shard, waiting_max, limit, peer, suppressed, "{what}");
             }
             Self::HostRefused { shard, peer } => {
                 let peer = peer.map(tracing::field::display);

@@ -9,9 +9,9 @@
 //! leaves them. The supervisor and the command end their descendants when the process below them
 //! has ended, however it did. If the process above one ends, even by SIGKILL, the supervisor
 //! receives SIGTERM, and the worker a signal on which it replaces itself by a program that ends its
-//! descendants (`PR_SET_PDEATHSIG`). So any two of the three may be killed at once. If all three are,
-//! the kernel kills a server (SIGKILL), but not the programs that it has started. Signals are passed
-//! on downwards.
+//! descendants (`PR_SET_PDEATHSIG`). So any two of the three may be killed at once. If all three
+//! are, the kernel kills a server (SIGKILL), but not the programs that it has started. Signals are
+//! passed on downwards.
 //!
 //! The role is in the name of the process, its first argument.
 

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_counts_from_the_first_request_without_warm_up() {
+    fn cpu_counts_from_first_request_without_warm_up() {
         for warm_up in [Duration::ZERO, Duration::from_millis(999)] {
             let mut window = CpuWindow::new(warm_up, reading(100, 0, 50));
             window.pass_second(1, || unreachable!("there is no whole second"));

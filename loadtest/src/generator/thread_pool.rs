@@ -197,6 +197,24 @@ pub fn run(
     }
 }
 
+/// Returns the usage of a run whose cores had spent `core_time` at its first request.
+fn resource_usage(
+    WindowCpu { skipped, cpu }: WindowCpu,
+    server_resident_bytes_max: u64,
+    core_time: Option<CoreTime>,
+) -> ResourceUsage {
+    let core_time = core_time.zip(CoreTime::read_current());
+    ResourceUsage {
+        skipped,
+        cpu: cpu.generator,
+        spun: cpu.spun,
+        server_cpu: cpu.server,
+        server_accounting: None,
+        server_resident_bytes_max,
+        steal_ratio: core_time.map(|(from, to)| to.steal_ratio_since(from)),
+    }
+}
+
 /// Returns the number of cores that the load threads run on.
 fn core_count(cores: &[usize]) -> usize {
     match cores.iter().collect::<BTreeSet<_>>().len() {
@@ -403,23 +421,12 @@ impl ThreadPool {
         if let (None, Some(error)) = (seconds.total.errors.last(), refused) {
             seconds.total.errors.set_last(error);
         }
-        let WindowCpu { skipped, cpu } =
-            window.end(CpuReading { spun: seconds.total.spun, ..last });
+        let window = window.end(CpuReading { spun: seconds.total.spun, ..last });
         Ok(Measurements {
             total: seconds.total,
             before_slow_readers: seconds.before_slow_readers,
             seconds: seconds.seconds,
-            usage: ResourceUsage {
-                skipped,
-                cpu: cpu.generator,
-                spun: cpu.spun,
-                server_cpu: cpu.server,
-                server_accounting: None,
-                server_resident_bytes_max: seconds.resident_bytes_max,
-                steal_ratio: core_time
-                    .zip(CoreTime::read_current())
-                    .map(|(from, to)| to.steal_ratio_since(from)),
-            },
+            usage: resource_usage(window, seconds.resident_bytes_max, core_time),
             programs: None,
             opened,
             connect_time: opening,

@@ -88,8 +88,8 @@ impl OpenStreams {
 }
 
 /// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, once
-/// more for an encrypted one and for a proxy, and while a name is resolved. The lines that a program writes to its standard
-/// error are passed to `on_stderr`.
+/// more for an encrypted one and for a proxy, and while a name is resolved. The lines that a
+/// program writes to its standard error are passed to `on_stderr`.
 pub(super) fn open(
     (target, route): (&Target, &Route),
     tls: Option<&TlsClient>,

@@ -147,7 +147,7 @@ impl IoDriver {
             self.remove(ring, id, now);
             return;
         }
-        if peer.has_failed() {
+        if peer.has_failed(now) {
             self.lose(ring, id, &Loss::Handshake, now);
             return;
         }
@@ -191,14 +191,12 @@ impl IoDriver {
         let PeerHandle { target, tls, connect, oauth, on_stderr, .. } = peer.handle();
         let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
         let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
+        let is_flow = flow_target.is_some();
         let (purpose, target) = flow_target
             .map_or_else(server, |(number, target)| (Purpose::Flow { number, oauth }, target));
         let route = connect.proxies.route(&target);
-        let route = match purpose {
-            Purpose::Server { .. } => route,
-            // Its requests do not name the proxy.
-            Purpose::Flow { .. } => route.tunnelled(),
-        };
+        // The requests of a flow do not name the proxy.
+        let route = if is_flow { route.tunnelled() } else { route };
         let job = ConnectJob {
             peer: id,
             purpose,
@@ -384,20 +382,6 @@ impl IoDriver {
         }
     }
 
-    /// Closes the connection of a server if it has been idle for too long.
-    fn close_idle<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
-        if !self.peers.get_mut(&id).is_some_and(|peer| peer.is_idle_over(now)) {
-            return;
-        }
-        let Some(mut peer) = self.peers.remove(&id) else { return };
-        self.forget_sockets(&mut peer);
-        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        if let Some(socket) = peer.close_idle(&mut tls_ring) {
-            self.closing.insert(&mut tls_ring, socket, now);
-        }
-        self.peers.insert(id, peer);
-    }
-
     /// Completions of the connection of a server are ignored from now on.
     fn forget_sockets(&mut self, peer: &mut Peer) {
         let Some(stream) = peer.link().stream() else { return };
@@ -455,7 +439,6 @@ impl<R: Ring> Driver<R> for IoDriver {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
                 peer.expire(ring, workspace, now)
             });
-            self.close_idle(ring, id, now);
         }
     }
 

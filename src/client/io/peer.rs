@@ -309,6 +309,11 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
+        if self.reconnection.is_idle_over(now) && is_idle(&self.session) {
+            self.reconnection.handle_idle_close().into_iter().for_each(|it| self.handle.report(it));
+            self.session = Session::new(Arc::clone(&self.handle.config));
+            return (PeerAction::None, self.close(ring, false));
+        }
         let failure = self.link.stream().and_then(|stream| stream.failure().cloned());
         let failure = failure.or_else(|| self.session.end_reason().cloned());
         let is_final = loss.tls_error().is_some()
@@ -387,32 +392,13 @@ impl Peer {
         };
         let resends = self.reconnection.resends();
         suspend(&mut self.session, error.clone(), resends, now, &mut workspace.events);
-        let keeps_waiters = self.reconnection.repeats_first();
-        let waiters =
-            if keeps_waiters { std::mem::take(&mut self.connect_waiters) } else { vec![] };
+        let waiters = self.reconnection.keep_waiters(&mut self.connect_waiters);
         self.handle_events(workspace, now);
-        self.connect_waiters.extend(waiters);
-        let is_awaited = has_waiting(&self.session) || !self.connect_waiters.is_empty();
-        if self.reconnection.is_eager() || is_awaited {
+        self.connect_waiters = waiters;
+        let has_waiters = !self.connect_waiters.is_empty();
+        if self.reconnection.is_eager() || has_waiters || has_waiting(&self.session) {
             self.link = Link::Waiting(next);
         }
-    }
-
-    /// Returns whether nothing has been in flight on the open connection for too long.
-    pub(super) fn is_idle_over(&mut self, now: Instant) -> bool {
-        let is_over = self.reconnection.is_idle_over(now) && is_idle(&self.session);
-        is_over && self.link.stream().is_some()
-    }
-
-    /// Closes the idle connection; the next call opens another one. Returns the socket to read to
-    /// its end.
-    pub(super) fn close_idle<R: Ring>(&mut self, ring: &mut R) -> Option<ClosingSocket> {
-        let error = ClientError::new(ClientErrorKind::Closed, "the connection was idle");
-        if let Some(event) = self.reconnection.handle_idle_close(&error) {
-            self.handle.report(event);
-        }
-        self.session = Session::new(Arc::clone(&self.handle.config));
-        self.close(ring, false)
     }
 
     /// Handles an expired timer.
@@ -438,9 +424,8 @@ impl Peer {
     /// Returns the deadline for which a timer must be set.
     pub(super) fn arm_timer(&mut self, now: Instant) -> Option<Instant> {
         let link = self.link.deadline(now);
-        let session = &self.session;
-        let idle = self.reconnection.idle_deadline(|| is_idle(session), now);
-        let deadline = session.deadline().into_iter().chain(link).chain(idle).min()?;
+        let idle = self.reconnection.idle_deadline(|| is_idle(&self.session), now);
+        let deadline = self.session.deadline().into_iter().chain(link).chain(idle).min()?;
         if self.timer.is_some_and(|timer| timer <= deadline) {
             return None;
         }
@@ -448,10 +433,12 @@ impl Peer {
         Some(deadline)
     }
 
-    /// Returns whether the connection must end although it is open: its session has ended, or the
-    /// server has violated the protocol.
-    pub(super) fn has_failed(&self) -> bool {
-        self.link.has_failed(self.session.end_reason().is_some()) && !self.is_closing
+    /// Returns whether the connection must end although it is open: its session has ended, the
+    /// server has violated the protocol, or nothing has been in flight for too long.
+    pub(super) fn has_failed(&self, now: Instant) -> bool {
+        let is_idle_over = self.reconnection.is_idle_over(now) && is_idle(&self.session);
+        self.link.has_failed(is_idle_over || self.session.end_reason().is_some())
+            && !self.is_closing
     }
 
     /// Passes on what a handler of input has provided.

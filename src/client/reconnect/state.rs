@@ -60,9 +60,9 @@ impl Reconnection {
         self.is_established
     }
 
-    /// Returns whether those that wait for the first handshake wait for further attempts.
-    pub(in crate::client) const fn repeats_first(&self) -> bool {
-        self.options.retry_first
+    /// Takes those that wait for the first handshake, if they wait for further attempts.
+    pub(in crate::client) fn keep_waiters<T>(&self, waiters: &mut Vec<T>) -> Vec<T> {
+        if self.options.retry_first { std::mem::take(waiters) } else { Vec::new() }
     }
 
     /// Returns whether idempotent requests are sent again.
@@ -151,12 +151,10 @@ impl Reconnection {
     }
 
     /// Notes that an idle connection is closed. Returns the event.
-    pub(in crate::client) fn handle_idle_close(
-        &mut self,
-        reason: &ClientError,
-    ) -> Option<ConnectionEvent> {
+    pub(in crate::client) fn handle_idle_close(&mut self) -> Option<ConnectionEvent> {
         self.idle_since = None;
-        self.handle_close(reason)
+        let text = "the connection was idle";
+        self.handle_close(&ClientError::new(ClientErrorKind::Closed, text))
     }
 }
 
@@ -264,7 +262,7 @@ mod tests {
         assert_eq!(state.idle_deadline(|| true, at(4)), Some(at(14)));
         assert_eq!(state.idle_deadline(|| true, at(5)), Some(at(14)));
         assert!(!state.is_idle_over(at(13)) && state.is_idle_over(at(14)));
-        assert!(state.handle_idle_close(&error(ClientErrorKind::Closed)).is_some());
+        assert!(state.handle_idle_close().is_some());
         assert!(!state.is_idle_over(at(20)));
         let mut state = self::state(&ReconnectOptions::default());
         state.handle_ready(at(1));
