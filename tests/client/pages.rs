@@ -7,6 +7,7 @@ use corelane::Client;
 use corelane::client::{ClientErrorKind, Pages, ToolInfo};
 use corelane::testing::block_on;
 use corelane_test_support::LineClient;
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::http_peer::{HttpPeer, text_result};
@@ -39,6 +40,19 @@ fn serve(pages: Vec<Value>) -> (Client, JoinHandle<Vec<Value>>) {
 fn names(pages: &mut Pages<ToolInfo>) -> Vec<String> {
     let page = pages.wait_next().expect("a page").expect("a result");
     page.items.into_iter().map(|tool| tool.name).collect()
+}
+
+#[test]
+fn pages_of_list_are_a_stream() {
+    let (client, peer) = serve(vec![
+        json!({ "tools": [tool("a"), tool("b")], "nextCursor": "2" }),
+        json!({ "tools": [tool("c")] }),
+    ]);
+    let pages = client.pages::<ToolInfo>();
+    let pages = block_on(pages.map(|page| page.unwrap().items.len()).collect::<Vec<_>>());
+    assert_eq!(pages, [2, 1]);
+    drop(client);
+    assert_eq!(peer.join().unwrap(), [json!(null), json!("2")]);
 }
 
 #[test]

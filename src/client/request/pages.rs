@@ -1,8 +1,12 @@
 //! Lists of the server, page by page.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
+use futures_core::Stream;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -90,13 +94,16 @@ impl<T> Page<T> {
     }
 }
 
-/// The pages of a list, read one after the other. A page that was not received, because its future
-/// was dropped or has failed, is requested again.
+/// The pages of a list, read one after the other, also as a [`Stream`]. A page whose future was
+/// dropped is still requested; one that has failed is requested again. Dropping this cancels the
+/// request.
 #[must_use = "a page is requested when it is awaited"]
 pub struct Pages<T> {
     peer: Arc<PeerRef>,
     /// The request for the next page; `None` after the last one.
     request: Option<CallRequest>,
+    /// The request in flight.
+    call: Option<Call>,
     key: &'static str,
     /// Pages that may still be read.
     pages_left: usize,
@@ -113,7 +120,7 @@ impl<T: DeserializeOwned> Pages<T> {
     /// The list of `method`, whose pages have their items in the member `key`.
     pub(in crate::client) fn raw(peer: Arc<PeerRef>, method: Method, key: &'static str) -> Self {
         let request = Some(CallRequest::new(method));
-        Self { peer, request, key, pages_left: PAGES_MAX, is_usable: |_, _| true }
+        Self { peer, request, call: None, key, pages_left: PAGES_MAX, is_usable: |_, _| true }
     }
 
     /// Sets how many pages may be read; a longer list ends with [`ClientErrorKind::Protocol`].
@@ -137,21 +144,28 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// Those of a request; [`ClientErrorKind::Protocol`] for more pages than allowed.
     pub async fn next(&mut self) -> Option<Result<Page<T>, ClientError>> {
-        let request = self.request.as_ref()?;
+        poll_fn(|context| self.poll_page(context)).await
+    }
+
+    fn poll_page(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Page<T>, ClientError>>> {
+        let Some(request) = &self.request else { return Poll::Ready(None) };
         let (method, is_fresh) = (request.method, request.is_fresh);
         if self.pages_left == 0 {
             self.request = None;
             let text = format!("{} has more pages than allowed", method.as_str());
-            return Some(Err(ClientError::new(ClientErrorKind::Protocol, text)));
+            return Poll::Ready(Some(Err(ClientError::new(ClientErrorKind::Protocol, text))));
         }
-        let call = Call::send(Arc::clone(&self.peer), request.clone(), CallCallbacks::default());
-        let page = match call.await {
-            Ok(message) => read_page(message, method, self.key),
-            Err(error) => Err(error),
-        };
-        let (mut page, next_cursor) = match page {
+        let send = || Call::send(Arc::clone(&self.peer), request.clone(), CallCallbacks::default());
+        let call = self.call.get_or_insert_with(send);
+        let outcome = ready!(Pin::new(call).poll(context));
+        self.call = None;
+        let read = outcome.and_then(|message| read_page(message, method, self.key));
+        let (mut page, next_cursor) = match read {
             Ok(page) => page,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Poll::Ready(Some(Err(error))),
         };
         self.pages_left -= 1;
         self.request = next_cursor.map(|cursor| CallRequest {
@@ -162,7 +176,7 @@ impl<T: DeserializeOwned> Pages<T> {
         if page.message.revision().is_modern() {
             page.items.retain(|item| (self.is_usable)(item, self.peer.tools()));
         }
-        Some(Ok(page))
+        Poll::Ready(Some(Ok(page)))
     }
 
     /// [`Pages::next`], blocking the thread.
@@ -185,6 +199,14 @@ impl<T: DeserializeOwned> Pages<T> {
             items.extend(page?.items);
         }
         Ok(items)
+    }
+}
+
+impl<T: DeserializeOwned> Stream for Pages<T> {
+    type Item = Result<Page<T>, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_page(context)
     }
 }
 
