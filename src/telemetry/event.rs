@@ -67,6 +67,13 @@ pub enum Event<'a> {
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
     },
+    /// A TLS handshake has failed.
+    TlsHandshakeFailed {
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+        /// Why.
+        cause: &'a str,
+    },
     /// A snapshot of the counters, at debug level.
     #[cfg(feature = "cli")]
     CountersSnapshot {
@@ -337,7 +344,8 @@ impl Event<'_> {
             Self::ConnectionClosed { .. }
             | Self::ConnectionRefused { .. }
             | Self::HalfCloseRefused { .. }
-            | Self::HostRefused { .. } => self.emit_connection(suppressed),
+            | Self::HostRefused { .. }
+            | Self::TlsHandshakeFailed { .. } => self.emit_connection(suppressed),
             Self::HandlerFailed { .. } | Self::HandlerSlow { .. } => self.emit_handler(suppressed),
             #[cfg(feature = "cli")]
             Self::CountersSnapshot { counters } => debug!(%counters, "counters"),
@@ -418,6 +426,10 @@ impl Event<'_> {
             Self::HostRefused { shard, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, peer, option = "http.hosts", suppressed, "host refused");
+            }
+            Self::TlsHandshakeFailed { peer, cause } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(peer, cause, suppressed, "TLS handshake failed");
             }
             _ => {}
         }

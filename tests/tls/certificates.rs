@@ -35,6 +35,36 @@ fn client_certificate_is_required() {
 }
 
 #[test]
+fn revoked_client_certificate_is_refused() {
+    let authority = Authority::new();
+    let (clients, others) = (Issuer::named("clients"), Issuer::named("others"));
+    let mut options = authority.server_options();
+    options.tls.client_certificates = ClientCertificateMode::Required;
+    options.tls.client_authorities = vec![
+        authority.write("clients.pem", &clients.pem()),
+        authority.write("others.pem", &others.pem()),
+    ];
+    options.tls.revocation_lists = vec![authority.write("crl.pem", &clients.revocation_list(&[7]))];
+    let server = TestServer::start(options.clone());
+    let connect = |issuer: &Issuer, serial| {
+        let identity = issuer.numbered_client(serial);
+        let (pem, key) = (identity.pem().into_bytes(), identity.key_pem().into_bytes());
+        let tls = authority.trusting().client_certificate(pem, key);
+        let client = authority.client("https", server.http().port()).tls(tls);
+        client.connect_blocking().and_then(|client| echo(&client, "hi"))
+    };
+    assert_eq!(connect(&clients, 8).unwrap(), "hi");
+    // No list of its issuer covers the last one.
+    for error in [connect(&clients, 7).unwrap_err(), connect(&others, 8).unwrap_err()] {
+        assert_eq!(error.kind(), ClientErrorKind::Tls, "{error}");
+    }
+    fs::write(&options.tls.revocation_lists[0], clients.revocation_list(&[7, 8])).unwrap();
+    server.handle().reload_tls(&options).unwrap();
+    assert_eq!(connect(&clients, 8).unwrap_err().kind(), ClientErrorKind::Tls);
+    assert_eq!(connect(&clients, 9).unwrap(), "hi");
+}
+
+#[test]
 fn client_certificate_that_is_asked_may_lack() {
     let authority = Authority::new();
     let clients = Issuer::named("clients");

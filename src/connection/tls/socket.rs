@@ -1,6 +1,7 @@
 //! One encrypted socket: its TLS state, and at most one send in flight.
 
 use std::io;
+use std::net::SocketAddr;
 
 use crate::engine::ring::{Completion, Operation, Ring, Socket};
 use crate::transport::tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
@@ -13,6 +14,7 @@ const HANDSHAKE_BYTES_MAX: usize = 80 << 10;
 /// An encrypted socket.
 #[derive(Debug)]
 pub(super) struct TlsSocket {
+    peer: Option<SocketAddr>,
     filter: TlsFilter<ServerSide>,
     send: Send,
     /// What the owner sends next.
@@ -66,8 +68,9 @@ impl TlsBuffers {
 }
 
 impl TlsSocket {
-    pub(super) const fn new(filter: TlsFilter<ServerSide>) -> Self {
+    pub(super) const fn new(filter: TlsFilter<ServerSide>, peer: Option<SocketAddr>) -> Self {
         Self {
+            peer,
             filter,
             send: Send::None,
             waiting: None,
@@ -75,6 +78,11 @@ impl TlsSocket {
             phase: Phase::Open,
             has_shut_down: false,
         }
+    }
+
+    /// Returns the address of the client, if it is known.
+    pub(super) const fn peer(&self) -> Option<SocketAddr> {
+        self.peer
     }
 
     /// Returns the TLS state, for inspection.

@@ -1,6 +1,7 @@
 //! The encrypted sockets of a ring: completions of ciphertext become completions of plaintext.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
@@ -11,6 +12,8 @@ use crate::base::time::Instant;
 use crate::engine::ring::{
     Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Ring, Socket,
 };
+use crate::telemetry::event::Event;
+use crate::telemetry::throttle::EventThrottle;
 use crate::transport::tls::{TlsError, TlsErrorKind, TlsFilter};
 
 /// The answer to a client that speaks HTTP without TLS.
@@ -51,6 +54,8 @@ pub(super) struct TlsSockets {
     pub(super) plaintexts: Plaintexts,
     /// What the owner learns at the next reap.
     completions: Vec<Completion>,
+    events: EventThrottle,
+    now: Instant,
 }
 
 impl TlsSockets {
@@ -66,6 +71,8 @@ impl TlsSockets {
             buffers: TlsBuffers::default(),
             plaintexts: Plaintexts::default(),
             completions: Vec::new(),
+            events: EventThrottle::default(),
+            now: Instant::default(),
         }
     }
 
@@ -105,11 +112,12 @@ impl TlsSockets {
         now: Instant,
         completions: &mut Vec<Completion>,
     ) {
+        self.now = now;
         match completion {
-            Completion::Accepted { listener, socket, .. } => {
+            Completion::Accepted { listener, socket, peer } => {
                 let slot = self.listeners.iter().find(|(encrypted, _)| *encrypted == listener);
                 if let Some(slot) = slot.map(|(_, slot)| slot.clone())
-                    && self.begin(socket, &slot, now).is_err()
+                    && self.begin((socket, peer), &slot, now).is_err()
                 {
                     self.counters.count_refused();
                     self.set(socket, Entry::Refused);
@@ -168,14 +176,22 @@ impl TlsSockets {
     }
 
     /// Begins the handshake of a new connection.
-    fn begin(&mut self, socket: Socket, slot: &TlsSlot, now: Instant) -> Result<(), TlsError> {
+    fn begin(
+        &mut self,
+        (socket, peer): (Socket, Option<SocketAddr>),
+        slot: &TlsSlot,
+        now: Instant,
+    ) -> Result<(), TlsError> {
         if self.handshakes >= self.limits.handshakes_max {
             return Err(TlsError::timeout());
         }
         let filter = TlsFilter::accept(&slot.current())?;
         self.connections += 1;
         self.handshakes += 1;
-        self.set(socket, Entry::Encrypted(Box::new(TlsSocket::new(filter)), self.connections));
+        self.set(
+            socket,
+            Entry::Encrypted(Box::new(TlsSocket::new(filter, peer)), self.connections),
+        );
         self.pending.begin(now.after(self.limits.handshake_timeout), socket, self.connections);
         Ok(())
     }
@@ -335,12 +351,14 @@ impl TlsSockets {
         completions: &mut Vec<Completion>,
     ) {
         let Some(entry) = self.socket_mut(socket) else { return };
-        let is_handshake = !entry.filter_ref().is_established();
+        let (is_handshake, peer) = (!entry.filter_ref().is_established(), entry.peer());
         if !entry.end() {
             return;
         }
-        if let (true, Err((kind, _))) = (is_handshake, &result) {
+        if let (true, Err((kind, error))) = (is_handshake, &result) {
             self.counters.count_failed(*kind);
+            let event = Event::TlsHandshakeFailed { peer, cause: &error.to_string() };
+            event.emit_within(&mut self.events, self.now);
         }
         let result = result.map_err(|(_, error)| error);
         completions.push(Completion::EndOfStream { socket, result });

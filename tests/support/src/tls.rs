@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, PublicKeyData, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, PublicKeyData, RevokedCertParams,
+    date_time_ymd,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::crypto::aws_lc_rs;
@@ -126,9 +127,34 @@ impl Issuer {
 
     /// Issues a certificate of a client.
     pub fn client(&self) -> Certificate {
+        self.numbered_client(1)
+    }
+
+    /// Issues a certificate of a client with this serial number.
+    pub fn numbered_client(&self, serial: u64) -> Certificate {
         let mut params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+        params.serial_number = Some(serial.into());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(&params)
+    }
+
+    /// Issues a revocation list with these serial numbers, in PEM.
+    pub fn revocation_list(&self, serials: &[u64]) -> String {
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: (*serial).into(),
+            revocation_time: date_time_ymd(2026, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2026, 1, 1),
+            next_update: date_time_ymd(4096, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.0).unwrap().pem().unwrap()
     }
 
     /// Issues a certificate of a server.
