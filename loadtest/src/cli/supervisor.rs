@@ -24,6 +24,7 @@ use std::thread;
 use std::time::Duration;
 
 use corelane_load::children::end_descendants;
+use corelane_load::metrics::control_group::remove_left_groups;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, set_child_subreaper,
     set_parent_process_death_signal, wait,
@@ -129,6 +130,7 @@ impl Role {
         end_all(|| {
             reap(below);
         });
+        remove_left_groups();
         drop(signals);
         Ok(exit_code(status))
     }

@@ -109,6 +109,13 @@ const REMOVE_ATTEMPTS_MAX: usize = 200;
 /// Time between two attempts.
 const REMOVE_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Removes the groups that killed processes have left, if they are empty.
+pub fn remove_left_groups() {
+    if let Some(own) = ControlGroup::own() {
+        remove_left(&own.path);
+    }
+}
+
 /// Removes the empty groups of processes that no longer exist.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
