@@ -99,8 +99,8 @@ impl ProxyOptions {
 
     /// The proxy of the environment: `HTTPS_PROXY` for `https://` and `wss://`, `http_proxy` for
     /// `http://` and `ws://`, `ALL_PROXY` where these are missing, and `NO_PROXY` for the
-    /// exceptions; each may be written in small letters, and `http_proxy` only so, since a CGI
-    /// program gets the other one from its client. This machine is always reached without it.
+    /// exceptions. Each may be in lower case, and `http_proxy` must be: the client of a CGI program
+    /// chooses its `HTTP_PROXY`. This machine is always reached without it.
     /// An invalid proxy is ignored and logged.
     #[expect(clippy::disallowed_methods, reason = "variables that all HTTP clients read")]
     pub fn from_environment() -> Self {
@@ -247,12 +247,12 @@ fn is_loopback(host: &str) -> bool {
 fn shares_bits(one: IpAddr, other: IpAddr, bits: u8) -> bool {
     let (one, other, width) = match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {
-            (u128::from(one.to_bits()), u128::from(other.to_bits()), 32)
+            (u128::from(one.to_bits()), u128::from(other.to_bits()), 32_u32)
         }
         (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits(), other.to_bits(), 128),
         _ => return false,
     };
-    let rest = 128_u32.min(width).saturating_sub(u32::from(bits));
+    let rest = width.saturating_sub(u32::from(bits));
     one.checked_shr(rest) == other.checked_shr(rest)
 }
 
