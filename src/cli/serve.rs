@@ -61,7 +61,7 @@ impl Reloader {
                 log_warnings(&effective);
                 handle.reload_limits(&effective.options);
                 if let Err(error) = handle.reload_tls(&effective.options) {
-                    Event::ReloadFailed { error: &format!("TLS stays as it was: {error}") }.emit();
+                    Event::TlsReloaded { error: Some(&error) }.emit();
                 }
                 for row in table::rows().filter(|row| !row.is_reloadable) {
                     let values = [running, &effective.options].map(|it| row.format_value(it));

@@ -108,13 +108,7 @@ fn paths(options: &Options) -> [(&'static str, Option<&str>); 4] {
 }
 
 fn tls_is_required(options: &Options) -> Option<Diagnostic> {
-    let tls = &options.tls;
-    let listeners = [(options.tcp.address, tls.tcp), (options.http.address, tls.http)];
-    let (address, _) = listeners.into_iter().find(|(address, is_encrypted)| {
-        address.is_some_and(|address| !address.ip().is_loopback())
-            && !(*is_encrypted && tls.has_certificate())
-    })?;
-    let address = address.filter(|_| tls.require)?;
+    let address = options.public_without_tls().filter(|_| options.tls.require)?;
     let message = format!("{address} is reachable from other machines without TLS");
     Some(Diagnostic::new(message, "set tls.certificates and tls.keys, or listen on 127.0.0.1"))
 }

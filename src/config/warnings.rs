@@ -40,11 +40,11 @@ pub static WARNINGS: [Rule; 15] = [
 ];
 
 fn tcp_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.tcp.address, options.tls.tcp, options)
+    public_address(options.tcp.address, options.tls.encrypts_tcp(), options)
 }
 
 fn http_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.http.address, options.tls.http, options)
+    public_address(options.http.address, options.tls.encrypts_http(), options)
 }
 
 fn admin_is_public(options: &Options) -> Option<Diagnostic> {
@@ -57,7 +57,6 @@ fn public_address(
     options: &Options,
 ) -> Option<Diagnostic> {
     let address = address.filter(|address| !address.ip().is_loopback())?;
-    let is_encrypted = is_encrypted && options.tls.has_certificate();
     let lacks = match options.tls.client_certificates {
         ClientCertificateMode::Required if is_encrypted => return None,
         _ if is_encrypted => "does not authenticate clients",

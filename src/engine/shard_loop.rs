@@ -115,10 +115,17 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
 
     /// Returns whether the last turn was idle: the driver announced that it parks, and nothing had
     /// completed when the ring returned. A host that passes [`ParkTimeout::Zero`] may then wait
-    /// elsewhere, until the ring signals a completion or the driver's deadline passes.
+    /// elsewhere, until the ring signals a completion or [`ShardLoop::next_deadline`] passes.
     #[cfg(any(feature = "glommio", feature = "internals"))]
     pub const fn is_idle(&self) -> bool {
         self.is_idle
+    }
+
+    /// Returns when an idle shard must run its next turn, or `None` if only a completion or a
+    /// wake-up needs one.
+    #[cfg(any(feature = "glommio", feature = "internals"))]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.driver.next_deadline().into_iter().chain(self.ring.next_deadline()).min()
     }
 
     /// Returns the driver, for inspection between turns.

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use corelane_test_support::tls::RequestEnd;
 use corelane_test_support::{TestServer, over_each_ring};
 
 use super::{Authority, echo};
@@ -55,5 +56,37 @@ fn excess_handshakes_are_reset_and_open_ones_served() {
         drop(held);
         let other = authority.client("https", server.http().port()).connect_blocking().unwrap();
         assert_eq!(echo(&other, "hi").unwrap(), "hi");
+    });
+}
+
+#[test]
+fn request_with_end_of_handshake_is_answered() {
+    let authority = Authority::new();
+    over_each_ring(authority.server_options(), |options| {
+        let server = TestServer::start(options);
+        let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        for _ in 0..20 {
+            let end = RequestEnd::CloseNotify;
+            let response = authority.issuer.request_with_handshake(server.http(), request, end);
+            let text = String::from_utf8_lossy(&response);
+            assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+        }
+    });
+}
+
+#[test]
+fn garbage_with_end_of_handshake_takes_no_place() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.tls.handshakes_max = 1;
+    over_each_ring(options, |options| {
+        let server = TestServer::start(options);
+        for _ in 0..3 {
+            authority.issuer.request_with_handshake(server.http(), b"", RequestEnd::Garbage);
+        }
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+        assert_eq!(handshakes(&server, "refused"), 0);
     });
 }

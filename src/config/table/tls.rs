@@ -15,7 +15,7 @@ pub(super) static TLS: Section = Section {
             description: "PEM files, each with a certificate and its chain. A client gets the \
                           first that is for the name it asks for, otherwise the first. Read again \
                           on SIGHUP.",
-            cost: "about 0.2 ms of CPU for each handshake",
+            cost: "one signature for each full handshake",
             source: "RFC 8446; RFC 6066, section 3",
             is_reloadable: true,
             field: |options| &mut options.tls.certificates,
@@ -102,7 +102,7 @@ pub(super) static TLS: Section = Section {
             short: None,
             unit: Unit::Count { min: 1, max: 1_000_000 },
             description: "Handshakes in progress on each shard; a further connection is reset.",
-            cost: "about 20 KiB each",
+            cost: "the TLS state of each",
             source: "Corelane",
             is_reloadable: false,
             field: |options| &mut options.tls.handshakes_max,
@@ -113,7 +113,7 @@ pub(super) static TLS: Section = Section {
             unit: Unit::Count { min: 1, max: 1_000 },
             description: "Handshake messages that a shard handles in one turn, after the requests \
                           of open connections.",
-            cost: "up to 0.2 ms each, by which these wait longer",
+            cost: "up to one signature each, for which these wait longer",
             source: "Corelane",
             is_reloadable: false,
             field: |options| &mut options.tls.handshakes_per_turn_max,

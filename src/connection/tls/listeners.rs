@@ -36,10 +36,10 @@ impl TlsSlot {
 pub struct TlsLimits {
     /// Time from the accept to the end of the handshake; then the connection is closed.
     pub handshake_timeout: Duration,
-    /// Handshakes in progress; a further connection is closed. Cost: about 20 KiB each.
+    /// Handshakes in progress; a further connection is closed. Cost: the TLS state of each.
     pub handshakes_max: usize,
-    /// Handshake messages handled in one turn. Cost: up to 200 µs each, by which open connections
-    /// wait longer.
+    /// Handshake messages handled in one turn. Cost: up to one signature each, for which open
+    /// connections wait longer.
     pub handshakes_per_turn_max: usize,
 }
 

@@ -1,7 +1,6 @@
 //! Handshakes in progress: whose turn is next, and which have no time left.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use crate::base::time::Instant;
 use crate::engine::ring::Socket;
@@ -42,8 +41,8 @@ impl PendingHandshakes {
         !self.ready.is_empty()
     }
 
-    /// Returns the time until the next deadline.
-    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
-        self.deadlines.front().map(|(due, ..)| due.since(now))
+    /// Returns the next deadline.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.front().map(|(due, ..)| *due)
     }
 }

@@ -4,8 +4,8 @@ use crate::engine::ring::{PADDING, ReceiveBuffer};
 
 /// First index of these buffers; no ring has as many receive buffers.
 const FIRST: u16 = 1 << 15;
-/// Largest buffer that is kept for the next plaintext.
-const SPARE_BYTES_MAX: usize = 64 << 10;
+/// Buffers that keep their memory for the next plaintext.
+const SPARE_BUFFERS_MAX: u16 = 16;
 
 /// Buffers that the owner holds like those of the ring.
 #[derive(Debug, Default)]
@@ -39,7 +39,9 @@ impl Plaintexts {
         let Some(place) = buffer.index.checked_sub(FIRST) else { return Err(buffer) };
         if let Some(plaintext) = self.buffers.get_mut(usize::from(place)) {
             plaintext.clear();
-            plaintext.shrink_to(SPARE_BYTES_MAX);
+            if place >= SPARE_BUFFERS_MAX {
+                *plaintext = Vec::new();
+            }
             self.free.push(place);
         }
         Ok(())

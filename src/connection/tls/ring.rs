@@ -73,10 +73,21 @@ impl<R: Ring> Ring for TlsRing<R> {
         match &self.tls {
             None => self.ring.park(timeout),
             Some(tls) => {
-                self.now = self.ring.park(tls.sockets.park_timeout(timeout, self.now));
+                let timeout = match tls.sockets.next_deadline(self.now) {
+                    Some(deadline) if deadline <= self.now => ParkTimeout::Zero,
+                    Some(deadline) => timeout.at_most(deadline.since(self.now)),
+                    None => timeout,
+                };
+                self.now = self.ring.park(timeout);
                 self.now
             }
         }
+    }
+
+    #[cfg(any(feature = "glommio", feature = "internals"))]
+    fn next_deadline(&self) -> Option<Instant> {
+        let encrypted = self.tls.as_ref().and_then(|tls| tls.sockets.next_deadline(self.now));
+        encrypted.into_iter().chain(self.ring.next_deadline()).min()
     }
 
     fn waker(&self) -> Waker {

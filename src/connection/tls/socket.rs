@@ -24,6 +24,8 @@ pub(super) struct TlsSocket {
     phase: Phase,
     /// The owner has shut down writing.
     has_shut_down: bool,
+    /// It counts as a handshake in progress.
+    is_counted: bool,
 }
 
 /// The send in flight. Offsets are of the ciphertext and of the plaintext.
@@ -77,7 +79,13 @@ impl TlsSocket {
             handshake_input: Vec::new(),
             phase: Phase::Open,
             has_shut_down: false,
+            is_counted: true,
         }
+    }
+
+    /// Ends its count as a handshake in progress; returns whether it did count.
+    pub(super) const fn end_count(&mut self) -> bool {
+        std::mem::replace(&mut self.is_counted, false)
     }
 
     /// Returns the address of the client, if it is known.
@@ -85,14 +93,19 @@ impl TlsSocket {
         self.peer
     }
 
-    /// Returns the TLS state, for inspection.
-    pub(super) const fn filter_ref(&self) -> &TlsFilter<ServerSide> {
+    /// Returns the TLS state.
+    pub(super) const fn filter(&self) -> &TlsFilter<ServerSide> {
         &self.filter
     }
 
-    /// Returns the TLS state.
-    pub(super) const fn filter(&mut self) -> &mut TlsFilter<ServerSide> {
-        &mut self.filter
+    /// Decrypts bytes that were received after the handshake, see
+    /// [`TlsFilter::receive_in_place`].
+    pub(super) fn receive(
+        &mut self,
+        bytes: &mut [u8],
+        buffers: &mut TlsBuffers,
+    ) -> Result<Option<usize>, TlsError> {
+        self.filter.receive_in_place(bytes, &mut buffers.scratch)
     }
 
     /// Returns whether the owner does not know of the end of the input.
@@ -172,7 +185,7 @@ impl TlsSocket {
     ) -> Result<(), TlsError> {
         if !self.filter.can_send() {
             self.waiting = Some((buffer, offset));
-            return if self.is_handshaking() { Ok(()) } else { Err(TlsError::closed()) };
+            return if self.is_handshaking() { Ok(()) } else { Err(TlsError::client_closed()) };
         }
         if matches!(self.send, Send::None) {
             return self.send_data((ring, socket), (buffer, offset), buffers);

@@ -9,9 +9,7 @@ use super::pending::PendingHandshakes;
 use super::plaintexts::Plaintexts;
 use super::socket::{TlsBuffers, TlsSocket};
 use crate::base::time::Instant;
-use crate::engine::ring::{
-    Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Ring, Socket,
-};
+use crate::engine::ring::{Completion, Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
 use crate::transport::tls::{TlsError, TlsErrorKind, TlsFilter};
@@ -93,15 +91,10 @@ impl TlsSockets {
         matches!(self.entries.get(socket.index()), Some(Entry::Encrypted(..)))
     }
 
-    /// Returns how long the ring may wait, at most `timeout`.
-    pub(super) fn park_timeout(&self, timeout: ParkTimeout, now: Instant) -> ParkTimeout {
-        if self.pending.is_ready() || !self.completions.is_empty() {
-            return ParkTimeout::Zero;
-        }
-        match self.pending.time_left(now) {
-            Some(left) => timeout.at_most(left),
-            None => timeout,
-        }
+    /// Returns when the next reap is due, at `now` if something waits for it.
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let is_due = self.pending.is_ready() || !self.completions.is_empty();
+        if is_due { Some(now) } else { self.pending.next_deadline() }
     }
 
     /// Passes a completion on, as one of plaintext if its socket is encrypted.
@@ -117,7 +110,7 @@ impl TlsSockets {
             Completion::Accepted { listener, socket, peer } => {
                 let slot = self.listeners.iter().find(|(encrypted, _)| *encrypted == listener);
                 if let Some(slot) = slot.map(|(_, slot)| slot.clone())
-                    && self.begin((socket, peer), &slot, now).is_err()
+                    && !self.begin((socket, peer), &slot, now)
                 {
                     self.counters.count_refused();
                     self.set(socket, Entry::Refused);
@@ -138,30 +131,43 @@ impl TlsSockets {
                 self.advance(ring, socket);
             }
             Completion::EndOfStream { socket, result } if self.is_encrypted(socket) => {
-                let error = match (self.socket_mut(socket), result) {
-                    (_, Err(error)) => error,
-                    (Some(socket), Ok(())) if socket.is_handshaking() => {
-                        io::Error::new(io::ErrorKind::UnexpectedEof, TlsError::closed())
-                    }
-                    (_, Ok(())) => {
-                        let text = "the client closed the TLS connection without close_notify";
-                        io::Error::new(io::ErrorKind::UnexpectedEof, text)
-                    }
-                };
-                self.end(socket, Err((TlsErrorKind::Closed, error)), completions);
+                self.handle_end_of_stream(ring, (socket, result), completions);
             }
             Completion::Closed { socket } => match self.take(socket) {
                 Entry::Refused => {}
                 Entry::Plain => completions.push(completion),
-                Entry::Encrypted(entry, _) => {
-                    if !entry.filter_ref().is_established() {
-                        self.handshakes -= 1;
-                    }
+                Entry::Encrypted(mut entry, _) => {
+                    self.handshakes -= usize::from(entry.end_count());
                     completions.push(completion);
                 }
             },
             completion => completions.push(completion),
         }
+    }
+
+    /// Handles the end of the ciphertext, after what was received before it.
+    fn handle_end_of_stream<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (socket, result): (Socket, io::Result<()>),
+        completions: &mut Vec<Completion>,
+    ) {
+        let has_input = |entry: &mut TlsSocket| !entry.handshake_input().is_empty();
+        if self.socket_mut(socket).is_some_and(has_input) {
+            self.handle_handshake(ring, socket, completions);
+        }
+        let is_handshake = self.socket_mut(socket).is_some_and(|entry| entry.is_handshaking());
+        let error = match result {
+            Err(error) => error,
+            Ok(()) if is_handshake => {
+                io::Error::new(io::ErrorKind::UnexpectedEof, TlsError::client_closed())
+            }
+            Ok(()) => {
+                let text = "the client closed the TLS connection without close_notify";
+                io::Error::new(io::ErrorKind::UnexpectedEof, text)
+            }
+        };
+        self.end(socket, Err((TlsErrorKind::Closed, error)), completions);
     }
 
     fn set(&mut self, socket: Socket, entry: Entry) {
@@ -175,17 +181,17 @@ impl TlsSockets {
         self.entries.get_mut(socket.index()).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Begins the handshake of a new connection.
+    /// Begins the handshake of a new connection. Returns `false` if it is refused.
     fn begin(
         &mut self,
         (socket, peer): (Socket, Option<SocketAddr>),
         slot: &TlsSlot,
         now: Instant,
-    ) -> Result<(), TlsError> {
+    ) -> bool {
         if self.handshakes >= self.limits.handshakes_max {
-            return Err(TlsError::timeout());
+            return false;
         }
-        let filter = TlsFilter::accept(&slot.current())?;
+        let Ok(filter) = TlsFilter::accept(&slot.current()) else { return false };
         self.connections += 1;
         self.handshakes += 1;
         self.set(
@@ -193,7 +199,7 @@ impl TlsSockets {
             Entry::Encrypted(Box::new(TlsSocket::new(filter, peer)), self.connections),
         );
         self.pending.begin(now.after(self.limits.handshake_timeout), socket, self.connections);
-        Ok(())
+        true
     }
 
     fn receive<R: Ring>(
@@ -220,7 +226,7 @@ impl TlsSockets {
             }
             return;
         }
-        match entry.filter().receive_in_place(bytes, &mut buffers.scratch) {
+        match entry.receive(bytes, buffers) {
             Ok(Some(length)) if length > 0 => {
                 // No longer than the ciphertext.
                 buffer.len = u32::try_from(length).unwrap_or(buffer.len);
@@ -270,7 +276,7 @@ impl TlsSockets {
         }
         while let Some((socket, connection)) = self.pending.pop_expired(now) {
             if self.is_handshaking(socket, connection) {
-                let error = io::Error::new(io::ErrorKind::TimedOut, TlsError::timeout());
+                let error = io::Error::new(io::ErrorKind::TimedOut, TlsError::client_timeout());
                 self.end(socket, Err((TlsErrorKind::Timeout, error)), completions);
             }
         }
@@ -290,18 +296,20 @@ impl TlsSockets {
         let Self { entries, buffers, plaintexts, .. } = self;
         let Some(Entry::Encrypted(entry, _)) = entries.get_mut(socket.index()) else { return };
         let first = entry.handshake_input().first().copied().unwrap_or_default();
-        match entry.handle_handshake_input(buffers) {
+        let handled = entry.handle_handshake_input(buffers);
+        // Also if data after the handshake is invalid.
+        if entry.filter().is_established() && entry.end_count() {
+            self.handshakes -= 1;
+            self.counters.count_open(entry.filter().handshake().is_resumed());
+            let buffer = plaintexts.insert(&mut buffers.scratch.plaintext);
+            completions.extend(buffer.map(|buffer| Completion::Received { socket, buffer }));
+        }
+        match handled {
             Ok(()) if entry.filter().is_established() => {
-                let is_resumed = entry.filter().handshake().is_resumed();
-                let buffer = plaintexts.insert(&mut buffers.scratch.plaintext);
-                let received = buffer.map(|buffer| Completion::Received { socket, buffer });
-                completions.extend(received);
-                self.handshakes -= 1;
-                self.counters.count_open(is_resumed);
                 self.finish_input(ring, socket, completions);
             }
             Ok(()) if entry.filter().is_closed() => {
-                self.fail(ring, socket, TlsError::closed(), completions);
+                self.fail(ring, socket, TlsError::client_closed(), completions);
             }
             Ok(()) => self.advance(ring, socket),
             Err(error) => {
@@ -351,7 +359,7 @@ impl TlsSockets {
         completions: &mut Vec<Completion>,
     ) {
         let Some(entry) = self.socket_mut(socket) else { return };
-        let (is_handshake, peer) = (!entry.filter_ref().is_established(), entry.peer());
+        let (is_handshake, peer) = (!entry.filter().is_established(), entry.peer());
         if !entry.end() {
             return;
         }

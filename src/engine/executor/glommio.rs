@@ -180,7 +180,7 @@ async fn run_turns<R: Ring, D: Driver<R>>(
             continue;
         }
         if shard.is_idle() && !parks_in_ring {
-            waits.wait(&futures.futures, shard.driver().next_deadline(), shard.now()).await?;
+            waits.wait(&futures.futures, shard.next_deadline(), shard.now()).await?;
         } else {
             // There is more work, but other tasks and glommio's own ring go first.
             executor().yield_task_queue_now().await;

@@ -273,6 +273,13 @@ pub trait Ring {
     /// time at its end, the only clock reading of a turn.
     fn park(&mut self, timeout: ParkTimeout) -> Instant;
 
+    /// Returns when [`Ring::park`] returns at the latest, whatever its timeout: for a host that
+    /// waits elsewhere. Past if the ring has something to do at once.
+    #[cfg(any(feature = "glommio", feature = "internals"))]
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
     /// Returns a waker of this ring.
     fn waker(&self) -> Waker;
 

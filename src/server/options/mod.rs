@@ -302,6 +302,15 @@ impl Options {
         }
     }
 
+    /// Returns the address of a listener for clients that other machines reach without TLS.
+    pub(crate) fn public_without_tls(&self) -> Option<SocketAddr> {
+        let tls = &self.tls;
+        let listeners =
+            [(self.tcp.address, tls.encrypts_tcp()), (self.http.address, tls.encrypts_http())];
+        let public = listeners.into_iter().filter(|(_, is_encrypted)| !is_encrypted);
+        public.filter_map(|(address, _)| address).find(|address| !address.ip().is_loopback())
+    }
+
     /// Returns the limits of one HTTP request.
     #[doc(hidden)]
     pub fn request_limits(&self) -> RequestLimits {

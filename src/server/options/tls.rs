@@ -27,11 +27,11 @@ pub struct ListenerTlsOptions {
     /// Time from the accept to the end of the handshake; then the connection is closed. Default
     /// 10 s.
     pub handshake_timeout: Duration,
-    /// Handshakes in progress on each shard; a further connection is reset. Cost: about 20 KiB
+    /// Handshakes in progress on each shard; a further connection is reset. Cost: the TLS state of
     /// each. Default 1,024.
     pub handshakes_max: u32,
     /// Handshake messages that a shard handles in one turn, after the requests of open connections.
-    /// Cost: up to 200 µs each, by which these wait longer. Default 4.
+    /// Cost: up to one signature each, for which these wait longer. Default 4.
     pub handshakes_per_turn_max: u16,
     /// Interval at which the files are looked at: changed ones are read again, and used if all of
     /// them are valid. Zero leaves that to [`Handle::reload_tls`](crate::Handle::reload_tls).
@@ -79,6 +79,16 @@ impl ListenerTlsOptions {
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let server = self.certificates.iter().chain(&self.keys);
         server.chain(&self.client_authorities).chain(&self.revocation_lists)
+    }
+
+    /// Returns whether the TCP listener is encrypted.
+    pub(crate) const fn encrypts_tcp(&self) -> bool {
+        self.tcp && self.has_certificate()
+    }
+
+    /// Returns whether the HTTP listener is encrypted.
+    pub(crate) const fn encrypts_http(&self) -> bool {
+        self.http && self.has_certificate()
     }
 
     /// Returns whether there is a certificate, so that listeners may be encrypted.

@@ -81,11 +81,9 @@ impl ListenerTls {
         }
         let tickets = TicketKeys::random()?;
         let files = Mutex::new(Files::new(tls));
-        let slot = |is_on: bool, is_http| {
-            let server = is_on.then(|| read_server(tls, is_http, &tickets)).transpose()?;
-            Ok::<_, String>(server.map(TlsSlot::new))
-        };
-        let (tcp, http) = (slot(tls.tcp, false)?, slot(tls.http, true)?);
+        let server = read_server(tls, &tickets)?;
+        let http = tls.http.then(|| TlsSlot::new(server.for_http()));
+        let tcp = tls.tcp.then(|| TlsSlot::new(server));
         let limits = TlsLimits {
             handshake_timeout: tls.handshake_timeout,
             handshakes_max: tls.handshakes_max as usize,
@@ -173,13 +171,11 @@ impl Configured {
         let read = Files::new(options);
         // Files that cannot be used are not read again before they change.
         files.stamps.clone_from(&read.stamps);
-        let [tcp, http] = [(tcp, false), (http, true)].map(|(slot, is_http)| {
-            let read = |slot: &TlsSlot| {
-                read_server(options, is_http, tickets).map(|server| (slot.clone(), server))
-            };
-            slot.as_ref().map(read).transpose()
-        });
-        for (slot, server) in [tcp?, http?].into_iter().flatten() {
+        let server = read_server(options, tickets)?;
+        if let Some(slot) = http {
+            slot.replace(server.for_http());
+        }
+        if let Some(slot) = tcp {
             slot.replace(server);
         }
         *files = read;
@@ -199,28 +195,16 @@ pub fn check_tls(options: &Options) -> Result<(), String> {
 
 /// Fails if a listener that other machines reach is not encrypted but must be.
 fn check_required(options: &Options) -> Result<(), String> {
-    let tls = &options.tls;
-    let listeners = [
-        ("tcp.address", options.tcp.address, tls.tcp),
-        ("http.address", options.http.address, tls.http),
-    ];
-    for (key, address, is_encrypted) in listeners {
-        let is_public = address.is_some_and(|address| !address.ip().is_loopback());
-        if tls.require && is_public && !(is_encrypted && tls.has_certificate()) {
-            return Err(format!(
-                "{key} is reachable from other machines without TLS, which tls.require forbids: \
-                 set tls.certificates and tls.keys, or listen on 127.0.0.1"
-            ));
-        }
+    match options.public_without_tls() {
+        Some(address) if options.tls.require => Err(format!(
+            "{address} is reachable from other machines without TLS, which tls.require forbids: \
+             set tls.certificates and tls.keys, or listen on 127.0.0.1"
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-fn read_server(
-    options: &ListenerTlsOptions,
-    is_http: bool,
-    tickets: &TicketKeys,
-) -> Result<TlsServer, String> {
+fn read_server(options: &ListenerTlsOptions, tickets: &TicketKeys) -> Result<TlsServer, String> {
     if options.certificates.len() != options.keys.len() {
         return Err(format!(
             "tls.certificates lists {} files and tls.keys {}: each certificate needs its key",
@@ -240,7 +224,7 @@ fn read_server(
         ClientCertificateMode::Asked => ClientCertificates::Asked(trusted_clients(options)?),
         ClientCertificateMode::Required => ClientCertificates::Required(trusted_clients(options)?),
     };
-    TlsServer::new(TlsServerOptions { identities, is_http, clients, tickets })
+    TlsServer::new(TlsServerOptions { identities, clients, tickets })
 }
 
 fn trusted_clients(options: &ListenerTlsOptions) -> Result<TrustedClients, String> {

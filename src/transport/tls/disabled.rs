@@ -187,8 +187,6 @@ pub struct TlsServer {
 pub struct TlsServerOptions<'a> {
     /// Certificates.
     pub identities: Vec<Identity>,
-    /// The clients speak HTTP.
-    pub is_http: bool,
     /// Whether clients have certificates.
     pub clients: ClientCertificates,
     /// Keys of tickets.
@@ -199,6 +197,12 @@ impl TlsServer {
     /// Fails.
     pub fn new(_: TlsServerOptions<'_>) -> Result<Self, String> {
         Err(DISABLED.to_owned())
+    }
+
+    /// Cannot be called.
+    #[must_use]
+    pub const fn for_http(&self) -> Self {
+        match self.never {}
     }
 }
 

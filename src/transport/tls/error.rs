@@ -77,6 +77,18 @@ impl TlsError {
         Self::new(TlsErrorKind::Timeout, "no reply to the TLS handshake")
     }
 
+    /// The error of a handshake during which the client closed the connection.
+    pub fn client_closed() -> Self {
+        let text = "the client closed the connection during the TLS handshake";
+        Self::new(TlsErrorKind::Closed, text)
+    }
+
+    /// The error of a handshake that the client did not complete.
+    pub fn client_timeout() -> Self {
+        let text = "the client did not complete the TLS handshake in time";
+        Self::new(TlsErrorKind::Timeout, text)
+    }
+
     /// The error of a handshake with too many bytes.
     pub fn long_handshake() -> Self {
         Self::new(TlsErrorKind::Other, "the TLS handshake has too many bytes")

@@ -35,8 +35,6 @@ pub struct TlsServerOptions<'a> {
     /// At least one. A client gets the first one that is for the name it asks for (SNI, RFC 6066
     /// section 3), and otherwise the first.
     pub identities: Vec<Identity>,
-    /// The clients speak HTTP, which ALPN negotiates.
-    pub is_http: bool,
     /// Whether clients have certificates.
     pub clients: ClientCertificates,
     /// Seals and opens the tickets.
@@ -133,12 +131,17 @@ impl TlsServer {
         })?;
         let builder = builder.with_client_cert_verifier(verifier);
         let mut config = builder.with_cert_resolver(Arc::new(certificates));
-        if options.is_http {
-            config.alpn_protocols = vec![ALPN_HTTP.to_vec()];
-        }
         config.ticketer = Arc::clone(&options.tickets.0);
         config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
         Ok(Self { config: Arc::new(config) })
+    }
+
+    /// Returns the same for clients that speak HTTP, which ALPN negotiates (RFC 7301).
+    #[must_use]
+    pub fn for_http(&self) -> Self {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![ALPN_HTTP.to_vec()];
+        Self { config: Arc::new(config) }
     }
 }
 

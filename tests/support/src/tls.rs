@@ -15,10 +15,10 @@ use rcgen::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 pub use rustls::{HandshakeKind, ServerConfig, SupportedProtocolVersion, version};
-use rustls::{RootCertStore, ServerConnection};
 
 use crate::TIMEOUT;
 
@@ -203,6 +203,67 @@ impl Issuer {
     /// Returns the configuration of a valid server.
     pub fn good_server(&self) -> Arc<ServerConfig> {
         self.server(CertificateValidity::Valid, None, &VERSIONS)
+    }
+}
+
+/// What a client sends with the end of its handshake, and after its request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RequestEnd {
+    /// `close_notify`, and the end of the stream.
+    CloseNotify,
+    /// Bytes that are no TLS.
+    Garbage,
+}
+
+impl Issuer {
+    /// Sends the end of the handshake, `request` and `end` in one write to a server for
+    /// `localhost`. Returns the response.
+    pub fn request_with_handshake(
+        &self,
+        server: SocketAddr,
+        request: &[u8],
+        end: RequestEnd,
+    ) -> Vec<u8> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[&version::TLS13]).unwrap();
+        let config = builder.with_root_certificates(self.roots()).with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut stream = TcpStream::connect(server).unwrap();
+        client.write_tls(&mut stream).unwrap();
+        while client.is_handshaking() {
+            client.read_tls(&mut stream).unwrap();
+            client.process_new_packets().unwrap();
+        }
+        client.writer().write_all(request).unwrap();
+        let mut last = Vec::new();
+        match end {
+            RequestEnd::CloseNotify => {
+                client.send_close_notify();
+                while client.wants_write() {
+                    client.write_tls(&mut last).unwrap();
+                }
+            }
+            RequestEnd::Garbage => {
+                while client.wants_write() {
+                    client.write_tls(&mut last).unwrap();
+                }
+                last.extend([0xff; 32]);
+            }
+        }
+        stream.write_all(&last).unwrap();
+        if end == RequestEnd::CloseNotify {
+            stream.shutdown(Shutdown::Write).unwrap();
+        }
+        let mut response = Vec::new();
+        // Ends with the connection, or with an error if the server resets it.
+        while client.read_tls(&mut stream).is_ok_and(|read| read > 0)
+            && client.process_new_packets().is_ok()
+        {
+            client.reader().read_to_end(&mut response).ok();
+        }
+        response
     }
 }
 
