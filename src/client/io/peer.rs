@@ -52,10 +52,9 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, sender: RedirectSender, seed: u64) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         let is_program = matches!(*handle.target, Target::Stdio(_));
-        let seed = getrandom::u64().unwrap_or(id.0);
         let reconnection = Reconnection::new(&handle.reconnect, is_program, seed);
         Self {
             id,
@@ -69,7 +68,7 @@ impl Peer {
             is_closing: false,
             reconnection,
             exit: Arc::default(),
-            redirects,
+            redirects: sender,
         }
     }
 
