@@ -385,14 +385,15 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
-                self.tls.handle_sent(socket);
+                let sent = self.tls.handle_sent(ring, socket, buffer, result);
+                let Some(result) = sent else { return };
                 let Some(id) = self.peer_of(socket) else {
                     let mut ring = TlsRing::new(ring, &mut self.tls);
                     self.closing.handle_sent(&mut ring, socket, result.is_ok());
                     return;
                 };
                 let (sent, error) = match result {
-                    Ok(_) => (Ok(buffer), None),
+                    Ok(buffer) => (Ok(buffer), None),
                     Err(error) => (Err(()), Some(error)),
                 };
                 let mut is_handled = true;
@@ -417,9 +418,13 @@ impl<R: Ring> Driver<R> for IoDriver {
                     self.handle_command(ring, report, now);
                 }
             }
-            Completion::Closed { .. }
-            | Completion::Accepted { .. }
-            | Completion::AcceptFailed { .. } => {}
+            Completion::Closed { socket } => {
+                self.tls.handle_closed(socket);
+                if let Some(entry) = self.sockets.get_mut(socket.index()) {
+                    *entry = None;
+                }
+            }
+            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
         }
     }
 
