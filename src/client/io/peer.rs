@@ -380,6 +380,7 @@ impl Peer {
     fn end_session(&mut self, error: &ClientError, workspace: &mut Workspace, now: Instant) {
         self.link = Link::Idle;
         let (next, event) = self.reconnection.handle_end(error, now);
+        self.is_legacy &= self.session.server().is_some() || self.reconnection.is_established();
         if !matches!(*self.handle.target, Target::Http(_)) {
             self.handle.report(event);
         }
@@ -414,7 +415,7 @@ impl Peer {
             self.handle_events(workspace, now);
         }
         if self.link.expire(now) {
-            return PeerAction::Connect;
+            return self.need_link(workspace, now);
         }
         self.with_http(workspace, now, |link, input| link.expire(ring, input));
         PeerAction::None
