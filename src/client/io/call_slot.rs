@@ -44,8 +44,9 @@ impl CallSlot {
         &self.outcome
     }
 
-    /// Ends the call.
+    /// Ends the call, which has not ended before.
     pub(in crate::client) fn complete(&self, outcome: Result<ReceivedMessage, ClientError>) {
+        debug_assert!(self.outcome.is_pending(), "a call ends twice");
         self.outcome.set(outcome);
     }
 
@@ -109,7 +110,7 @@ impl Drop for CallToken {
     fn drop(&mut self) {
         if self.tokens.fetch_sub(1, Ordering::AcqRel) == 1 {
             // Has no effect if the call has ended.
-            self.complete(Err(stopped()));
+            self.outcome.set(Err(stopped()));
         }
     }
 }
