@@ -278,3 +278,10 @@ pub(super) fn end_error(loss: &Loss) -> ClientError {
         None => response_error(ResponseError::Truncated),
     }
 }
+
+/// Returns the error of a request whose response cannot be read to its end because of `error`; it
+/// has run, unlike one that is refused.
+pub(super) fn unresumed(error: &ClientError) -> ClientError {
+    let text = format!("the response cannot be resumed: {error}");
+    ClientError::with_source(ClientErrorKind::Closed, text, error.clone())
+}

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
-use super::connection::{Response, end_error, response_error};
+use super::connection::{Response, end_error, response_error, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
@@ -311,7 +311,7 @@ impl HttpLink {
             }
             ExchangeKind::Stream(StreamCursor { call, .. }) => {
                 let (call, revision) = (*call, exchange.revision());
-                let error = response.error(&response.excerpt());
+                let error = unresumed(&response.error(&response.excerpt()));
                 self.reopen(call, response.next_cursor(exchange), revision, &error, input);
             }
             ExchangeKind::Delete => self.closing = Closing::Done,

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use super::connection::unresumed;
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind};
 use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
 use crate::transport::http::client::event_reader::EventReader;
 
@@ -59,12 +60,6 @@ impl MessageSink for HttpQueue {
     fn receives_notifications(&self) -> bool {
         !self.opens_stream
     }
-}
-
-/// The error of a request whose response could not be read to its end.
-fn unresumed(error: &ClientError) -> ClientError {
-    let text = format!("the response cannot be resumed: {error}");
-    ClientError::with_source(ClientErrorKind::Closed, text, error.clone())
 }
 
 impl HttpQueue {
@@ -227,6 +222,7 @@ impl HttpQueue {
 mod tests {
     use super::super::exchange::StreamCursor;
     use super::*;
+    use crate::client::error::ClientErrorKind;
     use crate::protocol::eras::Method;
     use crate::protocol::revision::Revision;
 
