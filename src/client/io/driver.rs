@@ -71,6 +71,8 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
+            // Its requests fail.
+            Command::AddPeer(..) if self.is_stopping => {}
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 self.peers.insert(id, Peer::new(id, *handle, redirects));
@@ -295,9 +297,7 @@ impl IoDriver {
             PeerAction::None
         });
         let Some(sockets) = sockets else { return };
-        for socket in sockets {
-            self.set_peer(socket, id);
-        }
+        sockets.iter().for_each(|socket| self.set_peer(*socket, id));
         self.pass_early(ring, sockets[0], now);
     }
 

@@ -1,5 +1,9 @@
 //! Start and end of an I/O thread.
 
+mod current;
+
+mod shard;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -8,6 +12,7 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
+pub(in crate::client) use self::shard::ShardIo;
 use super::call_slot::{CallSlot, CallToken, stopped};
 use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
@@ -30,6 +35,9 @@ use crate::engine::shard_loop::ShardLoop;
 
 /// A thread that moves the bytes of clients, over `io_uring` or, where that is not available, over
 /// the readiness interface of the system. It ends when the last handle is dropped.
+///
+/// A shard of a server that runs clients ([`ClientPool::on_shards`](super::super::ClientPool)) is one too, over the ring of
+/// the shard: see [`IoThread::current`]. It ends with its server.
 #[derive(Clone)]
 pub struct IoThread {
     shared: Arc<Shared>,
@@ -39,16 +47,26 @@ struct Shared {
     commands: Sender<Command>,
     thread: ThreadId,
     last_peer: AtomicU64,
+    /// The thread ends with the last handle.
+    is_owned: bool,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Fails if the thread has ended.
-        drop(self.send(Command::Stop));
+        if self.is_owned {
+            // Fails if the thread has ended.
+            drop(self.send(Command::Stop));
+        }
     }
 }
 
 impl Shared {
+    /// Creates the state of the handles of the calling thread.
+    fn new(commands: Sender<Command>, is_owned: bool) -> Self {
+        let thread = std::thread::current().id();
+        Self { commands, thread, last_peer: AtomicU64::new(0), is_owned }
+    }
+
     /// Passes a command to the thread; waits while it has too many of other threads.
     fn send(&self, command: Command) -> Result<(), ClientError> {
         if std::thread::current().id() == self.thread {
@@ -86,27 +104,48 @@ impl IoThread {
         let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
         let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
         let (started_tx, started_rx) = bounded(1);
-        let sender = commands.clone();
         let run = move || {
-            let started = |result| drop(started_tx.send(result));
+            let sender = commands.clone();
+            let started = || {
+                let thread = Self::new(Shared::new(commands, true));
+                current::set_thread(&thread);
+                // Fails if the starting thread is gone.
+                drop(started_tx.send(Ok(thread)));
+            };
             let clock = Clock::start();
             #[cfg(target_os = "linux")]
             if let Ok(ring) = UringRing::new(&RING_OPTIONS, clock) {
-                started(Ok(()));
+                started();
                 return run(ring, endpoint, sender);
             }
             match PollRing::new(&RING_OPTIONS, clock) {
                 Ok(ring) => {
-                    started(Ok(()));
+                    started();
                     run(ring, endpoint, sender);
                 }
-                Err(error) => started(Err(error)),
+                Err(error) => drop(started_tx.send(Err(error))),
             }
         };
-        let thread = std::thread::Builder::new().name("corelane-client".into()).spawn(run)?;
-        let thread = thread.thread().id();
-        started_rx.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))?;
-        Ok(Self { shared: Arc::new(Shared { commands, thread, last_peer: AtomicU64::new(0) }) })
+        std::thread::Builder::new().name("corelane-client".into()).spawn(run)?;
+        started_rx.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))
+    }
+
+    fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns the thread that runs the caller: in a task of [`IoThread::spawn`], and in the
+    /// handlers on a shard of a server that runs clients. `None` on every other thread.
+    ///
+    /// A client of it ([`ClientBuilder::io_thread`](crate::client::ClientBuilder::io_thread)) is
+    /// called without a wake-up of another thread, and can be called from others too.
+    pub fn current() -> Option<Self> {
+        current::get()
+    }
+
+    /// Returns the shard that runs the caller.
+    pub(in crate::client) fn current_shard() -> Option<Self> {
+        current::shard()
     }
 
     /// Runs a task on this thread, between the turns of the I/O: its requests to clients of this
