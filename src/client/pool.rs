@@ -24,8 +24,8 @@ type Mutex<T> = std::sync::Mutex<T>;
 /// Sets the options of each client of a pool.
 type Configure = Box<dyn Fn(ClientBuilder) -> ClientBuilder + Send + Sync>;
 
-/// Clients of many servers on one I/O thread, or on the shards of a server. A server is connected to by its first request;
-/// requests that come meanwhile wait for the same handshake.
+/// Clients of many servers, on one I/O thread or on the shards of a server. A server is connected
+/// to by its first request; requests that come meanwhile wait for the same handshake.
 ///
 /// ```no_run
 /// use corelane::client::ClientPool;

@@ -266,3 +266,211 @@ impl<D: fmt::Debug> fmt::Debug for DriverPair<D> {
         text.field("shard", &self.shard).field("stop", &self.stop).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::engine::shard_loop::{ShardLoop, TurnStatus};
+
+    /// A ring whose test passes it completions and the time.
+    #[derive(Default)]
+    struct ScriptedRing {
+        sockets: u32,
+        completions: Rc<RefCell<Vec<Completion>>>,
+        now: Rc<RefCell<Instant>>,
+    }
+
+    impl Ring for ScriptedRing {
+        fn register(&mut self, _: Source) -> io::Result<Registered> {
+            self.sockets += 1;
+            Ok(Registered::Socket(Socket(self.sockets)))
+        }
+
+        fn submit(&mut self, _: Operation) {}
+
+        fn reap(&mut self, completions: &mut Vec<Completion>) {
+            completions.append(&mut self.completions.borrow_mut());
+        }
+
+        fn park(&mut self, _: ParkTimeout) -> Instant {
+            *self.now.borrow()
+        }
+
+        fn waker(&self) -> Waker {
+            Waker::new(|| {})
+        }
+
+        fn bytes(&mut self, _: &ReceiveBuffer) -> &mut [u8] {
+            &mut []
+        }
+
+        fn release(&mut self, _: ReceiveBuffer) {}
+
+        fn describe(&self) -> String {
+            String::new()
+        }
+    }
+
+    /// What a driver was asked for, in order.
+    type Log = Rc<RefCell<Vec<String>>>;
+
+    /// A driver that logs its completions and the steps of a turn.
+    struct RecordingDriver {
+        name: &'static str,
+        log: Log,
+        /// Registered in the first turn.
+        source: Option<Source>,
+        is_finished: Rc<RefCell<bool>>,
+    }
+
+    impl RecordingDriver {
+        fn record(&self, event: &str) {
+            self.log.borrow_mut().push(format!("{} {event}", self.name));
+        }
+    }
+
+    impl<R: Ring> Driver<R> for RecordingDriver {
+        fn handle_completion(&mut self, _: &mut R, completion: Completion, _: Instant) {
+            self.record(&format!("completes {}", completion.socket().map_or(0, |it| it.0)));
+        }
+
+        fn expire_timers(&mut self, _: &mut R, _: Instant) {
+            self.record("expires");
+        }
+
+        fn receive_messages(&mut self, ring: &mut R, _: Instant) -> bool {
+            self.record("receives");
+            if let Some(source) = self.source.take() {
+                ring.register(source).unwrap();
+            }
+            false
+        }
+
+        fn poll_futures(&mut self, _: &mut R, _: Instant) -> bool {
+            self.record("polls");
+            false
+        }
+
+        fn flush(&mut self, _: &mut R, _: Instant) {
+            self.record("flushes");
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn prepare_park(&mut self) -> bool {
+            true
+        }
+
+        fn is_finished(&self) -> bool {
+            *self.is_finished.borrow()
+        }
+    }
+
+    impl AttachedDriver for RecordingDriver {
+        fn begin_stop(&mut self) {
+            self.record("stops");
+        }
+    }
+
+    struct Pair {
+        shard: ShardLoop<ScriptedRing, DriverPair<RecordingDriver>>,
+        completions: Rc<RefCell<Vec<Completion>>>,
+        now: Rc<RefCell<Instant>>,
+        log: Log,
+        has_drained: Rc<RefCell<bool>>,
+        has_closed: Rc<RefCell<bool>>,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let ring = ScriptedRing::default();
+            let (completions, now) = (Rc::clone(&ring.completions), Rc::clone(&ring.now));
+            let log = Log::default();
+            let (has_drained, has_closed) = (Rc::default(), Rc::default());
+            let driver = |name, is_finished: &Rc<RefCell<bool>>, source| RecordingDriver {
+                name,
+                log: Rc::clone(&log),
+                source,
+                is_finished: Rc::clone(is_finished),
+            };
+            let source = || Some(Source::Stream(std::fs::File::open("/dev/null").unwrap().into()));
+            let attached = driver("attached", &has_closed, source());
+            let pair = DriverPair::new(driver("shard", &has_drained, source()), Box::new(attached));
+            let mut shard = ShardLoop::new(ring, pair);
+            assert_eq!(shard.run_turn(ParkTimeout::Zero), TurnStatus::Continue);
+            Self { shard, completions, now, log, has_drained, has_closed }
+        }
+
+        /// Runs one turn; returns what the drivers were asked for.
+        fn run_turn(&mut self) -> (TurnStatus, Vec<String>) {
+            self.log.take();
+            let status = self.shard.run_turn(ParkTimeout::Zero);
+            (status, self.log.take())
+        }
+
+        /// Passes a completion to the next turn and returns who handles it.
+        fn complete(&mut self, completion: Completion) -> String {
+            self.completions.borrow_mut().push(completion);
+            self.run_turn();
+            self.run_turn().1.remove(0)
+        }
+    }
+
+    fn end_of(socket: u32) -> Completion {
+        Completion::EndOfStream { socket: Socket(socket), result: Ok(()) }
+    }
+
+    #[test]
+    fn completion_goes_to_driver_of_socket() {
+        let mut pair = Pair::new();
+        assert_eq!(pair.complete(end_of(1)), "shard completes 1");
+        assert_eq!(pair.complete(end_of(2)), "attached completes 2");
+        assert_eq!(pair.complete(end_of(70)), "shard completes 70");
+        let closed = Completion::Closed { socket: Socket(2) };
+        assert_eq!(pair.complete(closed), "attached completes 2");
+        assert_eq!(pair.complete(end_of(2)), "shard completes 2", "accepted since");
+    }
+
+    #[test]
+    fn attached_driver_receives_after_shard_futures() {
+        let expected = [
+            "shard receives",
+            "shard polls",
+            "attached receives",
+            "attached polls",
+            "shard flushes",
+            "attached flushes",
+        ];
+        assert_eq!(Pair::new().run_turn().1, expected);
+    }
+
+    #[test]
+    fn attached_driver_stops_after_shard_drain() {
+        let mut pair = Pair::new();
+        *pair.has_closed.borrow_mut() = true;
+        assert_eq!(pair.run_turn().0, TurnStatus::Continue, "the shard serves");
+        *pair.has_closed.borrow_mut() = false;
+        *pair.has_drained.borrow_mut() = true;
+        let (status, events) = pair.run_turn();
+        assert_eq!((status, &*events[6]), (TurnStatus::Continue, "attached stops"));
+        let (status, events) = pair.run_turn();
+        assert_eq!((status, events.len()), (TurnStatus::Continue, 6), "it stops once");
+        *pair.has_closed.borrow_mut() = true;
+        assert_eq!(pair.run_turn().0, TurnStatus::Finished);
+    }
+
+    #[test]
+    fn stop_timeout_ends_attached_driver() {
+        let mut pair = Pair::new();
+        *pair.has_drained.borrow_mut() = true;
+        pair.run_turn();
+        *pair.now.borrow_mut() = Instant::default().after(STOP_TIMEOUT);
+        assert_eq!(pair.run_turn().0, TurnStatus::Continue);
+        assert_eq!(pair.run_turn().0, TurnStatus::Finished);
+    }
+}

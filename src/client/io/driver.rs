@@ -444,7 +444,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
-        let has_more = self.inbox.receive(&mut commands, COMMANDS_PER_TURN_MAX);
+        let has_more = own_commands::receive(&mut self.inbox, &mut commands, COMMANDS_PER_TURN_MAX);
         for command in commands.drain(..) {
             self.handle_command(ring, command, now);
         }

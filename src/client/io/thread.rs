@@ -18,8 +18,9 @@ use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
+use crate::client::block_on::block_on;
 use crate::client::cache::Cache;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::known_tools::KnownTools;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
@@ -36,8 +37,10 @@ use crate::engine::shard_loop::ShardLoop;
 /// A thread that moves the bytes of clients, over `io_uring` or, where that is not available, over
 /// the readiness interface of the system. It ends when the last handle is dropped.
 ///
-/// A shard of a server that runs clients ([`ClientPool::on_shards`](super::super::ClientPool)) is one too, over the ring of
-/// the shard: see [`IoThread::current`]. It ends with its server.
+/// A shard of a server that runs clients is one too ([`ClientPool::on_shards`]), over the ring of
+/// the shard: [`IoThread::current`] returns it. It ends with its server.
+///
+/// [`ClientPool::on_shards`]: crate::client::ClientPool::on_shards
 #[derive(Clone)]
 pub struct IoThread {
     shared: Arc<Shared>,
@@ -67,6 +70,24 @@ impl Shared {
         Self { commands, thread, last_peer: AtomicU64::new(0), is_owned }
     }
 
+    /// Passes a command to the thread when it has read some of those of other threads. Another I/O
+    /// thread or shard does not wait for long: it may have as many commands of this thread.
+    #[cold]
+    fn send_to_full(&self, command: Command) -> Result<(), ClientError> {
+        let mut attempts = 0;
+        let retry = || {
+            attempts += 1;
+            attempts <= ATTEMPTS_OF_IO_THREAD || !current::is_set()
+        };
+        self.commands.send_while(SHARD, command, retry).map_err(|_| {
+            if self.commands.has_ended(SHARD) {
+                return stopped();
+            }
+            let text = "too many commands of other threads wait for the I/O thread";
+            ClientError::new(ClientErrorKind::Busy, text)
+        })
+    }
+
     /// Passes a command to the thread; waits while it has too many of other threads.
     fn send(&self, command: Command) -> Result<(), ClientError> {
         if std::thread::current().id() == self.thread {
@@ -75,12 +96,13 @@ impl Shared {
         match self.commands.try_send(SHARD, command) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(stopped()),
-            Err(TrySendError::Full(command)) => {
-                self.commands.send_while(SHARD, command, || true).map_err(|_| stopped())
-            }
+            Err(TrySendError::Full(command)) => self.send_to_full(command),
         }
     }
 }
+
+/// Attempts of an I/O thread to pass a command to another one, 50 µs apart.
+const ATTEMPTS_OF_IO_THREAD: u32 = 100;
 
 /// Sizes of the ring: queues are locked memory.
 const RING_OPTIONS: RingOptions = RingOptions {
@@ -231,6 +253,24 @@ impl PeerRef {
     pub(in crate::client) fn cancel(&self, slot: Arc<CallSlot>) {
         // Fails if the thread has ended, and the call with it.
         drop(self.thread.send(Command::Cancel(self.id, slot)));
+    }
+
+    /// Blocks the calling thread until `request` ends.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of the server, and those
+    /// of `request`.
+    pub(in crate::client) fn wait<O>(
+        &self,
+        request: impl IntoFuture<Output = Result<O, ClientError>>,
+    ) -> Result<O, ClientError> {
+        if std::thread::current().id() == self.thread.shared.thread {
+            let text = "this thread does the I/O of the client, and must not wait for it: await \
+                        the request";
+            return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        }
+        block_on(request)
     }
 
     /// Disconnects the server; `closed` is set then.

@@ -182,10 +182,11 @@ impl Server {
         self
     }
 
-    /// Runs the clients of `pool`, a [`ClientPool::on_shards`](crate::client::ClientPool::on_shards),
-    /// on the shards: handlers call other servers without another thread. After the drain the
-    /// clients have a second to close. [`Server::connect`] leaves the pool to its own thread. Cost:
-    /// about 0.5 MB a shard, and nothing for servers without clients.
+    /// Runs the clients of `pool`, a [`ClientPool::on_shards`], on the shards: handlers call other
+    /// servers without another thread. The clients close after the drain, within a second.
+    /// [`Server::connect`] ignores the pool. Cost: about 0.5 MB a shard; nothing without a pool.
+    ///
+    /// [`ClientPool::on_shards`]: crate::client::ClientPool::on_shards
     #[must_use]
     pub fn client_pool(mut self, pool: &impl AttachedIo) -> Self {
         self.services.attached = pool.driver_factory();

@@ -28,6 +28,11 @@ pub(super) fn set_shard(io: IoThread) {
     CURRENT.set(Current::Shard(io));
 }
 
+/// Returns whether the calling thread does I/O.
+pub(super) fn is_set() -> bool {
+    CURRENT.with_borrow(|current| !matches!(current, Current::None))
+}
+
 /// Returns the I/O of the calling thread.
 pub(super) fn get() -> Option<IoThread> {
     CURRENT.with_borrow(|current| match current {
