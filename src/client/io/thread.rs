@@ -14,7 +14,9 @@ use crossbeam::channel::bounded;
 
 pub(in crate::client) use self::shard::ShardIo;
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
+#[cfg(feature = "internals")]
+use super::commands::RingConnector;
+use super::commands::{Command, ConnectToken, Connector, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
@@ -48,7 +50,8 @@ pub struct IoThread {
 
 struct Shared {
     commands: Sender<Command>,
-    thread: ThreadId,
+    /// `None` if the caller runs the loop: every command passes through the inbox.
+    thread: Option<ThreadId>,
     last_peer: AtomicU64,
     /// The thread ends with the last handle.
     is_owned: bool,
@@ -66,7 +69,7 @@ impl Drop for Shared {
 impl Shared {
     /// Creates the state of the handles of the calling thread.
     fn new(commands: Sender<Command>, is_owned: bool) -> Self {
-        let thread = std::thread::current().id();
+        let thread = Some(std::thread::current().id());
         Self { commands, thread, last_peer: AtomicU64::new(0), is_owned }
     }
 
@@ -90,7 +93,7 @@ impl Shared {
 
     /// Passes a command to the thread; waits while it has too many of other threads.
     fn send(&self, command: Command) -> Result<(), ClientError> {
-        if std::thread::current().id() == self.thread {
+        if Some(std::thread::current().id()) == self.thread {
             return own_commands::push(command).map_err(|()| stopped());
         }
         match self.commands.try_send(SHARD, command) {
@@ -168,6 +171,24 @@ impl IoThread {
     /// Returns the shard that runs the caller.
     pub(in crate::client) fn current_shard() -> Option<Self> {
         current::shard()
+    }
+
+    /// Creates the loop of a thread over `ring`, for the caller to run: a simulation. The ring
+    /// opens the connections, to numeric addresses without TLS; `seed` determines the delays
+    /// between attempts. The loop must run before its inbox is full, which holds 4,096 commands.
+    ///
+    /// # Errors
+    ///
+    /// If the loop cannot be created.
+    #[cfg(feature = "internals")]
+    pub fn simulated<R: Ring>(ring: R, seed: u64) -> io::Result<(Self, ShardLoop<R, IoDriver>)> {
+        let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
+        let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
+        let connector = Connector::Ring(RingConnector::new(seed));
+        let shard = shard_loop(ring, endpoint, commands.clone(), connector);
+        let mut shared = Shared::new(commands, true);
+        shared.thread = None;
+        Ok((Self::new(shared), shard))
     }
 
     /// Runs a task on this thread, between the turns of the I/O: its requests to clients of this
@@ -265,7 +286,7 @@ impl PeerRef {
         &self,
         request: impl IntoFuture<Output = Result<O, ClientError>>,
     ) -> Result<O, ClientError> {
-        if std::thread::current().id() == self.thread.shared.thread {
+        if Some(std::thread::current().id()) == self.thread.shared.thread {
             let text = "this thread does the I/O of the client, and must not wait for it: await \
                         the request";
             return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
@@ -294,8 +315,16 @@ impl fmt::Debug for IoThread {
 
 /// Runs the thread over `ring` until it is stopped.
 fn run<R: Ring>(ring: R, endpoint: Endpoint<Command>, sender: Sender<Command>) {
+    native::run_shard(&mut shard_loop(ring, endpoint, sender, Connector::threads()));
+}
+
+fn shard_loop<R: Ring>(
+    ring: R,
+    endpoint: Endpoint<Command>,
+    sender: Sender<Command>,
+    connector: Connector,
+) -> ShardLoop<R, IoDriver> {
     let waker = ring.waker();
-    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker);
-    let mut shard = ShardLoop::new(ring, driver);
-    native::run_shard(&mut shard);
+    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker, connector);
+    ShardLoop::new(ring, driver)
 }

@@ -1,7 +1,7 @@
 //! The driver of clients on a shard of a server.
 
 use super::{IoThread, RING_OPTIONS, Shared, current};
-use crate::client::io::commands::{Command, own_commands};
+use crate::client::io::commands::{Command, Connector, own_commands};
 use crate::client::io::driver::IoDriver;
 use crate::engine::driver_pair::{AttachedDriver, DriverFactory};
 use crate::engine::mesh::{MeshOptions, build_mesh};
@@ -19,7 +19,12 @@ impl DriverFactory for ShardIo {
         let options = MeshOptions { inbox_messages_max: COMMANDS_MAX, ..MeshOptions::default() };
         let (mut endpoints, commands) = build_mesh(1, &options);
         let endpoint = endpoints.pop().expect("a mesh of one shard has one endpoint");
-        let driver = IoDriver::new(endpoint.open(waker.clone()), commands.clone(), waker);
+        let driver = IoDriver::new(
+            endpoint.open(waker.clone()),
+            commands.clone(),
+            waker,
+            Connector::threads(),
+        );
         current::set_shard(IoThread::new(Shared::new(commands, false)));
         Box::new(driver)
     }
