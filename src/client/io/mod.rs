@@ -36,4 +36,4 @@ pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback
 pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;
-pub(in crate::client) use self::thread::PeerRef;
+pub(in crate::client) use self::thread::{PeerRef, ShardIo};
