@@ -35,7 +35,7 @@ const CONNECTS_MAX: usize = 65_536;
 
 /// The servers of an I/O thread.
 pub(super) struct IoDriver {
-    peers: IdMap<PeerId, Peer>,
+    peers: IdMap<PeerId, Box<Peer>>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
@@ -73,7 +73,7 @@ impl IoDriver {
         match command {
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
-                self.peers.insert(id, Peer::new(id, *handle, redirects));
+                self.peers.insert(id, Box::new(Peer::new(id, *handle, redirects)));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -83,13 +83,12 @@ impl IoDriver {
                     peer.connect(slot, workspace, now)
                 });
             }
-            Command::Call(id, call) => {
-                let (request, slot) = *call;
+            Command::Call(id, request, token) => {
                 if !self.peers.contains_key(&id) {
-                    return slot.complete(Err(closed()));
+                    return token.end(Err(closed()), None);
                 }
                 self.with_peer(ring, id, now, |peer, _, workspace| {
-                    peer.call(request, &slot, workspace, now)
+                    peer.call(request, token, workspace, now)
                 });
             }
             Command::Cancel(id, slot) => {
@@ -189,7 +188,7 @@ impl IoDriver {
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
         let PeerHandle { target, tls, connect, oauth, on_stderr, .. } = peer.handle();
-        let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
+        let (tls, on_stderr, oauth) = (tls.as_deref().cloned(), on_stderr.clone(), oauth.clone());
         let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
         let is_flow = flow_target.is_some();
         let (purpose, target) = flow_target

@@ -27,7 +27,7 @@ mod driver;
 
 mod thread;
 
-pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
+pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
 pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
 pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;
