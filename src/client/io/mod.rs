@@ -27,7 +27,7 @@ mod driver;
 
 mod thread;
 
-pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
+pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
 #[cfg(feature = "internals")]
 pub use self::driver::IoDriver;
 #[cfg(feature = "internals")]
