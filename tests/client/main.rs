@@ -4,6 +4,7 @@ mod bad_peers;
 mod cache;
 mod calls;
 mod cli;
+mod cli_tasks;
 mod http;
 mod http_bad_peers;
 mod http_peer;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::call_slot::{CallSlot, CallToken, run_callback};
+use super::call_slot::{CallSlot, CallToken};
 use super::commands::{ConnectToken, PeerId};
 use super::connect::{OpenError, RegisteredStreams};
 use super::http::{HttpAuthorization, HttpLink, RedirectSender, SessionInput};
@@ -487,10 +487,8 @@ impl Peer {
                     self.handle.cache.handle_notification(&message);
                     token.report_message(message);
                 }
-                SessionEvent::Notification(message) => {
-                    self.handle.cache.handle_notification(&message);
-                    run_callback(|| self.handle.notifications.handle(message));
-                }
+                SessionEvent::TaskStatus { token, message } => token.report_message(message),
+                SessionEvent::Notification(message) => self.handle.notify(message),
                 SessionEvent::Violation(text) => {
                     tracing::debug!(target = %self.handle.target, "the server sent {text}");
                 }

@@ -12,7 +12,7 @@ use crate::client::notifications::NotificationHandlers;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::session::SessionConfig;
+use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
 use crate::transport::tls::TlsClient;
@@ -56,6 +56,12 @@ impl PeerHandle {
         if let Some(on_connection_event) = &self.on_connection_event {
             run_callback(|| on_connection_event(event));
         }
+    }
+
+    /// Passes a notification that belongs to no request to the program.
+    pub(super) fn notify(&self, message: ReceivedMessage) {
+        self.cache.handle_notification(&message);
+        run_callback(|| self.notifications.handle(message));
     }
 }
 
