@@ -304,6 +304,26 @@ fn websocket_close_is_followed_by_a_connection() {
 }
 
 #[test]
+fn unanswered_ping_is_followed_by_a_connection() {
+    let (builder, peer) = serve(|listener| {
+        let silent = WebSocketPeer::accept(listener).handshake();
+        let peer = WebSocketPeer::accept(listener).handshake();
+        assert_eq!(peer.expect_close(), Some(1000));
+        drop(silent);
+    });
+    let mut options = fast();
+    options.ping_interval = Some(Duration::from_millis(250));
+    let (builder, events) = with_events(builder.reconnect(options));
+    let client = builder.connect_blocking().unwrap();
+    expect_event(&events, "connected");
+    let reason = "the server did not answer a ping within 250ms";
+    expect_event(&events, &format!("disconnected, retry true: {reason}"));
+    expect_event(&events, "connected");
+    block_on(client.close());
+    peer.join().unwrap();
+}
+
+#[test]
 fn refused_upgrade_ends_the_attempts() {
     let (builder, peer) = serve(|listener| {
         WebSocketPeer::accept(listener).handshake().close(1001, "");

@@ -72,6 +72,12 @@ impl WebSocketPeer {
     /// Sends a close frame, and waits for that of the client and the end of the connection.
     pub(crate) fn close(mut self, code: u16, reason: &str) {
         let frame = CloseFrame { code: code.into(), reason: reason.into() };
+    /// Receives a ping, which the next read answers.
+    pub(crate) fn receive_ping(&mut self) {
+        let message = self.socket.read().expect("a ping");
+        assert!(matches!(message, Message::Ping(_)), "{message:?}");
+    }
+
         self.socket.close(Some(frame)).expect("the client reads");
         assert_eq!(self.expect_close(), Some(code));
     }

@@ -38,6 +38,10 @@ pub struct ReconnectOptions {
     pub idle_timeout: Option<Duration>,
     /// Sends a request again that was sent before the loss, if it is idempotent: `ping`,
     /// `server/discover`, lists, `resources/read`, `prompts/get` and `completion/complete`. Default
+    /// Pings a WebSocket connection on which nothing was received for so long. If nothing is
+    /// received for as long again, the connection is lost. Cost: two frames of a few bytes each
+    /// time. Default 30 s; `None` or zero for no pings. Source: RFC 6455, section 5.5.2.
+    pub ping_interval: Option<Duration>,
     /// false.
     pub resend_idempotent: bool,
 }
@@ -53,6 +57,7 @@ impl Default for ReconnectOptions {
             idle_timeout: None,
             resend_idempotent: false,
         }
+            ping_interval: Some(Duration::from_secs(30)),
     }
 }
 

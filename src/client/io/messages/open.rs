@@ -23,7 +23,9 @@ pub(in crate::client::io) fn open_stream<R: Ring>(
     let message_bytes_max = handle.config.options().message_bytes_max;
     let begun = WebSocketCodec::begin(&request_writer(endpoint, handle), message_bytes_max);
     let begun = begun.map_err(|error| OpenError::from(error).describe(&handle.target));
-    MessageStream::open_websocket(ring, sockets, begun, now.after(handle.connect.timeout))
+    let deadline = now.after(handle.connect.timeout);
+    let ping_interval = handle.reconnect.ping_interval.filter(|interval| !interval.is_zero());
+    MessageStream::open_websocket(ring, sockets, begun, deadline, ping_interval)
 }
 
 /// Returns what writes the requests to an endpoint.
