@@ -45,7 +45,7 @@ fn expect_event(events: &Receiver<String>, expected: &str) {
 }
 
 /// Options whose delays are a millisecond at most.
-fn fast() -> ReconnectOptions {
+pub(crate) fn fast() -> ReconnectOptions {
     let mut options = ReconnectOptions::default();
     options.delay_min = Duration::from_millis(1);
     options.delay_max = Duration::from_millis(1);
@@ -59,7 +59,7 @@ fn on_demand() -> ReconnectOptions {
 }
 
 /// A peer on lines, and a client of it.
-fn line_peer(
+pub(crate) fn line_peer(
     serve: impl FnOnce(&TcpListener) + Send + 'static,
 ) -> (ClientBuilder, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

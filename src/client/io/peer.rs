@@ -135,7 +135,8 @@ impl Peer {
         };
         let writer = request_writer(endpoint, &self.handle);
         let authorization = HttpAuthorization::new(&self.handle, &self.redirects);
-        let link = HttpLink::new(writer, self.handle.config.options(), authorization);
+        let seed = getrandom::u64().unwrap_or(self.id.0);
+        let link = HttpLink::new(&self.handle, writer, authorization, seed);
         self.link = Link::Http(Box::new(link));
         self.start_session(workspace, now);
         PeerAction::None

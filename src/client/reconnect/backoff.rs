@@ -7,7 +7,7 @@ use crate::base::random::Random;
 
 /// The delays of one client.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(in crate::client) struct Backoff {
     delay_min: Duration,
     delay_max: Duration,
     attempts_max: Option<u32>,
@@ -18,7 +18,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Creates the delays that `seed` determines.
-    pub(super) const fn new(options: &ReconnectOptions, seed: u64) -> Self {
+    pub(in crate::client) const fn new(options: &ReconnectOptions, seed: u64) -> Self {
         let ReconnectOptions { delay_min, delay_max, attempts_max, .. } = options;
         Self {
             delay_min: *delay_min,
@@ -30,7 +30,7 @@ impl Backoff {
     }
 
     /// Returns the delay of the next attempt, or `None` if there are no more.
-    pub(super) fn next_delay(&mut self) -> Option<Duration> {
+    pub(in crate::client) fn next_delay(&mut self) -> Option<Duration> {
         if self.attempts_max.is_some_and(|attempts_max| self.attempts >= attempts_max) {
             return None;
         }
@@ -43,12 +43,12 @@ impl Backoff {
     }
 
     /// Begins the delays again.
-    pub(super) const fn reset(&mut self) {
+    pub(in crate::client) const fn reset(&mut self) {
         self.attempts = 0;
     }
 
     /// Returns how long a connection must last so that the delays begin again.
-    pub(super) const fn stable_time(&self) -> Duration {
+    pub(in crate::client) const fn stable_time(&self) -> Duration {
         self.delay_max
     }
 }

@@ -14,18 +14,17 @@ use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
+use super::stream_retries::StreamRetries;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::stream::Loss;
-use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time that the server has to end a session.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
 const NOT_FOUND: u16 = 404;
 
@@ -40,6 +39,7 @@ pub(in crate::client::io) struct HttpLink {
     session: HttpSession,
     /// Exchanges that wait for the next session.
     parked: Vec<Exchange>,
+    retries: StreamRetries,
     seen: SeenEvents,
     closing: Closing,
     legacy_sse: LegacySse,
@@ -48,21 +48,23 @@ pub(in crate::client::io) struct HttpLink {
 
 /// Exchanges.
 impl HttpLink {
-    /// Creates a link without connections.
+    /// Creates a link without connections. `seed` determines its delays.
     pub(in crate::client::io) fn new(
+        handle: &PeerHandle,
         writer: RequestWriter,
-        options: &SessionOptions,
         authorization: Option<HttpAuthorization>,
+        seed: u64,
     ) -> Self {
-        let body_bytes_max = options.message_bytes_max;
+        let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
             writer,
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
-            timeout: options.request_timeout,
+            timeout: handle.config.options().request_timeout,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
             parked: Vec::new(),
+            retries: StreamRetries::new(&handle.reconnect, seed),
             seen: SeenEvents::default(),
             closing: Closing::default(),
             legacy_sse: LegacySse::default(),
@@ -140,12 +142,12 @@ impl HttpLink {
         if !self.pool.handle_connect_failure(input.now()) {
             return;
         }
-        while let Some(exchange) = self.queue.take_first() {
-            input.fail(exchange.call(), error, &mut self.queue);
+        while let Some(exchange) = self.queue.take_due(input.now()) {
+            if let Some(exchange) = self.retries.retry(exchange, &mut self.queue, input.now()) {
+                input.fail(exchange.call(), error, &mut self.queue);
+            }
         }
-        if self.closing != Closing::No {
-            self.closing = Closing::Done;
-        }
+        self.closing.end();
     }
 
     /// Closes the connections of requests that have ended: answered in another way, or expired.
@@ -192,6 +194,7 @@ impl HttpLink {
                     let connection = self.pool.get(index);
                     self.session.note(connection.exchange(), connection.head());
                     self.queue.note_head(connection.exchange());
+                    self.retries.note_head(connection.exchange(), input.now());
                 }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
                 Err(error) => return self.abort(ring, index, &response_error(error), input),
@@ -296,7 +299,6 @@ impl HttpLink {
             }
         };
         if status == NOT_FOUND
-            && matches!(exchange.kind(), ExchangeKind::Request { .. })
             && let Some(number) = exchange.leave_session()
         {
             return self.handle_lost_session(ring, exchange, number, input);
@@ -337,7 +339,9 @@ impl HttpLink {
         if is_on_stream || !input.is_waiting_for(id) {
             return;
         }
-        let error = response.error(&excerpt);
+        let (queue, now) = (&mut self.queue, input.now());
+        let retried = self.retries.retry_listen(exchange, Some(status), queue, now);
+        let (Some(exchange), error) = (retried, response.error(&excerpt)) else { return };
         if exchange.is_initialize() && self.legacy_sse.may_follow(status) {
             self.legacy_sse.begin(exchange, error);
             self.queue.push_back(Exchange::first_stream(Revision::V2024_11_05));
@@ -386,7 +390,8 @@ impl HttpLink {
             let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
             self.pool.close_exchanges(ring, &mut self.queue, is_stream);
             self.queue.remove_streams();
-            self.parked.push(exchange);
+            // The next session has a stream of its own.
+            self.parked.extend(Some(exchange).filter(|exchange| !exchange.is_session_stream()));
             input.renew(&mut self.queue);
         } else if input.session.server().is_some() {
             self.queue.push_back(exchange);
@@ -413,6 +418,8 @@ impl HttpLink {
         if was_idle && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
+        let retried = self.retries.retry_listen(exchange, None, &mut self.queue, input.now());
+        let Some(exchange) = retried else { return };
         match exchange.into_kind() {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
@@ -435,13 +442,9 @@ impl HttpLink {
 impl HttpLink {
     /// Returns when [`HttpLink::expire`] must be called next.
     pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let times = [
-            self.closing.deadline(),
-            self.pool.deadline(&self.queue, now),
-            self.queue.deadline(now),
-            self.authorization.deadline(),
-        ];
-        times.into_iter().flatten().min()
+        let waiting = self.pool.deadline(&self.queue, now).into_iter();
+        let waiting = waiting.chain(self.queue.deadline(now));
+        waiting.chain(self.closing.deadline()).chain(self.authorization.deadline()).min()
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
@@ -458,9 +461,7 @@ impl HttpLink {
         }
         self.close_abandoned(ring, input);
         self.authorization.expire(ring, now);
-        if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
-            self.closing = Closing::Done;
-        }
+        self.closing.expire(now);
     }
 
     /// Closes the connections, except one to end the session.
@@ -476,7 +477,7 @@ impl HttpLink {
         self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
         if self.session.current().is_some() {
-            self.closing = Closing::Until(now.after(CLOSE_TIMEOUT));
+            self.closing.begin(now);
             self.queue.push_back(Exchange::delete(revision));
         }
     }
@@ -486,7 +487,7 @@ impl HttpLink {
         self.legacy_sse.has_ended()
     }
 
-    /// Returns whether the session has ended since [`HttpLink::begin_close`].
+    /// Returns whether nothing is left since [`HttpLink::begin_close`].
     pub(in crate::client::io) fn is_closed(&self) -> bool {
         self.closing == Closing::Done
     }

@@ -15,6 +15,7 @@ mod queue;
 
 mod authorization;
 mod pool;
+mod stream_retries;
 
 mod link;
 

@@ -153,9 +153,10 @@ impl HttpQueue {
         times.filter(|time| *time > now).min()
     }
 
-    /// Takes the first waiting exchange, whatever it is.
-    pub(super) fn take_first(&mut self) -> Option<Exchange> {
-        self.waiting.pop_front()
+    /// Takes the first exchange that is not postponed, whatever it is.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Exchange> {
+        let index = self.waiting.iter().position(|exchange| exchange.is_due(now))?;
+        self.waiting.remove(index)
     }
 
     /// Takes a request that was cancelled, and removes what waits for it.
@@ -165,9 +166,9 @@ impl HttpQueue {
         Some(id)
     }
 
-    /// Removes the streams, which belong to a session.
+    /// Removes the streams, which belong to a session. The next session opens its own.
     pub(super) fn remove_streams(&mut self) {
-        self.opens_stream = false;
+        self.opens_stream = true;
         self.waiting.retain(|exchange| exchange.class() != ExchangeClass::Stream);
     }
 }
