@@ -70,6 +70,11 @@ impl OAuthServer {
         self.state.lock().expect("no panic").refuses_all = true;
     }
 
+    /// Lets the user allow access.
+    pub(crate) fn allow_access(&self) {
+        self.state.lock().expect("no panic").denies = false;
+    }
+
     /// Accepts no token that was issued before.
     pub(crate) fn revoke_tokens(&self) {
         self.state.lock().expect("no panic").tokens += 1;
