@@ -30,6 +30,7 @@ mod tls;
 mod tool_headers;
 mod websocket;
 mod websocket_peer;
+mod websocket_oauth;
 
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};

@@ -8,8 +8,9 @@ use corelane::Client;
 use corelane::client::ClientBuilder;
 use corelane_test_support::TIMEOUT;
 use serde_json::Value;
+use tungstenite::handshake::derive_accept_key;
 use tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tungstenite::protocol::{CloseFrame, Message, WebSocket};
+use tungstenite::protocol::{CloseFrame, Message, Role, WebSocket};
 
 use super::discover_result;
 
@@ -36,6 +37,18 @@ impl WebSocketPeer {
         Self { socket: socket.expect("a valid upgrade request") }
     }
 
+    /// Accepts an upgrade whose request has been read.
+    pub(crate) fn of_request(mut stream: TcpStream, key: &str) -> Self {
+        let accept = derive_accept_key(key.as_bytes());
+        write!(
+            stream,
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        )
+        .expect("the client reads");
+        Self { socket: WebSocket::from_raw_socket(stream, Role::Server, None) }
+    }
+
     /// Answers `server/discover`.
     pub(crate) fn handshake(mut self) -> Self {
         let discover = self.receive();
@@ -59,6 +72,12 @@ impl WebSocketPeer {
         }
     }
 
+    /// Receives a ping, which the next read answers.
+    pub(crate) fn receive_ping(&mut self) {
+        let message = self.socket.read().expect("a ping");
+        assert!(matches!(message, Message::Ping(_)), "{message:?}");
+    }
+
     /// Sends a message.
     pub(crate) fn send(&mut self, message: &Value) {
         self.socket.send(Message::text(message.to_string())).expect("the client reads");
@@ -72,12 +91,6 @@ impl WebSocketPeer {
     /// Sends a close frame, and waits for that of the client and the end of the connection.
     pub(crate) fn close(mut self, code: u16, reason: &str) {
         let frame = CloseFrame { code: code.into(), reason: reason.into() };
-    /// Receives a ping, which the next read answers.
-    pub(crate) fn receive_ping(&mut self) {
-        let message = self.socket.read().expect("a ping");
-        assert!(matches!(message, Message::Ping(_)), "{message:?}");
-    }
-
         self.socket.close(Some(frame)).expect("the client reads");
         assert_eq!(self.expect_close(), Some(code));
     }

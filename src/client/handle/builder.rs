@@ -186,9 +186,9 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
-    /// not HTTP, and a header `Authorization` besides, fail the connection with
-    /// [`ClientErrorKind::InvalidInput`].
+    /// Obtains access tokens with OAuth when the server asks for authorization: with the response
+    /// to a request over HTTP, or to the upgrade to WebSocket. Another target, and a header
+    /// `Authorization` besides, fail the connection with [`ClientErrorKind::InvalidInput`].
     pub fn oauth(mut self, options: OAuthOptions) -> Self {
         self.security.oauth = Some(options);
         self

@@ -14,6 +14,7 @@ use crate::transport::http::client::request_writer::RequestWriter;
 pub(in crate::client::io) fn open_stream<R: Ring>(
     handle: &PeerHandle,
     ring: &mut R,
+    upgrades: &UpgradeAuthorization,
     sockets: [Socket; 2],
     now: Instant,
 ) -> MessageStream {
@@ -21,7 +22,9 @@ pub(in crate::client::io) fn open_stream<R: Ring>(
         return MessageStream::open_lines(ring, sockets);
     };
     let message_bytes_max = handle.config.options().message_bytes_max;
-    let begun = WebSocketCodec::begin(&request_writer(endpoint, handle), message_bytes_max);
+    let writer = request_writer(endpoint, handle);
+    let begun = upgrades
+        .with_fields(handle, |fields| WebSocketCodec::begin(&writer, fields, message_bytes_max));
     let begun = begun.map_err(|error| OpenError::from(error).describe(&handle.target));
     let deadline = now.after(handle.connect.timeout);
     let ping_interval = handle.reconnect.ping_interval.filter(|interval| !interval.is_zero());

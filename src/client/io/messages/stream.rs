@@ -14,6 +14,7 @@ use crate::client::session::{Session, SessionContext, SessionEvent};
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PaddedText, Parser};
 use crate::transport::ndjson::{LineEvent, LineReader};
+use crate::transport::websocket::client::handshake::UpgradeRefusal;
 use crate::transport::websocket::code::CloseCode;
 
 /// Time that the server has to answer a close frame.
@@ -30,8 +31,8 @@ pub(in crate::client::io) struct MessageStream {
     is_sending: bool,
     /// Until when the server must accept the upgrade to WebSocket.
     open_deadline: Option<Instant>,
-    /// Why the connection must end.
     pings: PingTimer,
+    /// Why the connection must end.
     failure: Option<Box<ClientError>>,
 }
 
@@ -62,8 +63,8 @@ impl MessageStream {
         sockets: [Socket; 2],
         begun: Result<(WebSocketCodec, StreamOutput), ClientError>,
         deadline: Instant,
-    ) -> Self {
         ping_interval: Option<Duration>,
+    ) -> Self {
         let (codec, output, failure) = match begun {
             Ok((codec, output)) => (Codec::WebSocket(Box::new(codec)), output, None),
             Err(error) => {
@@ -80,8 +81,8 @@ impl MessageStream {
         [receive, send]: [Socket; 2],
         codec: Codec,
         output: StreamOutput,
-    ) -> Self {
         pings: PingTimer,
+    ) -> Self {
         ring.submit(Operation::Receive(receive));
         let (open_deadline, failure) = (None, None);
         Self { receive, send, codec, output, is_sending: false, open_deadline, pings, failure }
@@ -100,6 +101,14 @@ impl MessageStream {
     /// Returns whether the session may send.
     pub(in crate::client::io) const fn is_open(&self) -> bool {
         self.open_deadline.is_none()
+    }
+
+    /// Takes the refusal of the upgrade to WebSocket, if it was refused.
+    pub(in crate::client::io) fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
+        match &mut self.codec {
+            Codec::WebSocket(codec) => codec.take_refusal(),
+            Codec::Lines(_) => None,
+        }
     }
 
     /// Returns why the connection must end, if it must.
@@ -178,15 +187,6 @@ impl MessageStream {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
-    }
-
-    /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
-    /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
-    /// of a pipe, so that a program which still writes does not fail.
-    pub(in crate::client::io) fn close<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        has_ended: bool,
         let error = if !self.is_open() {
             let text = "the server did not answer the upgrade request to WebSocket in time";
             ClientError::new(ClientErrorKind::Connect, text)
@@ -201,6 +201,15 @@ impl MessageStream {
             }
         };
         self.failure = Some(Box::new(error));
+    }
+
+    /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
+    /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
+    /// of a pipe, so that a program which still writes does not fail.
+    pub(in crate::client::io) fn close<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        has_ended: bool,
         exit: &Arc<ExitNotifier>,
     ) -> Option<ClosingSocket> {
         let (socket, is_pipe) = (self.receive, self.send != self.receive);
