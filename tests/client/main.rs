@@ -16,6 +16,7 @@ mod local;
 mod logging;
 mod oauth;
 mod oauth_server;
+mod oidc_provider;
 mod other_servers;
 mod pages;
 mod pool;
