@@ -97,7 +97,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
+    /// Sets the time to open a connection, with that of its proxy and of its TLS handshake. Default
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connecting.timeout = timeout;

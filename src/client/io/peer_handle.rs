@@ -23,7 +23,7 @@ pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Se
 /// How connections are opened.
 #[derive(Clone, Debug)]
 pub(in crate::client) struct ConnectOptions {
-    /// Time to open a connection to one address, that of its proxy, and that of its TLS handshake.
+    /// Time to open a connection, with that of its proxy and of its TLS handshake.
     pub(in crate::client) timeout: Duration,
     pub(in crate::client) proxies: Arc<ProxyOptions>,
 }

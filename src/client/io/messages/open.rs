@@ -4,6 +4,7 @@ use super::stream::MessageStream;
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::io::connect::OpenError;
+use crate::client::io::http::UpgradeAuthorization;
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Target};
@@ -13,8 +14,8 @@ use crate::transport::http::client::request_writer::RequestWriter;
 /// Starts the codec of a connection.
 pub(in crate::client::io) fn open_stream<R: Ring>(
     handle: &PeerHandle,
-    ring: &mut R,
     upgrades: &UpgradeAuthorization,
+    ring: &mut R,
     sockets: [Socket; 2],
     now: Instant,
 ) -> MessageStream {
@@ -39,7 +40,7 @@ pub(in crate::client::io) fn request_writer(
     let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
     let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields);
     match handle.connect.proxies.route(&handle.target) {
-        Route::Forward(proxy) => writer.for_proxy(proxy.authorization.as_deref()),
+        Route::Forward(proxy) => writer.for_proxy(proxy.authorization()),
         Route::Direct | Route::Tunnel(_) => writer,
     }
 }
