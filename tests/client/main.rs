@@ -30,8 +30,8 @@ mod tasks;
 mod tls;
 mod tool_headers;
 mod websocket;
-mod websocket_peer;
 mod websocket_oauth;
+mod websocket_peer;
 
 use corelane::Client;
 use corelane::client::{ClientBuilder, EraPreference};

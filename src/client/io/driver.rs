@@ -28,8 +28,10 @@ use crate::engine::timer::TimerWheel;
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
 /// Timers handled per turn.
 const TIMERS_PER_TURN_MAX: usize = 1_024;
-/// Threads that open connections: name resolution and the start of programs block.
-const CONNECT_THREADS_MAX: usize = 8;
+/// Threads that open connections: name resolution, the start of programs and TLS handshakes block.
+/// Each peer that does not answer occupies one for the connect timeout. They are started as they
+/// are needed.
+const CONNECT_THREADS_MAX: usize = 256;
 /// Connections that wait to be opened.
 const CONNECTS_MAX: usize = 65_536;
 
@@ -372,9 +374,6 @@ impl IoDriver {
         let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace, now);
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
-        }
-        if let Some(deadline) = peer.arm_timer(now) {
-            self.timers.insert(deadline, id);
         }
         self.peers.insert(id, peer);
         // Opens what the next attempt needs.
