@@ -105,13 +105,15 @@ fn lost_connection_ends_legacy_subscription() {
 
 /// Subscribes to the list of tools, and expects it to outlive the connection.
 fn expect_resubscription(client: ClientBuilder) {
-    let client = client.reconnect(fast()).connect_blocking().unwrap();
-    let mut watch = block_on(client.watch::<ToolInfo>()).unwrap();
-    let names =
-        |tools: Vec<ToolInfo>| -> Vec<String> { tools.into_iter().map(|tool| tool.name).collect() };
-    assert_eq!(names(block_on(watch.next()).unwrap().unwrap()), ["one"]);
+    let client = client.reconnect(fast()).connect_blocking().expect("a handshake");
+    let mut watch = block_on(client.watch::<ToolInfo>()).expect("a subscription");
+    let mut next = || -> Vec<String> {
+        let tools = block_on(watch.next()).expect("it goes on").expect("a list");
+        tools.into_iter().map(|tool| tool.name).collect()
+    };
+    assert_eq!(next(), ["one"]);
     // The server has another tool when it is back, and does not notify of it.
-    assert_eq!(names(block_on(watch.next()).unwrap().unwrap()), ["two"]);
+    assert_eq!(next(), ["two"]);
     drop(watch);
     block_on(client.close());
 }

@@ -106,6 +106,8 @@ impl CacheStore {
 
     /// Removes what a notification concerns.
     pub(super) fn handle_notification(&mut self, message: &ReceivedMessage) {
+        use CacheKind::{Contents, Prompts, Resources, Tools};
+
         #[derive(Deserialize)]
         struct Notification {
             method: String,
@@ -120,7 +122,6 @@ impl CacheStore {
         let Ok(notification) = serde_json::from_slice::<Notification>(message.as_bytes()) else {
             return;
         };
-        use CacheKind::{Contents, Prompts, Resources, Tools};
         let kinds: &[CacheKind] = match notification.method.as_str() {
             "notifications/tools/list_changed" => &[Tools],
             "notifications/prompts/list_changed" => &[Prompts],

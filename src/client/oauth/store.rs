@@ -53,7 +53,9 @@ pub trait TokenStore: Send + Sync {
 
 /// The right to replace the tokens for one server, until it is dropped
 /// ([`TokenStore::try_lock`]).
-pub struct TokenLock(Box<dyn Any + Send>);
+pub struct TokenLock(
+    #[expect(dead_code, reason = "dropping it ends the lock")] Box<dyn Any + Send>,
+);
 
 impl TokenLock {
     /// Creates a lock that ends when `guard` is dropped.
@@ -64,7 +66,7 @@ impl TokenLock {
 
 impl fmt::Debug for TokenLock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TokenLock").field("guard", &self.0.type_id()).finish()
+        formatter.debug_struct("TokenLock").finish_non_exhaustive()
     }
 }
 

@@ -187,10 +187,7 @@ impl MessageStream {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
-        let error = if !self.is_open() {
-            let text = "the server did not answer the upgrade request to WebSocket in time";
-            ClientError::new(ClientErrorKind::Connect, text)
-        } else {
+        let error = if self.is_open() {
             match self.pings.expire(now) {
                 PingAction::None => return,
                 PingAction::Ping => return self.output.push_ping(),
@@ -199,6 +196,9 @@ impl MessageStream {
                     ClientError::new(ClientErrorKind::Closed, text)
                 }
             }
+        } else {
+            let text = "the server did not answer the upgrade request to WebSocket in time";
+            ClientError::new(ClientErrorKind::Connect, text)
         };
         self.failure = Some(Box::new(error));
     }

@@ -167,7 +167,7 @@ impl HttpAuthorization {
             return Verdict::Answer(exchange);
         }
         let attempt = exchange.count_challenge();
-        let (cause, needs_nonce) = match self.judge(head.status, &head.challenges, attempt) {
+        let (cause, needs_nonce) = match judge(head.status, &head.challenges, attempt) {
             RefusalVerdict::Other => return Verdict::Answer(exchange),
             RefusalVerdict::Failed(error) => return Verdict::Refused(exchange, error),
             RefusalVerdict::Challenge { cause, needs_nonce } => (cause, needs_nonce),
@@ -183,32 +183,6 @@ impl HttpAuthorization {
             self.start(cause, now);
         }
         Verdict::Kept
-    }
-
-    /// Judges the status and the challenges of a response; `attempt` counts those of the same
-    /// request from one.
-    pub(super) fn judge(
-        &self,
-        status: u16,
-        challenges: &[Box<str>],
-        attempt: u32,
-    ) -> RefusalVerdict {
-        let is_forbidden = status == FORBIDDEN;
-        if !is_forbidden && status != UNAUTHORIZED {
-            return RefusalVerdict::Other;
-        }
-        // The header is optional (2025-11-25).
-        let challenge = Challenge::parse(challenges.iter().map(|value| &**value));
-        let challenge = challenge.unwrap_or_default();
-        if is_forbidden && !challenge.is_insufficient_scope() {
-            return RefusalVerdict::Other;
-        }
-        if attempt > ATTEMPTS_MAX {
-            return RefusalVerdict::Failed(refused_again(&challenge, status));
-        }
-        let needs_nonce = challenge.is_nonce_required();
-        let cause = FlowCause::Challenge { challenge, is_forbidden, attempt };
-        RefusalVerdict::Challenge { cause, needs_nonce }
     }
 
     pub(super) const fn has_credentials(&self) -> bool {
@@ -353,6 +327,27 @@ impl HttpAuthorization {
         self.entry.unlock();
         self.parked.clear();
     }
+}
+
+/// Judges the status and the challenges of a response; `attempt` counts those of the same
+/// request from one.
+pub(super) fn judge(status: u16, challenges: &[Box<str>], attempt: u32) -> RefusalVerdict {
+    let is_forbidden = status == FORBIDDEN;
+    if !is_forbidden && status != UNAUTHORIZED {
+        return RefusalVerdict::Other;
+    }
+    // The header is optional (2025-11-25).
+    let challenge = Challenge::parse(challenges.iter().map(|value| &**value));
+    let challenge = challenge.unwrap_or_default();
+    if is_forbidden && !challenge.is_insufficient_scope() {
+        return RefusalVerdict::Other;
+    }
+    if attempt > ATTEMPTS_MAX {
+        return RefusalVerdict::Failed(refused_again(&challenge, status));
+    }
+    let needs_nonce = challenge.is_nonce_required();
+    let cause = FlowCause::Challenge { challenge, is_forbidden, attempt };
+    RefusalVerdict::Challenge { cause, needs_nonce }
 }
 
 /// The error of a request that is refused with the token of each authorization.

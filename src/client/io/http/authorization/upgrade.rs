@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::flow_run::FlowRun;
 use super::redirect::RedirectSender;
-use super::server_authorization::{HttpAuthorization, RefusalVerdict};
+use super::server_authorization::{HttpAuthorization, RefusalVerdict, judge};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::peer_handle::PeerHandle;
@@ -80,7 +80,7 @@ impl UpgradeAuthorization {
             self.nonce = Some(nonce.clone());
         }
         let attempt = self.refusals + 1;
-        match authorization.judge(refusal.status, &refusal.challenges, attempt) {
+        match judge(refusal.status, &refusal.challenges, attempt) {
             RefusalVerdict::Other => UpgradeVerdict::Other,
             RefusalVerdict::Failed(error) => {
                 self.refusals = 0;
