@@ -17,6 +17,7 @@ mod logging;
 mod oauth;
 mod oauth_server;
 mod oidc_provider;
+mod on_shards;
 mod other_servers;
 mod pages;
 mod pool;

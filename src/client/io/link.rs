@@ -74,14 +74,13 @@ impl MessageSink for LinkSink<'_> {
 }
 
 impl Link {
-    /// Returns the link to a server of HTTP.
+    /// Returns the link to a server of HTTP. `seed` determines its delays.
     pub(super) fn http(
         endpoint: &HttpEndpoint,
         handle: &PeerHandle,
         redirects: &RedirectSender,
+        seed: u64,
     ) -> Self {
-        // Only delays depend on it.
-        let seed = getrandom::u64().unwrap_or_default();
         let authorization = HttpAuthorization::new(handle, redirects);
         let writer = request_writer(endpoint, handle);
         Self::Http(Box::new(HttpLink::new(handle, writer, authorization, seed)))
@@ -189,12 +188,12 @@ impl Link {
         }
     }
 
-    /// Ends what has timed out by now. Returns whether the link is connecting now.
+    /// Ends what has timed out by now. Returns whether the next attempt to connect is due.
     pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) -> bool {
         match self {
             Self::Open { stream, .. } => stream.expire(now),
             Self::Waiting(until) if *until <= now => {
-                *self = Self::Connecting;
+                *self = Self::Idle;
                 return true;
             }
             Self::Authorizing(flow) => flow.expire(ring, now),

@@ -23,7 +23,7 @@ use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
 use crate::client::session::restart::suspension::{has_waiting, is_idle, suspend};
 use crate::client::session::{
-    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
+    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent, next_call_id,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
@@ -52,11 +52,10 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, sender: RedirectSender, seed: u64) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         let is_program = matches!(*handle.target, Target::Stdio(_));
-        let seed = getrandom::u64().unwrap_or(id.0);
-        let reconnection = Reconnection::new(&handle.reconnect, is_program, seed);
+        let reconnection = Reconnection::new(Arc::clone(&handle.reconnect), is_program, seed);
         Self {
             id,
             handle,
@@ -69,7 +68,7 @@ impl Peer {
             is_closing: false,
             reconnection,
             exit: Arc::default(),
-            upgrades: UpgradeAuthorization::new(redirects),
+            upgrades: UpgradeAuthorization::new(sender),
         }
     }
 
@@ -99,14 +98,14 @@ impl Peer {
     /// Makes a call.
     pub(super) fn call(
         &mut self,
-        request: CallRequest,
-        token: &CallToken,
+        request: Box<CallRequest>,
+        token: CallToken,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {
         let mut sink = self.link.sink();
-        let id = self.session.call(request, token.clone(), &mut workspace.context(&mut sink, now));
-        token.set_id(id);
+        token.set_id(next_call_id(&self.session));
+        self.session.call(request, token, &mut workspace.context(&mut sink, now));
         self.handle_events(workspace, now);
         self.need_link(workspace, now)
     }
@@ -132,7 +131,8 @@ impl Peer {
             self.link = Link::Connecting;
             return PeerAction::Connect;
         };
-        self.link = Link::http(endpoint, &self.handle, self.upgrades.redirects());
+        let seed = self.reconnection.draw_seed();
+        self.link = Link::http(endpoint, &self.handle, self.upgrades.redirects(), seed);
         self.start_session(workspace, now);
         PeerAction::None
     }
@@ -344,9 +344,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) {
-        if let Some(slot) = slot {
-            self.exit.notify(slot);
-        }
+        slot.into_iter().for_each(|slot| self.exit.notify(slot));
         if self.is_closing {
             return;
         }
@@ -382,6 +380,7 @@ impl Peer {
     fn end_session(&mut self, error: &ClientError, workspace: &mut Workspace, now: Instant) {
         self.link = Link::Idle;
         let (next, event) = self.reconnection.handle_end(error, now);
+        self.is_legacy &= self.session.server().is_some() || self.reconnection.is_established();
         if !matches!(*self.handle.target, Target::Http(_)) {
             self.handle.report(event);
         }
@@ -416,7 +415,7 @@ impl Peer {
             self.handle_events(workspace, now);
         }
         if self.link.expire(ring, now) {
-            return PeerAction::Connect;
+            return self.need_link(workspace, now);
         }
         self.with_http(workspace, now, |link, input| link.expire(ring, input));
         PeerAction::None
@@ -457,11 +456,12 @@ impl Peer {
     }
 
     fn handle_events(&mut self, workspace: &mut Workspace, now: Instant) {
-        for event in workspace.events.drain(..) {
+        let Workspace { buffers, events, inputs, .. } = workspace;
+        for event in events.drain(..) {
             match event {
                 SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
                     let input = self.handle.inputs.provide(kind, &params);
-                    self.inputs.insert(key, workspace.inputs.spawn(self.id, key, input));
+                    self.inputs.insert(key, inputs.spawn(self.id, key, input));
                 }
                 SessionEvent::InputCancelled(key) => drop(self.inputs.remove(&key)),
                 SessionEvent::Ready => {
@@ -481,7 +481,9 @@ impl Peer {
                     let waiters = self.connect_waiters.drain(..);
                     waiters.for_each(|slot| slot.complete(Err(error.clone())));
                 }
-                SessionEvent::Completed { token, result } => token.complete(result),
+                SessionEvent::Completed { token, result } => {
+                    token.end(result, buffers.take_spare());
+                }
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
                 SessionEvent::Subscription { token, message } => {
                     self.handle.cache.handle_notification(&message);

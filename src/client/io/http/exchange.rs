@@ -340,8 +340,8 @@ impl Exchange {
     /// Returns the session it was sent in if it may be sent again, once, in another: a request, or
     /// a stream that the server has opened before.
     pub(super) const fn leave_session(&mut self) -> Option<u32> {
-        let needs_session = matches!(self.kind, ExchangeKind::Request { .. }) || was_open(self);
-        if self.lost_session || !needs_session {
+        let is_of_session = matches!(self.kind, ExchangeKind::Request { .. }) || was_open(self);
+        if self.lost_session || !is_of_session {
             return None;
         }
         let session = self.session.take();
@@ -371,6 +371,16 @@ impl Exchange {
         self.repeats.retries += 1;
         self.not_before = Some(now.after(delay));
         true
+    }
+}
+
+/// Returns whether it is a request that is sent in a session.
+pub(super) const fn needs_session(exchange: &Exchange) -> bool {
+    match exchange.kind {
+        ExchangeKind::Request { method, .. } => {
+            !matches!(method, Method::Initialize | Method::Discover)
+        }
+        _ => false,
     }
 }
 

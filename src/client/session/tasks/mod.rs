@@ -169,7 +169,7 @@ fn request_result<T: Clone, S: MessageSink>(
 ) {
     let left = task.limit.map(|(limit, _)| limit.since(ctx.now));
     call.timeout = left.unwrap_or(RESULT_TIMEOUT);
-    call.request = task.request(Method::TasksResult);
+    *call.request = task.request(Method::TasksResult);
     send(session, call, task, ctx);
 }
 
@@ -205,7 +205,7 @@ pub(super) fn expire<T: Clone, S: MessageSink>(
                 call.timeout = time.min(left);
                 let wants_task_status = call.request.wants_task_status;
                 let request = task.request(Method::TasksGet);
-                call.request = CallRequest { task: TaskMode::Await, wants_task_status, ..request };
+                *call.request = CallRequest { task: TaskMode::Await, wants_task_status, ..request };
                 send(session, call, task, ctx);
             }
             _ => {
