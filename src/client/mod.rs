@@ -63,7 +63,8 @@ pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
 pub use self::oauth::SigningAlgorithm;
 pub use self::oauth::{
-    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenLock,
+    TokenStore,
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
