@@ -28,6 +28,8 @@ mod driver;
 mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
+#[cfg(feature = "internals")]
+pub use self::driver::IoDriver;
 pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
 pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;

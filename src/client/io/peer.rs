@@ -52,10 +52,9 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
+    pub(super) fn new(id: PeerId, handle: PeerHandle, sender: RedirectSender, seed: u64) -> Self {
         let session = Session::new(Arc::clone(&handle.config));
         let is_program = matches!(*handle.target, Target::Stdio(_));
-        let seed = getrandom::u64().unwrap_or(id.0);
         let reconnection = Reconnection::new(Arc::clone(&handle.reconnect), is_program, seed);
         Self {
             id,
@@ -69,7 +68,7 @@ impl Peer {
             is_closing: false,
             reconnection,
             exit: Arc::default(),
-            redirects,
+            redirects: sender,
         }
     }
 
@@ -377,6 +376,7 @@ impl Peer {
     fn end_session(&mut self, error: &ClientError, workspace: &mut Workspace, now: Instant) {
         self.link = Link::Idle;
         let (next, event) = self.reconnection.handle_end(error, now);
+        self.is_legacy &= self.session.server().is_some() || self.reconnection.is_established();
         if !matches!(*self.handle.target, Target::Http(_)) {
             self.handle.report(event);
         }
@@ -411,7 +411,7 @@ impl Peer {
             self.handle_events(workspace, now);
         }
         if self.link.expire(now) {
-            return PeerAction::Connect;
+            return self.need_link(workspace, now);
         }
         self.with_http(workspace, now, |link, input| link.expire(ring, input));
         PeerAction::None

@@ -9,7 +9,9 @@ use std::thread::ThreadId;
 use crossbeam::channel::bounded;
 
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
+#[cfg(feature = "internals")]
+use super::commands::RingConnector;
+use super::commands::{Command, ConnectToken, Connector, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
@@ -37,7 +39,8 @@ pub struct IoThread {
 
 struct Shared {
     commands: Sender<Command>,
-    thread: ThreadId,
+    /// `None` if the caller runs the loop: every command passes through the inbox.
+    thread: Option<ThreadId>,
     last_peer: AtomicU64,
 }
 
@@ -56,7 +59,7 @@ impl Drop for Shared {
 impl Shared {
     /// Passes a command to the thread; waits while it has too many of other threads.
     fn send(&self, command: Command) -> Result<(), ClientError> {
-        if THREAD.with(|thread| *thread == self.thread) {
+        if Some(THREAD.with(|thread| *thread)) == self.thread {
             return own_commands::push(command).map_err(|()| stopped());
         }
         match self.commands.try_send(SHARD, command) {
@@ -109,9 +112,26 @@ impl IoThread {
             }
         };
         let thread = std::thread::Builder::new().name("corelane-client".into()).spawn(run)?;
-        let thread = thread.thread().id();
+        let thread = Some(thread.thread().id());
         started_rx.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))?;
         Ok(Self { shared: Arc::new(Shared { commands, thread, last_peer: AtomicU64::new(0) }) })
+    }
+
+    /// Creates the loop of a thread over `ring`, for the caller to run: a simulation. The ring
+    /// opens the connections, to numeric addresses without TLS; `seed` determines the delays
+    /// between attempts. The loop must run before its inbox is full, which holds 4,096 commands.
+    ///
+    /// # Errors
+    ///
+    /// If the loop cannot be created.
+    #[cfg(feature = "internals")]
+    pub fn simulated<R: Ring>(ring: R, seed: u64) -> io::Result<(Self, ShardLoop<R, IoDriver>)> {
+        let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
+        let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
+        let connector = Connector::Ring(RingConnector::new(seed));
+        let shard = shard_loop(ring, endpoint, commands.clone(), connector);
+        let shared = Shared { commands, thread: None, last_peer: AtomicU64::new(0) };
+        Ok((Self { shared: Arc::new(shared) }, shard))
     }
 
     /// Runs a task on this thread, between the turns of the I/O: its requests to clients of this
@@ -219,8 +239,16 @@ impl fmt::Debug for IoThread {
 
 /// Runs the thread over `ring` until it is stopped.
 fn run<R: Ring>(ring: R, endpoint: Endpoint<Command>, sender: Sender<Command>) {
+    native::run_shard(&mut shard_loop(ring, endpoint, sender, Connector::threads()));
+}
+
+fn shard_loop<R: Ring>(
+    ring: R,
+    endpoint: Endpoint<Command>,
+    sender: Sender<Command>,
+    connector: Connector,
+) -> ShardLoop<R, IoDriver> {
     let waker = ring.waker();
-    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker);
-    let mut shard = ShardLoop::new(ring, driver);
-    native::run_shard(&mut shard);
+    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker, connector);
+    ShardLoop::new(ring, driver)
 }

@@ -100,6 +100,7 @@ impl HttpLink {
     ) -> usize {
         while let Some(id) = self.queue.take_cancelled() {
             self.pool.close_call(ring, &mut self.queue, id);
+            self.parked.retain(|exchange| exchange.call() != Some(id));
         }
         if self.queue.is_exhausted() {
             self.close_abandoned(ring, input);
@@ -131,7 +132,7 @@ impl HttpLink {
         self.pool.add(ring, socket);
     }
 
-    /// Handles a connection that cannot be opened. Without another, all that wait for one fail.
+    /// Handles a connection that cannot be opened. Without another, the requests that wait fail.
     pub(in crate::client::io) fn handle_connect_failure<T: Clone>(
         &mut self,
         error: &ClientError,
@@ -140,8 +141,8 @@ impl HttpLink {
         if !self.pool.handle_connect_failure(input.now()) {
             return;
         }
-        while let Some(exchange) = self.queue.take_first() {
-            input.fail(exchange.call(), error, &mut self.queue);
+        for (call, error) in self.queue.take_unconnected(error, input.now()) {
+            input.fail(Some(call), &error, &mut self.queue);
         }
         if self.closing != Closing::No {
             self.closing = Closing::Done;

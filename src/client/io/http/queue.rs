@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind};
 use crate::base::time::Instant;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
+use crate::transport::http::client::event_reader::EventReader;
 
 /// Requests in flight; further calls wait in the session.
 const REQUESTS_MAX: usize = 10;
@@ -53,6 +55,12 @@ impl MessageSink for HttpQueue {
     fn receives_notifications(&self) -> bool {
         !self.opens_stream
     }
+}
+
+/// The error of a request whose response could not be read to its end.
+fn unresumed(error: &ClientError) -> ClientError {
+    let text = format!("the response cannot be resumed: {error}");
+    ClientError::with_source(ClientErrorKind::Closed, text, error.clone())
 }
 
 impl HttpQueue {
@@ -153,9 +161,27 @@ impl HttpQueue {
         times.filter(|time| *time > now).min()
     }
 
-    /// Takes the first waiting exchange, whatever it is.
-    pub(super) fn take_first(&mut self) -> Option<Exchange> {
-        self.waiting.pop_front()
+    /// Handles that no connection can be opened because of `error`. Returns the requests that fail,
+    /// with their errors; streams are opened again later, a few times.
+    pub(super) fn take_unconnected(
+        &mut self,
+        error: &ClientError,
+        now: Instant,
+    ) -> Vec<(u64, ClientError)> {
+        let mut failed = Vec::new();
+        for exchange in std::mem::take(&mut self.waiting) {
+            let (call, revision) = (exchange.call(), exchange.revision());
+            let ExchangeKind::Stream(cursor) = exchange.into_kind() else {
+                failed.extend(call.map(|id| (id, error.clone())));
+                continue;
+            };
+            match cursor.after(&EventReader::new()) {
+                Some(next) => self.waiting.push_back(Exchange::of_stream(next, revision, now)),
+                // The request has run.
+                None => failed.extend(call.map(|id| (id, unresumed(error)))),
+            }
+        }
+        failed
     }
 
     /// Takes a request that was cancelled, and removes what waits for it.
@@ -169,5 +195,42 @@ impl HttpQueue {
     pub(super) fn remove_streams(&mut self) {
         self.opens_stream = false;
         self.waiting.retain(|exchange| exchange.class() != ExchangeClass::Stream);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exchange::StreamCursor;
+    use super::*;
+    use crate::protocol::eras::Method;
+    use crate::protocol::revision::Revision;
+
+    fn resumed(call: Option<u64>) -> Exchange {
+        let mut events = EventReader::new();
+        let event = b"id: 1\ndata: a\n\n";
+        assert_eq!(events.next(event, &mut 0, 64), Ok(true));
+        let cursor = StreamCursor::of_call(call.unwrap_or_default(), &events).unwrap();
+        let cursor = StreamCursor { call, ..cursor };
+        Exchange::of_stream(cursor, Revision::LATEST_LEGACY, Instant::ORIGIN)
+    }
+
+    #[test]
+    fn streams_outlive_failed_connects_a_few_times() {
+        let mut queue = HttpQueue::default();
+        queue.extend([resumed(Some(7)), resumed(None)]);
+        let kind =
+            OutgoingKind::Request { id: 8, method: Method::ToolsCall, name: None, parameters: &[] };
+        let revision = Revision::LATEST_LEGACY;
+        queue.send(OutgoingMessage { kind, revision, text: b"{}" });
+        let error = ClientError::new(ClientErrorKind::Connect, "a test");
+        let mut fail = || queue.take_unconnected(&error, Instant::ORIGIN);
+        let failed = fail();
+        assert_eq!((failed.len(), failed[0].0), (1, 8));
+        assert_eq!(failed[0].1.kind(), ClientErrorKind::Connect);
+        // A request that has run does not fail as one that has not.
+        let failed = std::iter::repeat_with(fail).take(10).flatten().collect::<Vec<_>>();
+        assert_eq!((failed.len(), failed[0].0), (1, 7));
+        assert_eq!(failed[0].1.kind(), ClientErrorKind::Closed);
+        assert!(queue.is_empty());
     }
 }
