@@ -48,12 +48,15 @@ mod pool;
 #[cfg(feature = "skills")]
 mod skills;
 
+#[cfg(feature = "internals")]
+pub mod fuzz;
+
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 #[cfg(feature = "internals")]
-pub use self::io::IoDriver;
+pub use self::io::{IoDriver, WebSocketEcho};
 pub use self::io::{IoTask, IoThread};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;

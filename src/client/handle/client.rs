@@ -312,9 +312,14 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// As [`ClientBuilder::connect`].
+    /// As [`ClientBuilder::connect`]; [`ClientErrorKind::InvalidInput`] on the thread that does the
+    /// I/O of the client.
+    ///
+    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
     pub fn connect_blocking(self) -> Result<Client, ClientError> {
-        block_on(self.connect())
+        let client = self.connect_lazy()?;
+        client.peer.wait(client.server())?;
+        Ok(client)
     }
 
     /// Creates a client that connects with its first request. Concurrent first requests share one

@@ -49,8 +49,9 @@ impl CallSlot {
         &self.outcome
     }
 
-    /// Ends the call.
+    /// Ends the call, which has not ended before.
     pub(in crate::client) fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
+        debug_assert!(self.outcome.is_pending(), "a call ends twice");
         self.outcome.set(CallOutcome { result, spare: None });
     }
 

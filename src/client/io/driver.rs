@@ -78,6 +78,8 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
+            // Its requests fail.
+            Command::AddPeer(..) if self.is_stopping => {}
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
@@ -282,9 +284,7 @@ impl IoDriver {
             PeerAction::None
         });
         let Some(sockets) = sockets else { return };
-        for socket in sockets {
-            self.set_peer(socket, id);
-        }
+        sockets.iter().for_each(|socket| self.set_peer(*socket, id));
         self.pass_early(ring, sockets[0], now);
     }
 
@@ -440,7 +440,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
-        let has_more = self.inbox.receive(&mut commands, COMMANDS_PER_TURN_MAX);
+        let has_more = own_commands::receive(&mut self.inbox, &mut commands, COMMANDS_PER_TURN_MAX);
         for command in commands.drain(..) {
             self.handle_command(ring, command, now);
         }

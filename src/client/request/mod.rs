@@ -129,9 +129,13 @@ impl<R: DeserializeOwned> Request<R> {
     ///
     /// # Errors
     ///
-    /// Those of the future.
+    /// Those of the future; [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of
+    /// the client, such as in a handler on its shard.
     pub fn wait(self) -> Result<R, ClientError> {
-        block_on(self.into_future())
+        match self.peer.clone() {
+            Some(peer) => peer.wait(self),
+            None => block_on(self),
+        }
     }
 }
 

@@ -182,9 +182,10 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// As [`Pages::next`].
+    /// As [`Pages::next`], and those of [`Request::wait`](super::Request::wait).
     pub fn wait_next(&mut self) -> Option<Result<Page<T>, ClientError>> {
-        block_on(self.next())
+        let peer = Arc::clone(&self.peer);
+        peer.wait(async { self.next().await.transpose() }).transpose()
     }
 
     /// Reads the rest of the list and returns its items.

@@ -43,9 +43,12 @@ impl TaskRequest {
     ///
     /// # Errors
     ///
-    /// Those of the future.
+    /// Those of the future, and of [`Request::wait`].
     pub fn wait(self) -> Result<Task, ClientError> {
-        block_on(self.into_future())
+        match self.0.peer.clone() {
+            Some(peer) => peer.wait(self),
+            None => block_on(self),
+        }
     }
 }
 
