@@ -29,7 +29,7 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 
 /// The servers of an I/O thread.
 pub struct IoDriver {
-    peers: IdMap<PeerId, Peer>,
+    peers: IdMap<PeerId, Box<Peer>>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
@@ -82,7 +82,8 @@ impl IoDriver {
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
-                self.peers.insert(id, Peer::new(id, *handle, redirects, seed));
+                let peer = Peer::new(id, *handle, redirects, seed);
+                self.peers.insert(id, Box::new(peer));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -92,13 +93,12 @@ impl IoDriver {
                     peer.connect(slot, workspace, now)
                 });
             }
-            Command::Call(id, call) => {
-                let (request, slot) = *call;
+            Command::Call(id, request, token) => {
                 if !self.peers.contains_key(&id) {
-                    return slot.complete(Err(closed()));
+                    return token.end(Err(closed()), None);
                 }
                 self.with_peer(ring, id, now, |peer, _, workspace| {
-                    peer.call(request, &slot, workspace, now)
+                    peer.call(request, token, workspace, now)
                 });
             }
             Command::Cancel(id, slot) => {

@@ -27,9 +27,11 @@ mod driver;
 
 mod thread;
 
-pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
+pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
 #[cfg(feature = "internals")]
 pub use self::driver::IoDriver;
+#[cfg(feature = "internals")]
+pub use self::messages::WebSocketEcho;
 pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
 pub(in crate::client) use self::process::StderrCallback;
 pub use self::task::IoTask;

@@ -19,6 +19,7 @@ use crate::client::results::{
     ListResult, PromptInfo, ResourceInfo, ResourceTemplateInfo, TaskInfo, ToolInfo,
 };
 use crate::client::session::{CallRequest, ReceivedMessage};
+use crate::client::sync::block_on;
 use crate::protocol::eras::Method;
 
 /// Pages of one list, so that a server whose list does not end is not read forever.
@@ -100,7 +101,7 @@ impl<T> Page<T> {
 pub struct Pages<T> {
     peer: Arc<PeerRef>,
     /// The request for the next page; `None` after the last one.
-    request: Option<CallRequest>,
+    request: Option<Box<CallRequest>>,
     /// The request in flight.
     call: Option<Call>,
     key: &'static str,
@@ -118,7 +119,7 @@ impl<T: ListItem> Pages<T> {
 impl<T: DeserializeOwned> Pages<T> {
     /// The list of `method`, whose pages have their items in the member `key`.
     pub(in crate::client) fn raw(peer: Arc<PeerRef>, method: Method, key: &'static str) -> Self {
-        let request = Some(CallRequest::new(method));
+        let request = Some(Box::new(CallRequest::new(method)));
         Self { peer, request, call: None, key, pages_left: PAGES_MAX, is_usable: |_, _| true }
     }
 
@@ -167,10 +168,9 @@ impl<T: DeserializeOwned> Pages<T> {
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         self.pages_left -= 1;
-        self.request = next_cursor.map(|cursor| CallRequest {
-            params: json!({ "cursor": cursor }).to_string().into_bytes(),
-            is_fresh,
-            ..CallRequest::new(method)
+        self.request = next_cursor.map(|cursor| {
+            let params = json!({ "cursor": cursor }).to_string().into_bytes();
+            Box::new(CallRequest { params, is_fresh, ..CallRequest::new(method) })
         });
         if page.message.revision().is_modern() {
             page.items.retain(|item| (self.is_usable)(item, self.peer.tools()));

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use super::connection::unresumed;
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind};
 use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
 use crate::transport::http::client::event_reader::EventReader;
 
@@ -24,6 +25,10 @@ pub(in crate::client::io) struct HttpQueue {
     has_ordered_in_flight: bool,
     /// A stream of the session is being opened.
     opens_stream: bool,
+    /// The session is begun again.
+    is_renewing: bool,
+    /// Requests that wait for the next session.
+    parked: Vec<Exchange>,
 }
 
 impl MessageSink for HttpQueue {
@@ -57,12 +62,6 @@ impl MessageSink for HttpQueue {
     }
 }
 
-/// The error of a request whose response could not be read to its end.
-fn unresumed(error: &ClientError) -> ClientError {
-    let text = format!("the response cannot be resumed: {error}");
-    ClientError::with_source(ClientErrorKind::Closed, text, error.clone())
-}
-
 impl HttpQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -78,8 +77,29 @@ impl HttpQueue {
         self.waiting.extend(exchanges);
     }
 
+    /// Adds an exchange that was sent before those that wait. A request waits for the next session
+    /// if there is none now.
     pub(super) fn push_front(&mut self, exchange: Exchange) {
-        self.waiting.push_front(exchange);
+        if self.is_renewing && exchange.needs_session() {
+            self.parked.push(exchange);
+        } else {
+            self.waiting.push_front(exchange);
+        }
+    }
+
+    /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
+    /// last one and is removed.
+    pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
+        (self.is_renewing, self.opens_stream) = (true, false);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        self.parked.push(exchange);
+        self.parked.extend(waiting.filter(Exchange::needs_session));
+    }
+
+    /// Lets the requests that wait for a session be sent.
+    pub(super) fn end_renewal(&mut self) {
+        self.is_renewing = false;
+        self.waiting.extend(self.parked.drain(..));
     }
 
     /// Takes the next exchange to send.
@@ -161,6 +181,11 @@ impl HttpQueue {
         times.filter(|time| *time > now).min()
     }
 
+    /// Returns whether a message waits that must precede others.
+    pub(super) fn has_ordered_waiting(&self) -> bool {
+        self.waiting.iter().any(Exchange::is_ordered)
+    }
+
     /// Handles that no connection can be opened because of `error`. Returns the requests that fail,
     /// with their errors; streams are opened again later, a few times.
     pub(super) fn take_unconnected(
@@ -188,13 +213,8 @@ impl HttpQueue {
     pub(super) fn take_cancelled(&mut self) -> Option<u64> {
         let id = self.cancelled.pop()?;
         self.waiting.retain(|exchange| exchange.call() != Some(id));
+        self.parked.retain(|exchange| exchange.call() != Some(id));
         Some(id)
-    }
-
-    /// Removes the streams, which belong to a session.
-    pub(super) fn remove_streams(&mut self) {
-        self.opens_stream = false;
-        self.waiting.retain(|exchange| exchange.class() != ExchangeClass::Stream);
     }
 }
 
@@ -202,6 +222,7 @@ impl HttpQueue {
 mod tests {
     use super::super::exchange::StreamCursor;
     use super::*;
+    use crate::client::error::ClientErrorKind;
     use crate::protocol::eras::Method;
     use crate::protocol::revision::Revision;
 
@@ -209,9 +230,33 @@ mod tests {
         let mut events = EventReader::new();
         let event = b"id: 1\ndata: a\n\n";
         assert_eq!(events.next(event, &mut 0, 64), Ok(true));
-        let cursor = StreamCursor::of_call(call.unwrap_or_default(), &events).unwrap();
-        let cursor = StreamCursor { call, ..cursor };
+        let mut cursor = StreamCursor::of_call(call.unwrap_or_default(), &events).unwrap();
+        cursor.call = call;
         Exchange::of_stream(cursor, Revision::LATEST_LEGACY, Instant::ORIGIN)
+    }
+
+    fn send_request(queue: &mut HttpQueue, id: u64, method: Method) {
+        let kind = OutgoingKind::Request { id, method, name: None, parameters: &[] };
+        let revision = Revision::LATEST_LEGACY;
+        queue.send(OutgoingMessage { kind, revision, text: b"{}" });
+    }
+
+    #[test]
+    fn requests_wait_for_the_next_session() {
+        let mut queue = HttpQueue::default();
+        send_request(&mut queue, 1, Method::ToolsCall);
+        send_request(&mut queue, 2, Method::ToolsCall);
+        let next = |queue: &mut HttpQueue| queue.begin_next(Instant::ORIGIN);
+        let lost = next(&mut queue).unwrap();
+        queue.finish(&lost);
+        queue.begin_renewal(lost);
+        send_request(&mut queue, 3, Method::Initialize);
+        let initialize = next(&mut queue).unwrap();
+        assert!(initialize.is_initialize() && next(&mut queue).is_none());
+        queue.finish(&initialize);
+        queue.end_renewal();
+        let sent = std::iter::from_fn(|| next(&mut queue)).map(|exchange| exchange.call());
+        assert!(sent.eq([Some(1), Some(2)]));
     }
 
     #[test]
