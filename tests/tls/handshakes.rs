@@ -1,8 +1,9 @@
 //! Handshakes: resumption on any shard, and their limits.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 
+use corelane_test_support::sockets::connect_from;
 use corelane_test_support::tls::RequestEnd;
 use corelane_test_support::{TestServer, over_each_ring};
 
@@ -56,6 +57,33 @@ fn excess_handshakes_are_reset_and_open_ones_served() {
         drop(held);
         let other = authority.client("https", server.http().port()).connect_blocking().unwrap();
         assert_eq!(echo(&other, "hi").unwrap(), "hi");
+    });
+}
+
+#[test]
+fn excess_handshakes_of_one_address_are_reset() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.tls.handshakes_per_address_max = 2;
+    over_each_ring(options, |options| {
+        let server = TestServer::start(options);
+        let begin = |host| {
+            let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
+            let mut stream = connect_from(from, server.http());
+            stream.write_all(b"\x16\x03\x01").ok();
+            stream
+        };
+        let held = [begin(2), begin(2)];
+        let mut excess = begin(2);
+        assert!(!matches!(excess.read(&mut [0; 1]), Ok(1..)));
+        assert_eq!(handshakes(&server, "address_refused"), 1);
+        // Proxies of this machine are exempt.
+        let others: Vec<TcpStream> = (0..4).map(|_| begin(1)).chain([begin(3)]).collect();
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+        assert_eq!(handshakes(&server, "address_refused"), 1);
+        drop((held, others));
     });
 }
 

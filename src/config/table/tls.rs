@@ -108,6 +108,17 @@ pub(super) static TLS: Section = Section {
             field: |options| &mut options.tls.handshakes_max,
         },
         Row {
+            key: "tls.handshakes_per_address_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 1_000_000 },
+            description: "Handshakes in progress from one client address (IPv6: /64 prefix) on \
+                          each shard; a further connection is reset. 127.0.0.1 and ::1 are exempt.",
+            cost: "one address can use up tls.handshakes_max",
+            source: "RFC 6177: a client controls a /64",
+            is_reloadable: false,
+            field: |options| &mut options.tls.handshakes_per_address_max,
+        },
+        Row {
             key: "tls.handshakes_per_turn_max",
             short: None,
             unit: Unit::Count { min: 1, max: 1_000 },

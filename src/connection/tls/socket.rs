@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use crate::base::client_address::ClientAddress;
 use crate::engine::ring::{Completion, Operation, Ring, Socket};
 use crate::transport::tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
 
@@ -91,6 +92,11 @@ impl TlsSocket {
     /// Returns the address of the client, if it is known.
     pub(super) const fn peer(&self) -> Option<SocketAddr> {
         self.peer
+    }
+
+    /// Returns the address that the limits of handshakes count by, if the client has one.
+    pub(super) fn client_address(&self) -> Option<ClientAddress> {
+        self.peer.and_then(|peer| ClientAddress::new(peer.ip()))
     }
 
     /// Returns the TLS state.

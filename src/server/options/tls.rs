@@ -30,6 +30,9 @@ pub struct ListenerTlsOptions {
     /// Handshakes in progress on each shard; a further connection is reset. Cost: the TLS state of
     /// each. Default 1,024.
     pub handshakes_max: u32,
+    /// Handshakes in progress from one client address on each shard; a further connection is reset.
+    /// An IPv6 /64 prefix counts as one address; 127.0.0.1 and `::1` are exempt. Default 64.
+    pub handshakes_per_address_max: u32,
     /// Handshake messages that a shard handles in one turn, after the requests of open connections.
     /// Cost: up to one signature each, for which these wait longer. Default 4.
     pub handshakes_per_turn_max: u16,
@@ -67,6 +70,7 @@ impl Default for ListenerTlsOptions {
             revocation_lists: Vec::new(),
             handshake_timeout: Duration::from_secs(10),
             handshakes_max: 1024,
+            handshakes_per_address_max: 64,
             handshakes_per_turn_max: 4,
             check_interval: Duration::from_secs(10),
             require: false,

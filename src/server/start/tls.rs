@@ -87,6 +87,7 @@ impl ListenerTls {
         let limits = TlsLimits {
             handshake_timeout: tls.handshake_timeout,
             handshakes_max: tls.handshakes_max as usize,
+            handshakes_per_address_max: tls.handshakes_per_address_max as usize,
             handshakes_per_turn_max: usize::from(tls.handshakes_per_turn_max),
         };
         let counters = Arc::default();
