@@ -7,7 +7,7 @@ use super::error::TlsError;
 use super::pin::Pin;
 
 /// Why no client is created.
-const DISABLED: &str = "this program was built without TLS: enable the feature `tls` of corelane";
+const DISABLED: &str = "this program was built without TLS: enable its feature `tls` or `tls-ring`";
 
 /// There is none.
 #[derive(Clone, Debug)]

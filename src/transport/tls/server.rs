@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::verify_server_name;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateRevocationListDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, ServerConfig};
 
 use super::client::ALPN_HTTP;
+use super::provider;
 use super::trust::{Identity, Roots};
 
 /// Tickets that a TLS 1.3 handshake gives to the client. Each resumes one connection.
@@ -102,7 +103,7 @@ impl TicketKeys {
     ///
     /// If the system has no random bytes.
     pub fn random() -> Result<Self, String> {
-        let ticketer = aws_lc_rs::Ticketer::new();
+        let ticketer = provider::random_ticketer();
         ticketer.map(Self).map_err(|error| format!("no TLS ticket keys: {error}"))
     }
 }
@@ -121,7 +122,7 @@ impl TlsServer {
     /// Returns a one-line message if there is no certificate, one does not fit its private key, or
     /// no authority of clients is usable.
     pub fn new(options: TlsServerOptions<'_>) -> Result<Self, String> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(provider::default());
         let certificates = Certificates::new(options.identities, &provider)?;
         let verifier = options.clients.verifier(&provider)?;
         let builder = ServerConfig::builder_with_provider(provider);
