@@ -227,6 +227,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("websocket.deflate_ratio_max", "100"),
     ("tls.certificates", "off"),
     ("tls.keys", "off"),
+    ("tls.ocsp_staples", "off"),
+    ("tls.ticket_keys", "off"),
     ("tls.tcp", "true"),
     ("tls.http", "true"),
     ("tls.client_certificates", "off"),

@@ -1,8 +1,10 @@
 //! TLS of the listeners: our client, and others, against a server with certificates.
 
 mod certificates;
+mod expiry;
 mod handshakes;
 mod plaintext;
+mod resumption;
 mod transports;
 
 use std::fs;

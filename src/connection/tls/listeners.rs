@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crate::telemetry::certificate::CertificateExpiry;
 use crate::transport::tls::{TlsErrorKind, TlsServer};
 
-/// Locked once for each connection that is accepted.
+/// Locked once for each connection that is accepted, and for each request of metrics.
 #[expect(clippy::disallowed_types, reason = "a reload replaces it on another thread")]
 type RwLock<T> = std::sync::RwLock<T>;
 
@@ -55,7 +56,7 @@ pub(super) enum HandshakeLimit {
     Address,
 }
 
-/// Handshakes of all shards since the start.
+/// Handshakes of all shards since the start, and when the certificates expire.
 #[derive(Debug, Default)]
 pub struct TlsCounters {
     full: AtomicU64,
@@ -63,6 +64,7 @@ pub struct TlsCounters {
     refused: AtomicU64,
     address_refused: AtomicU64,
     failed: [AtomicU64; FAILURES.len()],
+    certificates: RwLock<Vec<CertificateExpiry>>,
 }
 
 /// Reasons of failed handshakes, and their names in metrics.
@@ -95,6 +97,16 @@ impl TlsCounters {
             HandshakeLimit::Address => &self.address_refused,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Replaces the certificates that are served.
+    pub fn set_certificates(&self, certificates: Vec<CertificateExpiry>) {
+        *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+
+    /// Returns when the certificates that are served expire.
+    pub fn certificates(&self) -> Vec<CertificateExpiry> {
+        self.certificates.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`,

@@ -39,8 +39,9 @@ mod stream;
 pub use self::client::{TlsClient, TlsClientOptions};
 #[cfg(not(feature = "_tls"))]
 pub use self::disabled::{
-    ClientCertificates, Identity, Revocations, Roots, ServerSide, TicketKeys, TlsClient,
-    TlsClientOptions, TlsFilter, TlsScratch, TlsServer, TlsServerOptions, Trust, TrustedClients,
+    ClientCertificates, Identity, OcspStaple, Revocations, Roots, ServerSide, TicketKeys,
+    TlsClient, TlsClientOptions, TlsFilter, TlsScratch, TlsServer, TlsServerOptions, Trust,
+    TrustedClients,
 };
 pub use self::error::{TlsError, TlsErrorKind};
 #[cfg(feature = "_tls")]
@@ -48,7 +49,8 @@ pub use self::filter::{TlsFilter, TlsScratch};
 pub use self::pin::Pin;
 #[cfg(feature = "_tls")]
 pub use self::server::{
-    ClientCertificates, Revocations, TicketKeys, TlsServer, TlsServerOptions, TrustedClients,
+    ClientCertificates, OcspStaple, Revocations, TicketKeys, TlsServer, TlsServerOptions,
+    TrustedClients,
 };
 #[cfg(feature = "_tls")]
 pub use self::side::ServerSide;
