@@ -3,6 +3,7 @@
 mod certificates;
 mod expiry;
 mod handshakes;
+mod judges;
 mod plaintext;
 mod resumption;
 mod transports;
