@@ -82,7 +82,7 @@ pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
-#[cfg(all(feature = "internals", feature = "tls"))]
+#[cfg(all(feature = "internals", feature = "_tls"))]
 pub use self::tls_options::system_roots;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;

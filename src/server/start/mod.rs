@@ -285,6 +285,7 @@ impl Server {
         let placement = Placement::choose(engine.cpus.as_deref(), engine.shards)?;
         let shards = placement.shard_count();
         self.tls = Arc::new(ListenerTls::load(&self.options).map_err(io::Error::other)?);
+        self.tls.warn_of_expiry();
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
         for &(transport, address) in endpoints {
