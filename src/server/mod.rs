@@ -14,6 +14,7 @@
 
 pub mod options;
 
+mod auth;
 mod client_address;
 mod extension_slot;
 mod owner_id;
@@ -61,6 +62,8 @@ mod start;
 #[cfg(feature = "internals")]
 pub mod fuzz;
 
+#[cfg(feature = "cli")]
+pub use self::auth::check_auth;
 #[cfg(feature = "internals")]
 pub use self::catalog_updates::UpdateJob;
 #[cfg(feature = "tower")]
