@@ -14,7 +14,6 @@
 
 pub mod options;
 
-mod client_address;
 mod extension_slot;
 mod owner_id;
 mod reply_to;

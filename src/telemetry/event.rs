@@ -208,6 +208,11 @@ pub enum Event<'a> {
         expect(dead_code, reason = "only the signal loop reloads")
     )]
     Reloaded,
+    /// A certificate has expired or soon will.
+    TlsCertificateExpires {
+        /// Which one, and in how many days.
+        warning: &'a str,
+    },
     /// Files of TLS have changed and were read again.
     TlsReloaded {
         /// Why they are not used; the previous ones stay in effect.
@@ -352,6 +357,7 @@ impl Event<'_> {
             Self::DrainFinished { .. }
             | Self::DrainStarted { .. }
             | Self::Reloaded
+            | Self::TlsCertificateExpires { .. }
             | Self::TlsReloaded { .. }
             | Self::ShardFailed { .. }
             | Self::ShardStarted { .. } => self.emit_lifecycle(),
@@ -454,6 +460,7 @@ impl Event<'_> {
             Self::DrainFinished { served, cut } => info!(served, cut, "drain finished"),
             Self::DrainStarted { cause } => info!(%cause, "drain started"),
             Self::Reloaded => info!("configuration reloaded"),
+            Self::TlsCertificateExpires { warning } => warn!("{warning}"),
             Self::TlsReloaded { error: None } => info!("TLS files reloaded"),
             Self::TlsReloaded { error: Some(error) } => error!("TLS files not reloaded: {error}"),
             #[cfg(feature = "cli")]

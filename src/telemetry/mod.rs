@@ -12,6 +12,7 @@ pub mod label;
 pub mod open_work;
 pub mod throttle;
 
+pub mod certificate;
 pub mod connection_info;
 
 pub mod counters;

@@ -64,6 +64,7 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("SecondResult", 23, 25, 1, "mirrors the JSON and CSV of one second"),
     exception("Dialect", 27, 25, 1, "table of the differences between revisions, one field each"),
     exception("HttpOptions", 20, 25, 1, "mirrors the keys of the configuration file"),
+    exception("ListenerTlsOptions", 15, 25, 1, "mirrors the keys of the configuration file"),
     exception("LimitOptions", 18, 25, 1, "mirrors the keys of the configuration file"),
     exception("ShardLimits", 17, 25, 1, "the limits that can be reloaded, one field each"),
     exception("ShardBuilder", 14, 25, 1, "what a shard is built from, one field each"),

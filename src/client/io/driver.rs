@@ -78,8 +78,7 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
-            // Its requests fail.
-            Command::AddPeer(..) if self.is_stopping => {}
+            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
@@ -284,7 +283,9 @@ impl IoDriver {
             PeerAction::None
         });
         let Some(sockets) = sockets else { return };
-        sockets.iter().for_each(|socket| self.set_peer(*socket, id));
+        for socket in sockets {
+            self.set_peer(socket, id);
+        }
         self.pass_early(ring, sockets[0], now);
     }
 

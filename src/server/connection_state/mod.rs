@@ -8,13 +8,13 @@ pub(super) use self::http_exchange::{
 };
 pub(super) use self::peer_facts::FactsMemory;
 use self::peer_facts::PeerFacts;
-use super::client_address::ClientAddress;
 use super::extension_slot::ExtensionSlot;
 use super::outbox::Outbox;
 use super::owner_id::SessionId;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
+use crate::base::client_address::ClientAddress;
 use crate::base::time::Instant;
 use crate::connection::{PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};

@@ -131,10 +131,10 @@ impl Handle {
         self.broadcast.send(&self.limits_message(options));
     }
 
-    /// Reads certificates, private keys, authorities and revocation lists again
-    /// ([`ListenerTlsOptions`]), for connections that are accepted from now on; open ones keep
-    /// theirs. Whether a listener is encrypted, and the limits of handshakes, stay. Does nothing
-    /// if the server started without a certificate.
+    /// Reads certificates, private keys, OCSP responses, ticket keys, authorities and revocation
+    /// lists again ([`ListenerTlsOptions`]), for connections that are accepted from now on; open
+    /// ones keep theirs. Whether a listener is encrypted, and the limits of handshakes, stay. Does
+    /// nothing if the server started without a certificate.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Handle {
     }
 
     /// Returns the number of TLS handshakes of all shards by their result: `full`, `resumed`,
-    /// `refused`, or why they failed. Empty if no listener is encrypted.
+    /// `refused`, `address_refused`, or why they failed. Empty if no listener is encrypted.
     pub fn tls_handshakes(&self) -> Vec<(&'static str, u64)> {
         self.tls.counters().map(|counters| counters.results().collect()).unwrap_or_default()
     }

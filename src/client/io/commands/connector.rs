@@ -59,6 +59,8 @@ impl Connector {
         token: u64,
         result: io::Result<Socket>,
     ) -> Option<Command> {
+        #[cfg(not(feature = "internals"))]
+        let _ = (token, result);
         match self {
             // They use no operation of the ring.
             Self::Threads(_) => None,

@@ -1,8 +1,8 @@
 //! The peer whose call began a task, and the progress that it was sent.
 
+use crate::base::client_address::ClientAddress;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::revision::Revision;
-use crate::server::client_address::ClientAddress;
 use crate::server::reply_to::{PeerId, ReplyTo};
 
 /// The caller of a task. It may disconnect before the task ends.
