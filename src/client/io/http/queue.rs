@@ -183,9 +183,9 @@ impl HttpQueue {
 
     /// Takes the exchanges that match.
     pub(super) fn take_if(&mut self, matches: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
-        let (taken, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|exchange| matches(exchange));
-        self.waiting = waiting;
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (taken, waiting): (Vec<_>, Vec<_>) = waiting.partition(|exchange| matches(exchange));
+        self.waiting = waiting.into();
         taken
     }
 
