@@ -64,7 +64,8 @@ pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
 pub use self::oauth::SigningAlgorithm;
 pub use self::oauth::{
-    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenLock,
+    TokenStore,
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
@@ -81,7 +82,7 @@ pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
-#[cfg(all(feature = "internals", feature = "tls"))]
+#[cfg(all(feature = "internals", feature = "_tls"))]
 pub use self::tls_options::system_roots;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;

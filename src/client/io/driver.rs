@@ -361,13 +361,9 @@ impl IoDriver {
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
         }
-        if let Some(deadline) = peer.arm_timer(now) {
-            self.timers.insert(deadline, id);
-        }
         self.peers.insert(id, peer);
-        if action == PeerAction::Connect {
-            self.open_streams(ring, id, None, now);
-        }
+        // Opens what the next attempt needs.
+        self.with_peer(ring, id, now, |_, _, _| action);
     }
 
     /// Completions of the connection of a server are ignored from now on.
