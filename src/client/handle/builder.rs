@@ -17,11 +17,17 @@ use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
+use crate::client::sync::SharedValue;
 use crate::client::target::Target;
 use crate::client::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
+
+/// Clients of the same server have the same target.
+static TARGET: SharedValue<Target> = SharedValue::new();
+static PROXIES: SharedValue<ProxyOptions> = SharedValue::new();
+static RECONNECT: SharedValue<ReconnectOptions> = SharedValue::new();
 
 /// How the server is verified, and how requests are authorized.
 #[derive(Default)]
@@ -40,7 +46,7 @@ struct Connecting {
 impl Connecting {
     fn into_options(self) -> ConnectOptions {
         let proxies = self.proxies.unwrap_or_else(ProxyOptions::from_environment);
-        ConnectOptions { timeout: self.timeout, proxies: Arc::new(proxies) }
+        ConnectOptions { timeout: self.timeout, proxies: PROXIES.share(proxies) }
     }
 }
 
@@ -97,7 +103,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
+    /// Sets the time to open a connection, with that of its proxy and of its TLS handshake. Default
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connecting.timeout = timeout;
@@ -186,9 +192,9 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
-    /// not HTTP, and a header `Authorization` besides, fail the connection with
-    /// [`ClientErrorKind::InvalidInput`].
+    /// Obtains access tokens with OAuth when the server asks for authorization: with the response
+    /// to a request over HTTP, or to the upgrade to WebSocket. Another target, and a header
+    /// `Authorization` besides, fail the connection with [`ClientErrorKind::InvalidInput`].
     pub fn oauth(mut self, options: OAuthOptions) -> Self {
         self.security.oauth = Some(options);
         self
@@ -266,8 +272,8 @@ impl ClientBuilder {
             config.set_log_level(level);
         }
         let handle = PeerHandle {
-            target: Arc::new(target),
-            tls,
+            target: TARGET.share(target),
+            tls: tls.map(Box::new),
             config: Arc::new(config),
             connect: self.connecting.into_options(),
             inputs: self.inputs,
@@ -276,7 +282,7 @@ impl ClientBuilder {
             notifications: self.notifications,
             cache: Arc::new(Cache::new(self.cache)),
             on_stderr: self.on_stderr,
-            reconnect: self.reconnect,
+            reconnect: RECONNECT.share(self.reconnect),
             on_connection_event: self.on_connection_event,
         };
         PeerRef::add(thread, handle)

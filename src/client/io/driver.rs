@@ -29,7 +29,7 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 
 /// The servers of an I/O thread.
 pub struct IoDriver {
-    peers: IdMap<PeerId, Peer>,
+    peers: IdMap<PeerId, Box<Peer>>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
@@ -77,10 +77,12 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
+            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
-                self.peers.insert(id, Peer::new(id, *handle, redirects, seed));
+                let peer = Peer::new(id, *handle, redirects, seed);
+                self.peers.insert(id, Box::new(peer));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -90,13 +92,12 @@ impl IoDriver {
                     peer.connect(slot, workspace, now)
                 });
             }
-            Command::Call(id, call) => {
-                let (request, slot) = *call;
+            Command::Call(id, request, token) => {
                 if !self.peers.contains_key(&id) {
-                    return slot.complete(Err(closed()));
+                    return token.end(Err(closed()), None);
                 }
                 self.with_peer(ring, id, now, |peer, _, workspace| {
-                    peer.call(request, &slot, workspace, now)
+                    peer.call(request, token, workspace, now)
                 });
             }
             Command::Cancel(id, slot) => {
@@ -360,13 +361,9 @@ impl IoDriver {
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
         }
-        if let Some(deadline) = peer.arm_timer(now) {
-            self.timers.insert(deadline, id);
-        }
         self.peers.insert(id, peer);
-        if action == PeerAction::Connect {
-            self.open_streams(ring, id, None, now);
-        }
+        // Opens what the next attempt needs.
+        self.with_peer(ring, id, now, |_, _, _| action);
     }
 
     /// Completions of the connection of a server are ignored from now on.
@@ -436,7 +433,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
-        let has_more = self.inbox.receive(&mut commands, COMMANDS_PER_TURN_MAX);
+        let has_more = own_commands::receive(&mut self.inbox, &mut commands, COMMANDS_PER_TURN_MAX);
         for command in commands.drain(..) {
             self.handle_command(ring, command, now);
         }

@@ -252,10 +252,11 @@ impl<T: Clone> Session<T> {
     /// with an error at once.
     pub fn call<S: MessageSink>(
         &mut self,
-        request: CallRequest,
+        request: impl Into<Box<CallRequest>>,
         token: T,
         ctx: &mut SessionContext<'_, T, S>,
     ) -> CallId {
+        let request = request.into();
         let is_full = self.calls.in_flight() >= self.config.options().in_flight_max;
         let refusal = match &self.phase {
             Phase::Ended(error) => Some(error.clone()),
@@ -369,7 +370,7 @@ impl<T: Clone> Session<T> {
             NextStep::Ready(server) => {
                 (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
-                self.phase = Phase::Ready(Arc::new(server));
+                self.phase = Phase::Ready(ctx.buffers.share_server(server));
                 if !revision.is_modern() {
                     let encoded = &mut ctx.buffers.encoded;
                     encoded.clear();
@@ -419,6 +420,11 @@ impl<T: Clone> Session<T> {
             send_call(self, call, server.revision, ctx);
         }
     }
+}
+
+/// Returns the id of the next call of a session.
+pub(in crate::client) const fn next_call_id<T>(session: &Session<T>) -> CallId {
+    CallId(session.calls.next_id())
 }
 
 /// Sends a call for the first time.

@@ -45,7 +45,7 @@ impl ConnectJob {
         let (purpose, target) = match flow_target {
             Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
             None => {
-                let (tls, on_stderr) = (tls.clone(), on_stderr.clone());
+                let (tls, on_stderr) = (tls.as_deref().cloned(), on_stderr.clone());
                 (Purpose::Server { tls, on_stderr }, Arc::clone(target))
             }
         };

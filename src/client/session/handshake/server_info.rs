@@ -9,7 +9,7 @@ use crate::protocol::revision::Revision;
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// Revision, capabilities and identity of the server, from `server/discover` or `initialize`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
     /// The revision of the session.
