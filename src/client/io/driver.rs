@@ -68,12 +68,11 @@ impl IoDriver {
         }
     }
 
-    /// Returns the number of servers, sockets and attempts to connect; zero at rest.
+    /// Returns the number of servers, and of what is left of them; zero at rest.
     #[cfg(feature = "internals")]
     pub fn held_objects(&self) -> usize {
-        let sockets = self.sockets.iter().flatten().count();
-        let unfinished = !self.closing.is_empty() || !self.connector.is_idle();
-        self.peers.len() + sockets + usize::from(unfinished)
+        let is_unfinished = !self.closing.is_empty() || !self.connector.is_idle();
+        self.peers.len() + usize::from(is_unfinished)
     }
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
@@ -245,6 +244,7 @@ impl IoDriver {
         opened: Result<OpenStreams, OpenError>,
     ) -> Result<RegisteredStreams, OpenError> {
         let mut streams = opened?.register(ring)?;
+        streams.sockets.into_iter().for_each(|socket| self.tls.begin_sends(socket));
         if let Some(tls) = streams.tls.take() {
             self.tls.insert(streams.sockets[0], tls);
         }
@@ -415,13 +415,9 @@ impl<R: Ring> Driver<R> for IoDriver {
                     self.handle_command(ring, report, now);
                 }
             }
-            Completion::Closed { socket } => {
-                self.tls.handle_closed(socket);
-                if let Some(entry) = self.sockets.get_mut(socket.index()) {
-                    *entry = None;
-                }
-            }
-            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
+            Completion::Closed { .. }
+            | Completion::Accepted { .. }
+            | Completion::AcceptFailed { .. } => {}
         }
     }
 
