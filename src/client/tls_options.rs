@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 use std::sync::OnceLock;
 
 use super::error::{ClientError, ClientErrorKind};
@@ -149,14 +149,14 @@ pub(super) fn tls_client(
 }
 
 /// Returns the root certificates of the system, which are read once.
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 pub fn system_roots() -> &'static Roots {
     static ROOTS: OnceLock<Roots> = OnceLock::new();
     // Certificates that cannot be parsed are skipped.
     ROOTS.get_or_init(|| Roots::from_der(rustls_native_certs::load_native_certs().certs))
 }
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 fn system_roots_or_error(may_be_empty: bool) -> Result<Roots, ClientError> {
     let roots = system_roots();
     if roots.is_empty() && !may_be_empty {
@@ -167,7 +167,7 @@ fn system_roots_or_error(may_be_empty: bool) -> Result<Roots, ClientError> {
     Ok(roots.clone())
 }
 
-#[cfg(not(feature = "tls"))]
+#[cfg(not(feature = "_tls"))]
 fn system_roots_or_error(_: bool) -> Result<Roots, ClientError> {
     Roots::from_pem(&[], "").map_err(invalid)
 }

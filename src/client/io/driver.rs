@@ -78,8 +78,7 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
-            // Its requests fail.
-            Command::AddPeer(..) if self.is_stopping => {}
+            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
@@ -284,7 +283,9 @@ impl IoDriver {
             PeerAction::None
         });
         let Some(sockets) = sockets else { return };
-        sockets.iter().for_each(|socket| self.set_peer(*socket, id));
+        for socket in sockets {
+            self.set_peer(socket, id);
+        }
         self.pass_early(ring, sockets[0], now);
     }
 
@@ -360,13 +361,9 @@ impl IoDriver {
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
         }
-        if let Some(deadline) = peer.arm_timer(now) {
-            self.timers.insert(deadline, id);
-        }
         self.peers.insert(id, peer);
-        if action == PeerAction::Connect {
-            self.open_streams(ring, id, None, now);
-        }
+        // Opens what the next attempt needs.
+        self.with_peer(ring, id, now, |_, _, _| action);
     }
 
     /// Completions of the connection of a server are ignored from now on.

@@ -67,6 +67,8 @@ pub struct CallRequest {
     pub timeout: Option<Duration>,
     /// Asks for progress notifications.
     pub wants_progress: bool,
+    /// Reports the states of the task that the call waits for.
+    pub wants_task_status: bool,
     /// Arguments that a modern HTTP request repeats in its head.
     pub parameters: Vec<ParameterField>,
     /// What becomes of a task.
@@ -85,6 +87,7 @@ impl CallRequest {
             meta: Vec::new(),
             timeout: None,
             wants_progress: false,
+            wants_task_status: false,
             parameters: Vec::new(),
             task: TaskMode::Follow,
             is_fresh: false,
