@@ -343,9 +343,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) {
-        if let Some(slot) = slot {
-            self.exit.notify(slot);
-        }
+        self.exit.notify(slot);
         if self.is_closing {
             return;
         }
@@ -483,7 +481,7 @@ impl Peer {
                     waiters.for_each(|slot| slot.complete(Err(error.clone())));
                 }
                 SessionEvent::Completed { token, result } => {
-                    token.end(result, buffers.take_spare())
+                    token.end(result, buffers.take_spare());
                 }
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
                 SessionEvent::Subscription { token, message } => {
