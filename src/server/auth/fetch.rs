@@ -203,7 +203,7 @@ mod tests {
         let fetched = read(text).unwrap();
         assert_eq!(
             (&fetched.body[..], fetched.max_age),
-            (&b"{}"[..], Some(Duration::from_secs(600)))
+            (&b"{}"[..], Some(Duration::from_mins(10)))
         );
         let fetched = read("HTTP/1.1 200 OK\r\n\r\nmax-age=1").unwrap();
         assert_eq!((&fetched.body[..], fetched.max_age), (&b"max-age=1"[..], None));

@@ -39,15 +39,15 @@ impl Signer {
         let key = match algorithm {
             Algorithm::ES256 => {
                 let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
-                EncodingKey::from_ec_der(key.unwrap().as_ref())
+                EncodingKey::from_ec_der(key.expect("valid test data").as_ref())
             }
             Algorithm::ES384 => {
                 let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P384_SHA384_FIXED_SIGNING, &random);
-                EncodingKey::from_ec_der(key.unwrap().as_ref())
+                EncodingKey::from_ec_der(key.expect("valid test data").as_ref())
             }
             Algorithm::EdDSA => {
-                let key = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
-                let pair = Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap();
+                let key = Ed25519KeyPair::generate_pkcs8(&random).expect("valid test data");
+                let pair = Ed25519KeyPair::from_pkcs8(key.as_ref()).expect("valid test data");
                 public = Some(pair.public_key().as_ref().to_vec());
                 EncodingKey::from_ed_der(key.as_ref())
             }
@@ -57,10 +57,10 @@ impl Signer {
     }
 
     fn rsa(size: KeySize) -> EncodingKey {
-        let key = RsaKeyPair::generate(size).unwrap();
-        let der: Pkcs8V1Der<'_> = key.as_der().unwrap();
+        let key = RsaKeyPair::generate(size).expect("valid test data");
+        let der: Pkcs8V1Der<'_> = key.as_der().expect("valid test data");
         let pem = pem_of(der.as_ref());
-        EncodingKey::from_rsa_pem(pem.as_bytes()).unwrap()
+        EncodingKey::from_rsa_pem(pem.as_bytes()).expect("valid test data")
     }
 
     fn es256() -> Self {
@@ -72,14 +72,14 @@ impl Signer {
             let x = BASE64_URL_SAFE_NO_PAD.encode(public);
             return json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": self.id});
         }
-        let mut jwk = Jwk::from_encoding_key(&self.key, self.algorithm).unwrap();
+        let mut jwk = Jwk::from_encoding_key(&self.key, self.algorithm).expect("valid test data");
         jwk.common.key_id = Some(self.id.to_owned());
         jwk.common.key_algorithm = None;
-        serde_json::to_value(jwk).unwrap()
+        serde_json::to_value(jwk).expect("valid test data")
     }
 
     fn sign(&self, header: &Header, claims: &Value) -> String {
-        jsonwebtoken::encode(header, claims, &self.key).unwrap()
+        jsonwebtoken::encode(header, claims, &self.key).expect("valid test data")
     }
 
     fn header(&self) -> Header {
@@ -93,7 +93,7 @@ fn pem_of(der: &[u8]) -> String {
 }
 
 fn key_set(keys: &[Value]) -> KeySet {
-    KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap()
+    KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).expect("valid test data")
 }
 
 fn verifier(keys: KeySet) -> JwtVerifier {
@@ -118,7 +118,7 @@ fn claims() -> Value {
 
 /// The claims with another value of one; `null` removes it.
 fn claims_with(name: &str, value: Value) -> Value {
-    let mut all: Map<String, Value> = claims().as_object().unwrap().clone();
+    let mut all: Map<String, Value> = claims().as_object().expect("valid test data").clone();
     all.remove(name);
     if !value.is_null() {
         all.insert(name.to_owned(), value);

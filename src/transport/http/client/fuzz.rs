@@ -133,7 +133,7 @@ mod tests {
         for seed in 0..500 {
             let mut random = Random::seeded(seed);
             let mut stream = STREAM.as_bytes().to_vec();
-            for _ in 0..1 + random.below(3) {
+            for _ in 0..=random.below(3) {
                 let at = random.below(stream.len());
                 match random.below(3) {
                     0 => stream[at] = b"\r\n: 0f\xFF"[random.below(7)],
