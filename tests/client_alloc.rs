@@ -23,11 +23,12 @@ const TASK_ALLOCATIONS_MAX: usize = CALLS / 50;
 
 fn start_server() -> Running {
     let echo = Tool::new("echo").inline(|arguments: Echo, _| arguments.message);
-    let catalog = Catalog::builder(Implementation::new("alloc", "1")).tool(echo).build().unwrap();
+    let catalog =
+        Catalog::builder(Implementation::new("alloc", "1")).tool(echo).build().expect("a catalog");
     let mut options = Options::default();
     options.http.address = None;
     options.engine.shards = Some(1);
-    Server::builder(catalog).options(options).tcp("127.0.0.1:0").start().unwrap()
+    Server::builder(catalog).options(options).tcp("127.0.0.1:0").start().expect("a server")
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -36,8 +37,8 @@ struct Echo {
 }
 
 fn connect(server: &Running, thread: &IoThread) -> Client {
-    let target = format!("tcp://{}", server.tcp_address().unwrap());
-    Client::builder(target.as_str()).io_thread(thread).connect_blocking().unwrap()
+    let target = format!("tcp://{}", server.tcp_address().expect("a listener"));
+    Client::builder(target.as_str()).io_thread(thread).connect_blocking().expect("a connection")
 }
 
 fn arguments() -> Value {
@@ -49,7 +50,7 @@ fn needed() -> usize {
     let server = json!({ "io.modelcontextprotocol/serverInfo": { "name": "a", "version": "1" } });
     let content = json!([{ "type": "text", "text": arguments()["message"] }]);
     let text = json!({ "content": content, "_meta": server }).to_string();
-    count_allocations(|| drop(serde_json::from_str::<CallToolResult>(&text).unwrap()))
+    count_allocations(|| drop(serde_json::from_str::<CallToolResult>(&text).expect("a result")))
 }
 
 /// Makes the calls of a measurement, one after the other. Returns the allocations of this thread.

@@ -91,8 +91,8 @@ impl ClientPool {
     /// functions that create the state of a shard, get clients whose I/O happens on their shard.
     /// So a call crosses no thread; up to 8 helper threads of each shard resolve names and open
     /// connections. Each shard has connections of its own, up to the number of servers of the pool.
-    /// Blocking and tokio handlers, and all other threads, get clients of one more I/O thread, which
-    /// starts with the first of them.
+    /// Blocking and tokio handlers, and all other threads, get clients of one more I/O thread,
+    /// which starts with the first of them.
     ///
     /// A client that a handler has got works on other threads too. On its shard it must be awaited:
     /// [`Request::wait`] fails there.

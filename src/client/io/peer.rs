@@ -53,13 +53,12 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(id: PeerId, handle: PeerHandle, sender: RedirectSender, seed: u64) -> Self {
-        let session = Session::new(Arc::clone(&handle.config));
         let is_program = matches!(*handle.target, Target::Stdio(_));
         let reconnection = Reconnection::new(Arc::clone(&handle.reconnect), is_program, seed);
         Self {
             id,
+            session: Session::new(Arc::clone(&handle.config)),
             handle,
-            session,
             link: Link::Idle,
             connect_waiters: Vec::new(),
             is_legacy: false,
@@ -344,7 +343,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) {
-        slot.into_iter().for_each(|slot| self.exit.notify(slot));
+        self.exit.notify(slot);
         if self.is_closing {
             return;
         }

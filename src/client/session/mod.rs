@@ -370,7 +370,7 @@ impl<T: Clone> Session<T> {
             NextStep::Ready(server) => {
                 (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
-                self.phase = Phase::Ready(ctx.buffers.share_server(server));
+                self.phase = Phase::Ready(ctx.buffers.share_server(*server));
                 if !revision.is_modern() {
                     let encoded = &mut ctx.buffers.encoded;
                     encoded.clear();

@@ -146,7 +146,9 @@ impl CallRequest {
     ) -> Result<Box<Self>, ClientError> {
         let (mut params, mut meta) = (mem::take(&mut self.params), mem::take(&mut self.meta));
         let mut owned_name = self.name.take().unwrap_or_default();
-        (params.clear(), meta.clear(), owned_name.clear());
+        params.clear();
+        meta.clear();
+        owned_name.clear();
         owned_name.push_str(name);
         *self = Self { name: Some(owned_name), meta, ..Self::new(method) };
         params.extend_from_slice(b"{\"name\":");
