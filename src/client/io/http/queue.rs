@@ -83,7 +83,10 @@ impl HttpQueue {
         if self.is_renewing && needs_session(&exchange) {
             self.parked.push(exchange);
         } else {
-            self.waiting.push_front(exchange);
+            // Not before a message that must precede the requests of the session.
+            let ordered = self.waiting.iter().rposition(Exchange::is_ordered);
+            let index = ordered.filter(|_| !exchange.is_ordered()).map_or(0, |index| index + 1);
+            self.waiting.insert(index, exchange);
         }
     }
 
