@@ -97,6 +97,8 @@ pub(in crate::server) enum TaskMessage {
         task: TaskId,
         /// Number of changes.
         version: u32,
+        /// Who began it, if callers are authenticated: only streams of this caller get it.
+        caller: Option<Arc<Principal>>,
         /// Part of the notification after the subscription id, the same for all streams.
         tail: Bytes,
     },

@@ -180,7 +180,8 @@ impl Tasks {
         });
         let tail = Bytes::from(tail);
         for &shard in task.observers.watchers() {
-            let message = TaskMessage::Changed { task: id, version, tail: tail.clone() };
+            let (tail, caller) = (tail.clone(), task.caller.principal().cloned());
+            let message = TaskMessage::Changed { task: id, version, caller, tail };
             send_task_message(shard, message, outbox);
         }
     }

@@ -50,6 +50,11 @@ impl TaskCaller {
         is_same_caller(self.principal.as_deref(), principal)
     }
 
+    /// Returns who it is, if callers are authenticated.
+    pub(in crate::server) const fn principal(&self) -> Option<&Arc<Principal>> {
+        self.principal.as_ref()
+    }
+
     /// Returns whether the peer has gone.
     pub(in crate::server) const fn is_gone(&self) -> bool {
         self.is_gone
