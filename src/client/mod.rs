@@ -58,7 +58,7 @@ pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 #[cfg(feature = "internals")]
 pub use self::io::{IoDriver, WebSocketEcho};
-pub use self::io::{IoTask, IoThread};
+pub use self::io::{IoTask, IoThread, ProgramEvent};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
@@ -83,6 +83,6 @@ pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter
 pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "_tls"))]
-pub use self::tls_options::system_roots;
+pub use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::process::{self, ServerProcess, StartedProgram, StderrCallback};
+use super::process::{self, ProgramCallback, ServerProcess, StartedProgram};
 use super::stream::TlsConnection;
 use super::tunnel::{self, Deadline};
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -114,13 +114,12 @@ impl OpenStreams {
 }
 
 /// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, and
-/// while a name is resolved. The lines that a
-/// program writes to its standard error are passed to `on_stderr`.
+/// while a name is resolved. The events of a program are passed to `on_event`.
 pub(super) fn open(
     (target, route): (&Target, &Route),
     tls: Option<&TlsClient>,
     timeout: Duration,
-    on_stderr: Option<StderrCallback>,
+    on_event: Option<ProgramCallback>,
 ) -> Result<OpenStreams, OpenError> {
     let deadline = Deadline::start(timeout);
     let stream = match target {
@@ -129,7 +128,7 @@ pub(super) fn open(
         | Target::Tcp { host, port }
         | Target::Tls { host, port } => open_route(host, *port, route, &deadline)?,
         Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
-        Target::Stdio(program) => return Ok(start(program, on_stderr)?),
+        Target::Stdio(program) => return Ok(start(program, on_event)?),
     };
     let Some(tls) = tls else { return Ok(stream_of(stream.into(), None)) };
     let (stream, connection) = encrypt(stream, tls, &deadline)?;
@@ -191,8 +190,8 @@ fn open_tcp(host: &str, port: u16, deadline: &Deadline) -> io::Result<TcpStream>
 }
 
 /// Starts a program.
-fn start(program: &Program, on_stderr: Option<StderrCallback>) -> io::Result<OpenStreams> {
-    let StartedProgram { input, output, process } = process::start(program, on_stderr)?;
+fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<OpenStreams> {
+    let StartedProgram { input, output, process } = process::start(program, on_event)?;
     let [receive, send] = [output, input].map(|pipe| OpenStream::Source(Source::Pipe(pipe)));
     Ok(OpenStreams { receive, send: Some(send), tls: None, process: Some(process) })
 }

@@ -315,21 +315,21 @@ impl Peer {
         let may_fall_back = self.session.is_discovering() && !is_known && !is_final;
         let refusal = self.link.stream().and_then(MessageStream::take_refusal);
         let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
+        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
         if may_fall_back {
             self.is_legacy = true;
-            self.session.reset_handshake();
+            self.session.reset_handshake(error);
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
         let verdict = self.upgrades.handle_refusal(refusal.as_deref(), &self.handle, now);
-        let refused = match Link::after_refusal(verdict, &mut self.session, now) {
+        let error = match Link::after_refusal(verdict, &mut self.session, now) {
             Ok(link) => {
                 self.link = link;
                 return (PeerAction::None, left);
             }
-            Err(error) => error.or(failure),
+            Err(refused) => refused.unwrap_or(error),
         };
-        let error = refused.unwrap_or_else(|| loss.describe(&self.handle.target));
         self.end_session(&error, workspace, now);
         (PeerAction::None, left)
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
 use super::handshake::{ServerInfo, SessionOptions};
-use super::request::{CallRequest, ModernMeta, write_initialize};
+use super::request::{CallRequest, EncodedParams, ModernMeta, write_initialize};
 use crate::base::time::Instant;
 use crate::client::sync::SharedValue;
 use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
@@ -73,6 +73,18 @@ impl SessionConfig {
         let is_logged = !matches!(method, Method::Discover | Method::SubscriptionsListen);
         let log_level = self.log_level().filter(|_| is_logged);
         ModernMeta { members: &self.declaration.modern_meta, log_level }
+    }
+
+    /// Appends a request of any method, as a session of `revision` sends it without a log level.
+    pub fn write_request(
+        &self,
+        out: &mut Vec<u8>,
+        (id, method): (u64, &str),
+        params: &EncodedParams<'_>,
+        revision: Revision,
+    ) {
+        let meta = ModernMeta { members: &self.declaration.modern_meta, log_level: None };
+        params.write_request(out, (id, method), revision.is_modern().then_some(meta));
     }
 
     /// Appends the request `initialize` for `revision`.

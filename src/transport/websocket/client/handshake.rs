@@ -6,7 +6,9 @@ use httparse::{Header, Response};
 use tungstenite::handshake::derive_accept_key;
 
 use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
-use crate::transport::http::client::response_head::{ResponseHead, ResponseLimits};
+use crate::transport::http::client::response_head::{
+    HTTP_START, NOT_HTTP, ResponseHead, ResponseLimits,
+};
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use crate::transport::http::head::HeadEnd;
 use crate::transport::http::limits::FIELDS_MAX;
@@ -87,6 +89,10 @@ impl UpgradeRequest {
             let length = found.unwrap_or(rest.len());
             self.partial.extend_from_slice(&rest[..length]);
             *from += length;
+            let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
+            if !HTTP_START.starts_with(start) {
+                return UpgradeEvent::Invalid(NOT_HTTP);
+            }
             if self.partial.len() > RESPONSE_BYTES_MAX {
                 return UpgradeEvent::Invalid("the head of the response is too large");
             }
@@ -121,7 +127,7 @@ impl UpgradeRequest {
                 let refusal = UpgradeRefusal { status, challenges, dpop_nonce, body };
                 UpgradeEvent::Refused(Box::new(refusal))
             }
-            _ => UpgradeEvent::Invalid("the server does not speak HTTP/1.1"),
+            _ => UpgradeEvent::Invalid(NOT_HTTP),
         }
     }
 
@@ -234,6 +240,15 @@ mod tests {
             let UpgradeEvent::Invalid(text) = event else { panic!("{from}: {event:?}") };
             assert!(text.contains(reason), "{text}");
         }
+    }
+
+    #[test]
+    fn response_of_another_protocol_is_invalid_at_once() {
+        for response in ["what?\n", "HTTP/2", "\n"] {
+            let (event, _) = read(response, 1);
+            assert!(matches!(event, UpgradeEvent::Invalid(_)), "{response}: {event:?}");
+        }
+        assert_eq!(read("HTTP/1.", 1).0, UpgradeEvent::NeedMore);
     }
 
     #[test]
