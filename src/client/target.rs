@@ -140,6 +140,7 @@ pub struct Program {
     pub(super) directory: Option<PathBuf>,
     pub(super) stderr: ProgramStderr,
     pub(super) exit_timeout: Duration,
+    pub(super) inherits_env: bool,
 }
 
 /// Where the standard error of a [`Program`] goes.
@@ -169,6 +170,7 @@ impl Program {
             directory: None,
             stderr: ProgramStderr::default(),
             exit_timeout: EXIT_TIMEOUT,
+            inherits_env: false,
         }
     }
 
@@ -184,6 +186,12 @@ impl Program {
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Lets it inherit all environment variables of this process.
+    #[must_use]
+    pub fn inherit_env(self) -> Self {
+        Self { inherits_env: true, ..self }
     }
 
     /// Sets where its standard error goes. Default [`ProgramStderr::Inherit`].

@@ -10,7 +10,8 @@ use crate::client::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
 };
 use crate::client::io::{
-    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback,
+    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, ProgramCallback,
+    ProgramEvent,
 };
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
@@ -55,7 +56,7 @@ pub struct ClientBuilder {
     extra_fields: ExtraFields,
     notifications: NotificationHandlers,
     cache: CachePolicy,
-    on_stderr: Option<StderrCallback>,
+    on_program_event: Option<ProgramCallback>,
     reconnect: ReconnectOptions,
     on_connection_event: Option<ConnectionCallback>,
     thread: Option<IoThread>,
@@ -72,7 +73,7 @@ impl ClientBuilder {
             extra_fields: ExtraFields::default(),
             notifications: NotificationHandlers::default(),
             cache: CachePolicy::default(),
-            on_stderr: None,
+            on_program_event: None,
             reconnect: ReconnectOptions::default(),
             on_connection_event: None,
             thread: None,
@@ -218,10 +219,14 @@ impl ClientBuilder {
     }
 
     /// Receives each line that a program writes to its standard error, whatever
-    /// [`Program::stderr`](crate::client::Program::stderr) says. `on_stderr` is called on a thread
-    /// of its own.
-    pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_stderr = Some(Arc::new(on_stderr));
+    /// [`Program::stderr`](crate::client::Program::stderr) says, and how the program ends.
+    /// [`Client::close`](crate::Client::close) waits for the latter. `on_program_event` is called
+    /// on threads of its own.
+    pub fn on_program_event(
+        mut self,
+        on_program_event: impl Fn(ProgramEvent<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_program_event = Some(Arc::new(on_program_event));
         self
     }
 
@@ -275,7 +280,7 @@ impl ClientBuilder {
             oauth,
             notifications: self.notifications,
             cache: Arc::new(Cache::new(self.cache)),
-            on_stderr: self.on_stderr,
+            on_event: self.on_program_event,
             reconnect: self.reconnect,
             on_connection_event: self.on_connection_event,
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::process::{self, ServerProcess, StartedProgram, StderrCallback};
+use super::process::{self, ServerProcess, StartedProgram, ProgramCallback};
 use super::stream::TlsConnection;
 use super::tunnel;
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -88,13 +88,13 @@ impl OpenStreams {
 }
 
 /// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, once
-/// more for an encrypted one and for a proxy, and while a name is resolved. The lines that a
-/// program writes to its standard error are passed to `on_stderr`.
+/// more for an encrypted one and for a proxy, and while a name is resolved. The events of
+/// a program are passed to `on_event`.
 pub(super) fn open(
     (target, route): (&Target, &Route),
     tls: Option<&TlsClient>,
     timeout: Duration,
-    on_stderr: Option<StderrCallback>,
+    on_event: Option<ProgramCallback>,
 ) -> Result<OpenStreams, OpenError> {
     let stream = match target {
         Target::Http(HttpEndpoint { host, port, .. })
@@ -102,7 +102,7 @@ pub(super) fn open(
         | Target::Tcp { host, port }
         | Target::Tls { host, port } => open_route(host, *port, route, timeout)?,
         Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
-        Target::Stdio(program) => return Ok(start(program, on_stderr)?),
+        Target::Stdio(program) => return Ok(start(program, on_event)?),
     };
     let Some(tls) = tls else { return Ok(stream_of(stream.into(), None)) };
     let (stream, connection) = encrypt(stream, tls, timeout)?;
@@ -166,8 +166,8 @@ fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
 }
 
 /// Starts a program.
-fn start(program: &Program, on_stderr: Option<StderrCallback>) -> io::Result<OpenStreams> {
-    let StartedProgram { input, output, process } = process::start(program, on_stderr)?;
+fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<OpenStreams> {
+    let StartedProgram { input, output, process } = process::start(program, on_event)?;
     let (receive, send) = (Source::Pipe(output), Some(Source::Pipe(input)));
     Ok(OpenStreams { receive, send, tls: None, process: Some(process) })
 }

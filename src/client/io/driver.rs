@@ -188,9 +188,9 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, tls, connect, oauth, on_stderr, .. } = peer.handle();
-        let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
-        let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
+        let PeerHandle { target, tls, connect, oauth, on_event, .. } = peer.handle();
+        let (tls, on_event, oauth) = (tls.clone(), on_event.clone(), oauth.clone());
+        let server = || (Purpose::Server { tls, on_event }, Arc::clone(target));
         let is_flow = flow_target.is_some();
         let (purpose, target) = flow_target
             .map_or_else(server, |(number, target)| (Purpose::Flow { number, oauth }, target));

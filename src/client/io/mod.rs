@@ -29,7 +29,8 @@ mod thread;
 
 pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
 pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
-pub(in crate::client) use self::process::StderrCallback;
+pub(in crate::client) use self::process::ProgramCallback;
+pub use self::process::ProgramEvent;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;
 pub(in crate::client) use self::thread::PeerRef;

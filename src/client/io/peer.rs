@@ -321,13 +321,13 @@ impl Peer {
         let is_known = self.is_legacy || self.reconnection.is_established();
         let may_fall_back = self.session.is_discovering() && !is_known && !is_final;
         let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
+        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
         if may_fall_back {
             self.is_legacy = true;
-            self.session.reset_handshake();
+            self.session.reset_handshake(error);
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
-        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
         self.end_session(&error, workspace, now);
         (PeerAction::None, left)
     }

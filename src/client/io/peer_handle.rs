@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_slot::run_callback;
-use super::process::StderrCallback;
+use super::process::ProgramCallback;
 use crate::client::cache::Cache;
 use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
@@ -43,8 +43,8 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) notifications: NotificationHandlers,
     /// Shared with the callers.
     pub(in crate::client) cache: Arc<Cache>,
-    /// Receives the lines that a program writes to its standard error.
-    pub(in crate::client) on_stderr: Option<StderrCallback>,
+    /// Receives the events of a program.
+    pub(in crate::client) on_event: Option<ProgramCallback>,
     pub(in crate::client) reconnect: ReconnectOptions,
     pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
 }

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::calls::{Call, CallTable};
-use self::handshake::{NextStep, handshake_error};
+use self::handshake::{FailedDiscover, NextStep, handshake_error};
 use self::inputs::InputTable;
 use self::refusal::{
     busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
@@ -101,6 +101,8 @@ pub struct Session<T> {
     inputs: InputTable<T>,
     /// Nothing expires while the user is asked for authorization.
     paused_at: Option<Instant>,
+    /// `server/discover`, if the handshake goes on, or has gone on, with `initialize`.
+    failed_discover: Option<FailedDiscover>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
     /// What the server sent before the end of the handshake and is not a message.
@@ -123,6 +125,7 @@ impl<T: Clone> Session<T> {
             calls,
             inputs,
             paused_at: None,
+            failed_discover: None,
             suspended: None,
             invalid_text: None,
             server_error: None,
@@ -177,11 +180,12 @@ impl<T: Clone> Session<T> {
         may_fall_back && matches!(&self.phase, Phase::Handshake(request) if is_discover(request))
     }
 
-    /// Forgets the handshake, so that [`Session::start`] begins it again on another connection.
-    /// Calls that wait for it keep their places.
-    pub fn reset_handshake(&mut self) {
+    /// Forgets the handshake, whose connection has ended because of `error`, so that
+    /// [`Session::start`] begins it again on another one. Calls that wait for it keep their places.
+    pub fn reset_handshake(&mut self, error: ClientError) {
         if let Phase::Handshake(_) = self.phase {
             self.phase = Phase::New;
+            self.failed_discover = Some(FailedDiscover { id: None, error });
         }
     }
 
@@ -227,7 +231,7 @@ impl<T: Clone> Session<T> {
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
         let error = explain_end(self.server_error.take(), error);
-        let error = explain_failure(self.invalid_text.take(), error);
+        let error = self.explain_handshake(error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
         }
@@ -359,16 +363,25 @@ impl<T: Clone> Session<T> {
                 let request = CallRequest::new(Method::Discover);
                 ctx.send_request(&self.config, id, &request, Revision::LATEST);
             }
-            NextStep::Initialize(revision) => self.send_initialize(revision, ctx),
+            NextStep::Initialize { revision, cause } => {
+                let id = match &self.phase {
+                    Phase::Handshake(request) => Some(request.id),
+                    _ => None,
+                };
+                self.failed_discover = Some(FailedDiscover { id, error: cause });
+                self.send_initialize(revision, ctx);
+            }
             NextStep::Fail(error) if self.suspended.is_some() => {
-                let error = explain_failure(self.invalid_text.take(), error);
+                let error = self.explain_handshake(error);
                 ctx.events.push(SessionEvent::HandshakeFailed(error.clone()));
                 self.phase = Phase::Ended(error);
             }
             NextStep::Fail(error) => self.disconnect(error, ctx.events),
-            NextStep::Ready(server) => {
+            NextStep::Ready(mut server) => {
                 (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
+                let discover = self.failed_discover.take().filter(|_| !revision.is_modern());
+                server.discover_error = discover.map(|discover| discover.error);
                 self.phase = Phase::Ready(Arc::new(server));
                 if !revision.is_modern() {
                     let encoded = &mut ctx.buffers.encoded;
@@ -382,6 +395,15 @@ impl<T: Clone> Session<T> {
                 ctx.events.push(SessionEvent::Ready);
                 self.send_waiting(ctx);
             }
+        }
+    }
+
+    /// Adds to the error of a handshake what the server sent before.
+    fn explain_handshake(&mut self, error: ClientError) -> ClientError {
+        let error = explain_failure(self.invalid_text.take(), error);
+        match self.failed_discover.take() {
+            Some(discover) => discover.explain(error),
+            None => error,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::calls::{Call, CallTable};
 use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
-use super::handshake;
+use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
@@ -113,6 +113,15 @@ impl<T: Clone> Session<T> {
                 handshake::after_discover(outcome, self.config.options(), request.may_repeat)
             };
             return self.advance_handshake(next, ctx);
+        }
+        let is_discover = self.failed_discover.as_ref().is_some_and(|it| it.id == Some(id));
+        if is_discover && matches!(self.phase, Phase::Handshake(_)) {
+            // A server that was still starting: the response to `initialize` is ignored.
+            let next = handshake::after_discover(outcome, self.config.options(), false);
+            if let NextStep::Ready(_) = next {
+                self.advance_handshake(next, ctx);
+            }
+            return;
         }
         let error = outcome.err().map(ClientError::from_response);
         if handle_side_response(self, id, error, ctx) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::command::{Command, PeerId, SHARD};
 use crate::client::io::connect::{self, OpenError};
-use crate::client::io::process::StderrCallback;
+use crate::client::io::process::ProgramCallback;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::Route;
 use crate::client::target::Target;
@@ -17,7 +17,7 @@ use crate::transport::tls::TlsClient;
 /// What a connection is for.
 pub(in crate::client::io) enum Purpose {
     /// The messages of the server.
-    Server { tls: Option<TlsClient>, on_stderr: Option<StderrCallback> },
+    Server { tls: Option<TlsClient>, on_event: Option<ProgramCallback> },
     /// A request of a flow of authorization, by its number.
     Flow { number: u64, oauth: Option<Arc<OAuthOptions>> },
 }
@@ -47,9 +47,9 @@ impl Job for ConnectJob {
     fn run(self) {
         let Self { peer, target, route, timeout, commands, purpose } = self;
         let command = match purpose {
-            Purpose::Server { tls, on_stderr } => {
+            Purpose::Server { tls, on_event } => {
                 let path = (&*target, &route);
-                let opened = connect::open(path, tls.as_ref(), timeout, on_stderr);
+                let opened = connect::open(path, tls.as_ref(), timeout, on_event);
                 Command::Opened(peer, Box::new(opened))
             }
             Purpose::Flow { number, oauth } => {

@@ -1,5 +1,6 @@
 //! What the server declared in the handshake.
 
+use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
 use crate::protocol::json::{Object, Value};
 use crate::protocol::model::{Implementation, ServerCapabilities};
@@ -22,6 +23,9 @@ pub struct ServerInfo {
     pub implementation: Option<Implementation>,
     /// How to use the server, for the model.
     pub instructions: Option<String>,
+    /// Why `server/discover` did not suffice, if `initialize` followed it
+    /// ([`EraPreference::Auto`](super::EraPreference::Auto)).
+    pub discover_error: Option<ClientError>,
 }
 
 impl ServerInfo {
@@ -52,6 +56,7 @@ impl ServerInfo {
             },
             implementation: info.and_then(Value::as_object).map(Implementation::read),
             instructions: result.find("instructions").and_then(Value::as_str).map(str::to_owned),
+            discover_error: None,
         })
     }
 
