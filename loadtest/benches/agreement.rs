@@ -162,13 +162,9 @@ fn show(name: &str, mut figures: Vec<f64>) {
 
 /// Returns the bytes of a tool call as `corelane-load` sends it.
 fn request(address: SocketAddr, tool: &str) -> Vec<u8> {
-    let settings = RequestSettings {
-        transport: Transport::Http,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
+    let (authority, fields) = (address.to_string(), Vec::new());
+    let place = (&*authority, "/mcp");
+    let settings = RequestSettings::new(Transport::Http, Era::Modern, place, fields).unwrap();
     let call = if tool == "echo" {
         RequestTemplate::echo(&settings, MESSAGE_BYTES)
     } else {

@@ -26,13 +26,9 @@ fn start_server() -> TestServer {
 
 /// Returns the bytes of a call of `echo` as `corelane-load` sends it.
 fn request(address: SocketAddr) -> Vec<u8> {
-    let settings = RequestSettings {
-        transport: Transport::Http,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
+    let (authority, fields) = (address.to_string(), Vec::new());
+    let place = (&*authority, "/mcp");
+    let settings = RequestSettings::new(Transport::Http, Era::Modern, place, fields).unwrap();
     let mut bytes = Vec::new();
     RequestTemplate::echo(&settings, MESSAGE_BYTES).write_request(&mut bytes, ID_FIRST, None);
     bytes

@@ -54,13 +54,8 @@ impl SourceRecorder {
 }
 
 fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunConfig {
-    let speech = RequestSettings {
-        transport: Transport::Tcp,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/".into(),
-        fields: Vec::new(),
-    };
+    let place = (&*address.to_string(), "/");
+    let speech = RequestSettings::new(Transport::Tcp, Era::Modern, place, Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,

@@ -22,13 +22,8 @@ const HELD_BYTES_MAX: usize = 640;
 const ID: u64 = 1_000_000_000;
 
 fn subscription(transport: Transport) -> Subscription {
-    let speech = RequestSettings {
-        transport,
-        era: Era::Modern,
-        authority: "localhost:1".into(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
+    let place = ("localhost:1", "/mcp");
+    let speech = RequestSettings::new(transport, Era::Modern, place, Vec::new()).unwrap();
     Subscription::new(&speech, SubscriptionFilter::Tools, 1)
 }
 

@@ -67,13 +67,7 @@ fn server_started_by_environment_variable() {
 /// Returns a run configuration whose connections are shells with this script.
 fn job(script: &str, era: Era) -> RunConfig {
     let words = ["sh", "-c", script].map(String::from).to_vec();
-    let speech = RequestSettings {
-        transport: Transport::Stdio,
-        era,
-        authority: String::new(),
-        path: String::new(),
-        fields: Vec::new(),
-    };
+    let speech = RequestSettings::new(Transport::Stdio, era, ("", ""), Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::new(&speech, ("tools/list", None), None), 1)],
         request_settings: speech,

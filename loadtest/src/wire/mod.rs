@@ -26,7 +26,7 @@ pub enum WireEvent<'a> {
         /// Status code.
         status: u16,
         /// Value of `Mcp-Session-Id`, if present.
-        session: Option<&'a [u8]>,
+        session: Option<&'a str>,
         /// Whether the server closes the connection after it.
         closes_connection: bool,
         /// Whether its body was an SSE stream.

@@ -31,6 +31,8 @@ pub struct ResponseReader {
     excerpt_body_bytes: u16,
     /// Whether there are no excerpts.
     is_unquoted: bool,
+    /// Value of `Mcp-Session-Id` in the last head.
+    session: Option<Box<str>>,
 }
 
 /// Relevant parts of a response head.
@@ -40,7 +42,6 @@ struct CurrentResponse {
     body: Body,
     is_stream: bool,
     closes_connection: bool,
-    session: Option<Box<[u8]>>,
 }
 
 /// Unread part of a body.
@@ -59,6 +60,7 @@ enum Body {
 /// A parsed response head and its length.
 struct ParsedHead {
     response: CurrentResponse,
+    session: Option<Box<str>>,
     bytes: usize,
 }
 
@@ -89,6 +91,7 @@ impl ResponseReader {
             // An interim response (100, 103) is skipped.
             if head.response.status >= 200 {
                 self.current = Some(head.response);
+                self.session = head.session;
                 self.body.clear();
                 self.quote_head(&bytes[..head.bytes]);
             }
@@ -226,13 +229,9 @@ impl ResponseReader {
     }
 
     fn finish_response(&mut self) -> Option<WireEvent<'_>> {
-        let CurrentResponse { status, session, closes_connection: closes, is_stream, .. } =
+        let CurrentResponse { status, closes_connection: closes, is_stream, .. } =
             self.current.take()?;
-        self.data.clear();
-        let session = session.map(|session| {
-            self.data.extend_from_slice(&session);
-            &self.data[..]
-        });
+        let session = self.session.as_deref();
         let excerpt = &self.excerpt[..];
         let closes_connection = closes;
         Some(WireEvent::ResponseEnd { status, session, closes_connection, is_stream, excerpt })
@@ -260,8 +259,8 @@ fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, FramingError> {
         body: Body::Length(0),
         is_stream: false,
         closes_connection: parsed.version == Some(0),
-        session: None,
     };
+    let mut session = None;
     let mut has_length = matches!(status, 100..200 | 204 | 304);
     for field in parsed.headers.iter() {
         let value = field.value.trim_ascii();
@@ -285,7 +284,9 @@ fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, FramingError> {
                     options.any(|option| option.eq_ignore_ascii_case(b"close"));
             }
             name if name.eq_ignore_ascii_case("mcp-session-id") => {
-                response.session = Some(value.into());
+                let text = std::str::from_utf8(value).ok();
+                let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+                session = Some(text.ok_or(FramingError("invalid Mcp-Session-Id"))?.into());
             }
             _ => {}
         }
@@ -296,7 +297,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, FramingError> {
         }
         response.body = Body::UntilEnd;
     }
-    Ok(Some(ParsedHead { response, bytes }))
+    Ok(Some(ParsedHead { response, session, bytes }))
 }
 
 /// Parses the chunk at the beginning of `bytes`: the range of its data, and its length. Returns
@@ -370,7 +371,7 @@ mod tests {
                         closes_connection: closes,
                         ..
                     }) => {
-                        let session = session.map(String::from_utf8_lossy).unwrap_or_default();
+                        let session = session.unwrap_or_default();
                         events.push(format!("{status} {session} {closes}"));
                     }
                     _ => {}

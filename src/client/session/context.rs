@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
 use super::handshake::SessionOptions;
-use super::request::{CallRequest, ModernMeta, write_initialize};
+use super::request::{CallRequest, EncodedParams, ModernMeta, write_initialize};
 use crate::base::time::Instant;
 use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
 use crate::protocol::error::Error;
@@ -62,6 +62,18 @@ impl SessionConfig {
         let is_logged = !matches!(method, Method::Discover | Method::SubscriptionsListen);
         let log_level = self.log_level().filter(|_| is_logged);
         ModernMeta { members: &self.modern_meta, log_level }
+    }
+
+    /// Appends a request of any method, as a session of `revision` sends it without a log level.
+    pub fn write_request(
+        &self,
+        out: &mut Vec<u8>,
+        (id, method): (u64, &str),
+        params: &EncodedParams<'_>,
+        revision: Revision,
+    ) {
+        let meta = ModernMeta { members: &self.modern_meta, log_level: None };
+        params.write_request(out, (id, method), revision.is_modern().then_some(meta));
     }
 
     /// Appends the request `initialize` for `revision`.

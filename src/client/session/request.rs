@@ -160,9 +160,35 @@ impl CallRequest {
 
     /// Appends the message. `modern_meta` is that of a modern session.
     pub(super) fn write(&self, out: &mut Vec<u8>, id: u64, modern_meta: Option<ModernMeta<'_>>) {
+        let Self { params, meta, wants_progress, task, .. } = self;
+        let params = EncodedParams { params, meta, wants_progress: *wants_progress, task: *task };
+        params.write_request(out, (id, self.method.as_str()), modern_meta);
+    }
+}
+
+/// The params of a request, encoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EncodedParams<'a> {
+    /// A JSON object without `_meta`; empty for none.
+    pub params: &'a [u8],
+    /// Members of `_meta` besides those of the protocol, without braces.
+    pub meta: &'a [u8],
+    /// Asks for progress notifications; their token is the id of the request.
+    pub wants_progress: bool,
+    pub(super) task: TaskMode,
+}
+
+impl EncodedParams<'_> {
+    /// Appends the request. `modern_meta` is that of a modern session.
+    pub(super) fn write_request(
+        &self,
+        out: &mut Vec<u8>,
+        (id, method): (u64, &str),
+        modern_meta: Option<ModernMeta<'_>>,
+    ) {
         let modern_members = modern_meta.map_or(&[][..], |meta| meta.members);
         out.reserve(self.params.len() + self.meta.len() + modern_members.len() + 192);
-        write_head(out, Some(id), self.method.as_str());
+        write_head(out, Some(id), method);
         let has_meta = modern_meta.is_some() || !self.meta.is_empty() || self.wants_progress;
         let members = self.params.strip_prefix(b"{").unwrap_or(b"}");
         if !has_meta {
@@ -180,7 +206,7 @@ impl CallRequest {
             out.extend_from_slice(br#""progressToken":"#);
             write::unsigned(out, id);
         }
-        for part in [&self.meta[..], modern_members] {
+        for part in [self.meta, modern_members] {
             if !part.is_empty() {
                 if out.len() > start {
                     out.push(b',');
