@@ -203,7 +203,7 @@ impl Handshake {
             let mut from = 0;
             let event = upgrade.next(arrived, &mut from);
             self.buffered.extend_from_slice(&arrived[from..]);
-            return self.handle_upgrade(settings, event);
+            return self.handle_upgrade(settings, &event, arrived);
         }
         self.buffered.extend_from_slice(arrived);
         while !matches!(self.step, HandshakeStep::Complete) {
@@ -235,7 +235,8 @@ impl Handshake {
     fn handle_upgrade(
         &mut self,
         settings: &RequestSettings,
-        event: UpgradeEvent,
+        event: &UpgradeEvent,
+        arrived: &[u8],
     ) -> Result<HandshakeProgress, ConnectError> {
         match event {
             UpgradeEvent::NeedMore => Ok(HandshakeProgress::Wait),
@@ -247,9 +248,10 @@ impl Handshake {
                 self.step = HandshakeStep::Session;
                 Ok(self.begin(settings))
             }
-            UpgradeEvent::Refused { status, body } => Err(refused(status, &body)),
+            UpgradeEvent::Refused { status, body } => Err(refused(*status, body)),
             UpgradeEvent::Invalid(reason) => {
-                Err(ConnectError::new(Failure::Garbage, reason.as_bytes()))
+                let text = [reason.as_bytes(), b": ", arrived].concat();
+                Err(ConnectError::new(Failure::Garbage, &text))
             }
         }
     }

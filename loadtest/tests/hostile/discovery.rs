@@ -9,9 +9,7 @@ use corelane_load::plan::{CallPlan, HumanDuration, Plan};
 use corelane_load::target::{Era, Transport};
 use serde_json::{Value, json};
 
-use crate::scripted_server::{
-    Reaction, ReceivedRequest, ScriptedServer, framed, response, upgraded,
-};
+use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, framed, response};
 use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
 /// Answers a method of a legacy server of this version, or `None` for others.
@@ -22,7 +20,7 @@ fn legacy_answer(transport: Transport, call: &Value, version: &str) -> Option<Re
         Some(Reaction::Send(framed(transport, &text)))
     };
     match call["method"].as_str() {
-        None => Some(Reaction::Send(upgraded())),
+        None => Some(Reaction::Upgrade),
         Some("initialize") => result(json!({
             "protocolVersion": version, "capabilities": { "tools": {} },
             "serverInfo": { "name": "old", "version": "1" },
@@ -107,7 +105,7 @@ fn discover_result_selects_modern_era() {
         let server =
             ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
                 if asked.call.is_null() {
-                    return Reaction::Send(upgraded());
+                    return Reaction::Upgrade;
                 }
                 assert_eq!(asked.call["method"], "server/discover");
                 let id = &asked.call["id"];

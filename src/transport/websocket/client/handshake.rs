@@ -16,6 +16,9 @@ use crate::transport::websocket::handshake::SUBPROTOCOLS;
 /// of the body of a refusal.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
+/// How every response begins.
+const HTTP_START: &[u8] = b"HTTP/1.";
+
 /// What the response to the upgrade request says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UpgradeEvent {
@@ -79,6 +82,10 @@ impl UpgradeRequest {
             let length = found.unwrap_or(rest.len());
             self.partial.extend_from_slice(&rest[..length]);
             *from += length;
+            let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
+            if !HTTP_START.starts_with(start) {
+                return UpgradeEvent::Invalid("the server does not speak HTTP/1.1");
+            }
             if self.partial.len() > RESPONSE_BYTES_MAX {
                 return UpgradeEvent::Invalid("the head of the response is too large");
             }
@@ -220,6 +227,15 @@ mod tests {
             let UpgradeEvent::Invalid(text) = event else { panic!("{from}: {event:?}") };
             assert!(text.contains(reason), "{text}");
         }
+    }
+
+    #[test]
+    fn response_of_another_protocol_is_invalid_at_once() {
+        for response in ["what?\n", "HTTP/2", "\n"] {
+            let (event, _) = read(response, 1);
+            assert!(matches!(event, UpgradeEvent::Invalid(_)), "{response}: {event:?}");
+        }
+        assert_eq!(read("HTTP/1.", 1).0, UpgradeEvent::NeedMore);
     }
 
     #[test]
