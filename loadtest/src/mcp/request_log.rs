@@ -403,7 +403,7 @@ mod tests {
         let expected = format!("HTTP/1.1 500 No\r\nContent-Length: 600\r\n\r\n{}", &body[..500]);
         assert_eq!(fixture.answers, [expected]);
         assert_eq!(fixture.receive("nonsense\r\n\r\n"), ["broken"]);
-        assert_eq!(fixture.answers[1], "not an HTTP/1.1 response:\nnonsense\r\n\r\n");
+        assert_eq!(fixture.answers[1], "the server does not speak HTTP/1.1:\nnonsense\r\n\r\n");
         let mut fixture = Fixture::lines();
         fixture.send_requests(1);
         assert_eq!(fixture.receive("what?\n"), ["garbage"]);

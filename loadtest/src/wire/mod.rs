@@ -7,7 +7,6 @@
 //! once as [`FramingError`], and nothing after it is read; no event exceeds [`MESSAGE_BYTES_MAX`].
 //! Message contents are handled by [`crate::mcp`].
 
-pub mod events;
 pub mod frames;
 pub mod lines;
 pub mod responses;

@@ -6,7 +6,7 @@ use httparse::{Header, Response};
 use tungstenite::handshake::derive_accept_key;
 
 use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::ResponseLimits;
+use crate::transport::http::client::response_head::{HTTP_START, NOT_HTTP, ResponseLimits};
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use crate::transport::http::head::HeadEnd;
 use crate::transport::http::limits::FIELDS_MAX;
@@ -15,9 +15,6 @@ use crate::transport::websocket::handshake::SUBPROTOCOLS;
 /// Bytes of the response to an upgrade request, at most: its head, or the head and the beginning
 /// of the body of a refusal.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
-
-/// How every response begins.
-const HTTP_START: &[u8] = b"HTTP/1.";
 
 /// What the response to the upgrade request says.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -84,7 +81,7 @@ impl UpgradeRequest {
             *from += length;
             let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
             if !HTTP_START.starts_with(start) {
-                return UpgradeEvent::Invalid("the server does not speak HTTP/1.1");
+                return UpgradeEvent::Invalid(NOT_HTTP);
             }
             if self.partial.len() > RESPONSE_BYTES_MAX {
                 return UpgradeEvent::Invalid("the head of the response is too large");
@@ -115,7 +112,7 @@ impl UpgradeRequest {
             Some(status) if is_complete => {
                 UpgradeEvent::Refused { status, body: read_body(&[&self.partial, rest].concat()) }
             }
-            _ => UpgradeEvent::Invalid("the server does not speak HTTP/1.1"),
+            _ => UpgradeEvent::Invalid(NOT_HTTP),
         }
     }
 
