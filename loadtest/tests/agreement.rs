@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use corelane_load::generator;
-use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
+use corelane_load::mcp::request_template::ID_FIRST;
+use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::{Era, Transport};
 use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkCounts, WrkSettings};

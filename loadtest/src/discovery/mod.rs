@@ -29,9 +29,7 @@ pub enum DiscoveryError {
     )]
     Unauthorized(RequestError),
     /// Neither era is spoken.
-    #[error(
-        "no MCP server answers here: {0}; correct the address, or name the version with --era"
-    )]
+    #[error("no MCP server answers here: {0}; correct the address, or name the version with --era")]
     NotMcp(RequestError),
     /// The handshake of the chosen version failed.
     #[error("{0}; choose another version with --era")]

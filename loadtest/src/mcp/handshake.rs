@@ -130,13 +130,15 @@ impl MessageSink for Outgoing {
 }
 
 impl Outgoing {
-    /// Frames the messages. Over HTTP, where one is sent at a time, requests of a handshake are
-    /// outside of any session, and requests of the server get no response.
+    /// Frames the messages. Over HTTP requests of a handshake are outside of any session. Requests
+    /// of the server get no response over HTTP, where one message is sent at a time, and in the
+    /// modern era, which has none.
     fn frame(&mut self, settings: &RequestSettings, session_id: Option<&str>) -> Vec<u8> {
         let mut out = Vec::new();
+        let answers_requests = settings.transport != Transport::Http && !settings.era.is_modern();
         for (class, text) in self.0.drain(..) {
             let fields = match class {
-                MessageClass::Response if settings.transport == Transport::Http => continue,
+                MessageClass::Response if !answers_requests => continue,
                 MessageClass::Request => RequestFields::default(),
                 _ => settings.http_fields(session_id),
             };
@@ -280,8 +282,7 @@ impl Handshake {
         bytes: &[u8],
     ) -> Result<(Option<usize>, Option<HandshakeProgress>), ConnectError> {
         // Moved out, because its events borrow from it.
-        let mut reader =
-            std::mem::replace(&mut self.reader, Reader::Lines(LineReader::default()));
+        let mut reader = std::mem::replace(&mut self.reader, Reader::Lines(LineReader::default()));
         let read = match reader.read_next(bytes) {
             Ok(Some((taken, event))) => {
                 self.handle_event(settings, event).map(|progress| (Some(taken), progress))
@@ -456,8 +457,7 @@ mod tests {
 
     #[test]
     fn modern_stdio_handshake_accepts_any_discover_response() {
-        let error =
-            "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,\"message\":\"\"}}\n";
+        let error = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,\"message\":\"\"}}\n";
         for answer in [format!("{INITIALIZE_RESPONSE}\nmore"), format!("{error}more")] {
             let (opening, sent) =
                 open(&settings(Transport::Stdio, Era::Modern), &[&answer]).unwrap();
@@ -465,6 +465,16 @@ mod tests {
             assert!(sent.contains("2026-07-28") && sent.lines().count() == 1, "{sent}");
             assert_eq!(opening.finish().1, b"more");
         }
+    }
+
+    #[test]
+    fn modern_handshake_ignores_server_request() {
+        let settings = settings(Transport::Stdio, Era::Modern);
+        let mut opening = Handshake::new(&settings);
+        let HandshakeProgress::Send(request) = opening.begin(&settings) else { panic!("nothing") };
+        // As `cat` answers.
+        let progress = opening.receive(&settings, &request).unwrap();
+        assert!(matches!(progress, HandshakeProgress::Wait), "{progress:?}");
     }
 
     #[test]

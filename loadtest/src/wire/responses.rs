@@ -111,8 +111,7 @@ impl ResponseReader {
     pub(super) fn end(&mut self) -> bool {
         let is_complete = self.http.end_of_stream().unwrap_or(false);
         if is_complete {
-            self.position =
-                if self.events.is_some() { Position::End } else { Position::BodyEnd };
+            self.position = if self.events.is_some() { Position::End } else { Position::BodyEnd };
         }
         is_complete
     }

@@ -107,8 +107,10 @@ fn server_of_old_version_is_measured() {
             return Some(response("405 Method Not Allowed", ""));
         };
         let result = match call["method"].as_str().unwrap() {
-            "initialize" => json!({ "protocolVersion": "2025-03-26", "capabilities": { "tools": {} },
-                "serverInfo": { "name": "old", "version": "1" } }),
+            "initialize" => {
+                json!({ "protocolVersion": "2025-03-26", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "old", "version": "1" } })
+            }
             "tools/list" => json!({ "tools": [{ "name": "now", "inputSchema": { "type": "object" },
                 "annotations": { "readOnlyHint": true } }] }),
             "tools/call" => json!({ "content": [{ "type": "text", "text": "12:00" }] }),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::process::{self, ServerProcess, StartedProgram, ProgramCallback};
+use super::process::{self, ProgramCallback, ServerProcess, StartedProgram};
 use super::stream::TlsConnection;
 use super::tunnel;
 use crate::client::error::{ClientError, ClientErrorKind};

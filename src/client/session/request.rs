@@ -175,7 +175,8 @@ pub struct EncodedParams<'a> {
     pub meta: &'a [u8],
     /// Asks for progress notifications; their token is the id of the request.
     pub wants_progress: bool,
-    pub(super) task: TaskMode,
+    /// What becomes of a task.
+    pub task: TaskMode,
 }
 
 impl EncodedParams<'_> {

@@ -81,9 +81,12 @@ impl ResponseReader {
                 *rest == 0
             }
             ReaderState::Chunks(decoder) => {
+                // An event stream is unlimited; its events are not.
+                let is_stream = self.head.as_ref().is_some_and(ResponseHead::is_event_stream);
+                let body_bytes_max = if is_stream { usize::MAX } else { limits.body_bytes_max };
                 let limits = RequestLimits {
                     head_bytes_max: limits.head_bytes_max,
-                    body_bytes_max: usize::MAX,
+                    body_bytes_max,
                     ..RequestLimits::default()
                 };
                 let decoded = decoder.decode(arrival, from, &limits, |data| {
