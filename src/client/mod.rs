@@ -15,7 +15,7 @@ mod tls_options;
 
 mod proxy;
 
-mod block_on;
+mod sync;
 
 #[cfg(feature = "internals")]
 pub mod session;
@@ -48,11 +48,15 @@ mod pool;
 #[cfg(feature = "skills")]
 mod skills;
 
-pub use self::block_on::block_on;
+#[cfg(feature = "internals")]
+pub mod fuzz;
+
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
+#[cfg(feature = "internals")]
+pub use self::io::{IoDriver, WebSocketEcho};
 pub use self::io::{IoTask, IoThread, ProgramEvent};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
@@ -74,6 +78,7 @@ pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
+pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "tls"))]
 pub use self::tls_options::tls_client;

@@ -27,7 +27,7 @@ use super::target::{HttpEndpoint, Target};
 /// let proxy = proxy.except("intern.example");
 /// # Ok::<(), corelane::client::ClientError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProxyOptions {
     /// For `https` and `wss`.
     encrypted: Option<ProxyServer>,

@@ -15,6 +15,7 @@ mod local;
 mod logging;
 mod oauth;
 mod oauth_server;
+mod on_shards;
 mod other_servers;
 mod pages;
 mod pool;

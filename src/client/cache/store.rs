@@ -36,7 +36,11 @@ pub(super) struct CacheKey {
 impl CacheKey {
     pub(super) fn of_request(request: &CallRequest) -> Self {
         let CallRequest { method, name, params, .. } = request;
-        Self { method: *method, name: name.clone(), params: params.as_slice().into() }
+        Self {
+            method: *method,
+            name: name.as_deref().map(Box::from),
+            params: params.as_slice().into(),
+        }
     }
 
     pub(super) const fn kind(&self) -> CacheKind {

@@ -18,11 +18,17 @@ use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
+use crate::client::sync::SharedValue;
 use crate::client::target::Target;
 use crate::client::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
+
+/// Clients of the same server have the same target.
+static TARGET: SharedValue<Target> = SharedValue::new();
+static PROXIES: SharedValue<ProxyOptions> = SharedValue::new();
+static RECONNECT: SharedValue<ReconnectOptions> = SharedValue::new();
 
 /// How the server is verified, and how requests are authorized.
 #[derive(Default)]
@@ -41,7 +47,7 @@ struct Connecting {
 impl Connecting {
     fn into_options(self) -> ConnectOptions {
         let proxies = self.proxies.unwrap_or_else(ProxyOptions::from_environment);
-        ConnectOptions { timeout: self.timeout, proxies: Arc::new(proxies) }
+        ConnectOptions { timeout: self.timeout, proxies: PROXIES.share(proxies) }
     }
 }
 
@@ -271,8 +277,8 @@ impl ClientBuilder {
             config.set_log_level(level);
         }
         let handle = PeerHandle {
-            target: Arc::new(target),
-            tls,
+            target: TARGET.share(target),
+            tls: tls.map(Box::new),
             config: Arc::new(config),
             connect: self.connecting.into_options(),
             inputs: self.inputs,
@@ -281,7 +287,7 @@ impl ClientBuilder {
             notifications: self.notifications,
             cache: Arc::new(Cache::new(self.cache)),
             on_event: self.on_program_event,
-            reconnect: self.reconnect,
+            reconnect: RECONNECT.share(self.reconnect),
             on_connection_event: self.on_connection_event,
         };
         PeerRef::add(thread, handle)

@@ -1,6 +1,7 @@
 //! Opens the streams of a target, on a thread that may block.
 
 use std::io;
+use std::iter;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -15,20 +16,33 @@ use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Program, Target};
 use crate::engine::clock::Clock;
-use crate::engine::ring::{Registered, Ring, Socket, Source};
+use crate::engine::ring::{Operation, Registered, Ring, Socket, Source};
 use crate::transport::tls::{TlsClient, TlsError, TlsStream};
 
 /// Idle time of a TCP connection before its peer is probed, and the interval of the probes.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// One stream of an open target.
+#[derive(Debug)]
+pub(super) enum OpenStream {
+    /// It is to be registered with the ring.
+    Source(Source),
+    /// The ring has opened it.
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "only the ring of a simulation opens connections")
+    )]
+    Socket(Socket),
+}
+
 /// The streams of an open target.
 #[derive(Debug)]
 pub(super) struct OpenStreams {
     /// Read from.
-    pub(super) receive: Source,
+    pub(super) receive: OpenStream,
     /// Written to; `None` if it is the same as `receive`.
-    pub(super) send: Option<Source>,
+    pub(super) send: Option<OpenStream>,
     /// The TLS of the stream, after its handshake.
     pub(super) tls: Option<TlsConnection>,
     /// The program behind the streams.
@@ -76,14 +90,27 @@ pub(super) struct RegisteredStreams {
 impl OpenStreams {
     /// Registers the streams with the ring.
     pub(super) fn register<R: Ring>(self, ring: &mut R) -> io::Result<RegisteredStreams> {
-        let mut socket = |source: Source| match ring.register(source)? {
-            Registered::Socket(socket) => Ok(socket),
-            Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
+        let mut socket = |stream: OpenStream| match stream {
+            OpenStream::Source(source) => match ring.register(source)? {
+                Registered::Socket(socket) => Ok(socket),
+                Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
+            },
+            OpenStream::Socket(socket) => Ok(socket),
         };
         let receive = socket(self.receive)?;
         let send = self.send.map_or(Ok(receive), socket)?;
         let Self { tls, process, .. } = self;
         Ok(RegisteredStreams { sockets: [receive, send], tls, process })
+    }
+
+    /// Closes streams that are not needed.
+    pub(super) fn close<R: Ring>(self, ring: &mut R) {
+        for stream in iter::once(self.receive).chain(self.send) {
+            match stream {
+                OpenStream::Source(source) => drop(source),
+                OpenStream::Socket(socket) => ring.submit(Operation::Close(socket)),
+            }
+        }
     }
 }
 
@@ -110,7 +137,8 @@ pub(super) fn open(
 }
 
 const fn stream_of(fd: OwnedFd, tls: Option<TlsConnection>) -> OpenStreams {
-    OpenStreams { receive: Source::Stream(fd), send: None, tls, process: None }
+    let receive = OpenStream::Source(Source::Stream(fd));
+    OpenStreams { receive, send: None, tls, process: None }
 }
 
 /// Completes the TLS handshake within `timeout`.
@@ -168,6 +196,6 @@ fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
 /// Starts a program.
 fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<OpenStreams> {
     let StartedProgram { input, output, process } = process::start(program, on_event)?;
-    let (receive, send) = (Source::Pipe(output), Some(Source::Pipe(input)));
-    Ok(OpenStreams { receive, send, tls: None, process: Some(process) })
+    let [receive, send] = [output, input].map(|pipe| OpenStream::Source(Source::Pipe(pipe)));
+    Ok(OpenStreams { receive, send: Some(send), tls: None, process: Some(process) })
 }

@@ -96,12 +96,12 @@ impl Link {
         }
     }
 
-    /// Ends what has timed out by now. Returns whether the link is connecting now.
+    /// Ends what has timed out by now. Returns whether the next attempt to connect is due.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
         match self {
             Self::Open { stream, .. } => stream.expire(now),
             Self::Waiting(until) if *until <= now => {
-                *self = Self::Connecting;
+                *self = Self::Idle;
                 return true;
             }
             Self::Waiting(_) | Self::Idle | Self::Connecting | Self::Http(_) => {}

@@ -32,7 +32,7 @@ pub(in crate::client) struct ConnectOptions {
 pub(in crate::client) struct PeerHandle {
     pub(in crate::client) target: Arc<Target>,
     /// `Some` if the connections are encrypted.
-    pub(in crate::client) tls: Option<TlsClient>,
+    pub(in crate::client) tls: Option<Box<TlsClient>>,
     pub(in crate::client) config: Arc<SessionConfig>,
     pub(in crate::client) connect: ConnectOptions,
     pub(in crate::client) inputs: InputHandlers,
@@ -45,7 +45,7 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) cache: Arc<Cache>,
     /// Receives the events of a program.
     pub(in crate::client) on_event: Option<ProgramCallback>,
-    pub(in crate::client) reconnect: ReconnectOptions,
+    pub(in crate::client) reconnect: Arc<ReconnectOptions>,
     pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
 }
 

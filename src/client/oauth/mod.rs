@@ -20,11 +20,16 @@ mod options;
 
 mod flow;
 
+#[cfg(feature = "internals")]
+mod fuzz;
+
 pub(in crate::client) use self::challenge::Challenge;
 pub(in crate::client) use self::credentials::Credentials;
 pub(in crate::client) use self::flow::{
     FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep,
 };
+#[cfg(feature = "internals")]
+pub use self::fuzz::check_text;
 pub(in crate::client) use self::options::UserAgent;
 pub use self::options::{IdentityAssertion, OAuthOptions};
 pub(in crate::client) use self::secret::Secret;

@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 use super::Request;
 use super::attempt::Attempt;
 use super::call::read_result;
-use crate::client::block_on::block_on;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::PeerRef;
 use crate::client::results::{CallToolResult, TaskInfo};
 use crate::client::session::{CallRequest, ReceivedMessage, TaskMode};
+use crate::client::sync::block_on;
 use crate::protocol::eras::Method;
 
 /// A tool call that is to run as a task. It is sent when it is awaited; [`TaskRequest::wait`] sends
@@ -43,9 +43,12 @@ impl TaskRequest {
     ///
     /// # Errors
     ///
-    /// Those of the future.
+    /// Those of the future, and of [`Request::wait`].
     pub fn wait(self) -> Result<Task, ClientError> {
-        block_on(self.into_future())
+        match self.0.peer.clone() {
+            Some(peer) => peer.wait(self),
+            None => block_on(self),
+        }
     }
 }
 

@@ -86,6 +86,11 @@ impl ReceivedMessage {
         &self.text
     }
 
+    /// Returns the JSON text.
+    pub(in crate::client) fn into_bytes(self) -> Vec<u8> {
+        self.text
+    }
+
     /// Returns the revision of its session.
     pub const fn revision(&self) -> Revision {
         self.revision

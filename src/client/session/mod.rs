@@ -102,7 +102,7 @@ pub struct Session<T> {
     /// Nothing expires while the user is asked for authorization.
     paused_at: Option<Instant>,
     /// `server/discover`, if the handshake goes on, or has gone on, with `initialize`.
-    failed_discover: Option<FailedDiscover>,
+    failed_discover: Option<Box<FailedDiscover>>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
     /// What the server sent before the end of the handshake and is not a message.
@@ -185,7 +185,7 @@ impl<T: Clone> Session<T> {
     pub fn reset_handshake(&mut self, error: ClientError) {
         if let Phase::Handshake(_) = self.phase {
             self.phase = Phase::New;
-            self.failed_discover = Some(FailedDiscover { id: None, error });
+            self.failed_discover = Some(Box::new(FailedDiscover { id: None, error }));
         }
     }
 
@@ -256,10 +256,11 @@ impl<T: Clone> Session<T> {
     /// with an error at once.
     pub fn call<S: MessageSink>(
         &mut self,
-        request: CallRequest,
+        request: impl Into<Box<CallRequest>>,
         token: T,
         ctx: &mut SessionContext<'_, T, S>,
     ) -> CallId {
+        let request = request.into();
         let is_full = self.calls.in_flight() >= self.config.options().in_flight_max;
         let refusal = match &self.phase {
             Phase::Ended(error) => Some(error.clone()),
@@ -368,7 +369,7 @@ impl<T: Clone> Session<T> {
                     Phase::Handshake(request) => Some(request.id),
                     _ => None,
                 };
-                self.failed_discover = Some(FailedDiscover { id, error: cause });
+                self.failed_discover = Some(Box::new(FailedDiscover { id, error: cause }));
                 self.send_initialize(revision, ctx);
             }
             NextStep::Fail(error) if self.suspended.is_some() => {
@@ -381,8 +382,8 @@ impl<T: Clone> Session<T> {
                 (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
                 let discover = self.failed_discover.take().filter(|_| !revision.is_modern());
-                server.discover_error = discover.map(|discover| discover.error);
-                self.phase = Phase::Ready(Arc::new(server));
+                server.discover_error = discover.map(|discover| discover.error.to_string());
+                self.phase = Phase::Ready(ctx.buffers.share_server(server));
                 if !revision.is_modern() {
                     let encoded = &mut ctx.buffers.encoded;
                     encoded.clear();
@@ -441,6 +442,11 @@ impl<T: Clone> Session<T> {
             send_call(self, call, server.revision, ctx);
         }
     }
+}
+
+/// Returns the id of the next call of a session.
+pub(in crate::client) const fn next_call_id<T>(session: &Session<T>) -> CallId {
+    CallId(session.calls.next_id())
 }
 
 /// Sends a call for the first time.

@@ -141,7 +141,7 @@ impl<T: Clone> Session<T> {
         };
         let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
         let result = result.map(|()| {
-            let received = std::mem::take(&mut ctx.buffers.received);
+            let received = ctx.buffers.take_received(call.request);
             ReceivedMessage::new(received, revision, used_input)
         });
         ctx.events.push(SessionEvent::Completed { token: call.token, result });

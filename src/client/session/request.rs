@@ -1,5 +1,6 @@
 //! Requests of the client, and their encoding for each era.
 
+use std::mem;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -57,7 +58,7 @@ pub struct CallRequest {
     pub method: Method,
     /// What the request is about: the name of a tool or prompt, the URI of a resource, the id of a
     /// task. HTTP requests repeat it in `Mcp-Name`.
-    pub name: Option<Box<str>>,
+    pub name: Option<String>,
     /// The params as a JSON object, without `_meta`.
     pub params: Vec<u8>,
     /// Members of `_meta` besides those of the protocol, without braces.
@@ -127,25 +128,33 @@ impl CallRequest {
             }
             _ => None,
         };
-        let name = key.and_then(|key| params.get(key)).and_then(Value::as_str).map(Box::from);
+        let name = key.and_then(|key| params.get(key)).and_then(Value::as_str).map(str::to_owned);
         let params = Value::Object(params).to_string().into_bytes();
         Ok(Self { name, params, ..Self::new(method) })
     }
 
-    /// Creates a call of a tool, or a request for a prompt, with arguments.
+    /// Makes this a call of a tool, or a request for a prompt, with arguments, in the memory of the
+    /// request that it was.
     pub(in crate::client) fn with_arguments(
+        mut self: Box<Self>,
         method: Method,
         name: &str,
         arguments: &(impl Serialize + ?Sized),
-    ) -> Result<Self, ClientError> {
-        let mut params = b"{\"name\":".to_vec();
+    ) -> Result<Box<Self>, ClientError> {
+        let (mut params, mut meta) = (mem::take(&mut self.params), mem::take(&mut self.meta));
+        let mut owned_name = self.name.take().unwrap_or_default();
+        (params.clear(), meta.clear(), owned_name.clear());
+        owned_name.push_str(name);
+        *self = Self { name: Some(owned_name), meta, ..Self::new(method) };
+        params.extend_from_slice(b"{\"name\":");
         write::string(&mut params, name);
         params.extend_from_slice(b",\"arguments\":");
         let start = params.len();
         match serde_json::to_writer(&mut params, arguments) {
             Ok(()) if params[start..].starts_with(b"{") => {
                 params.push(b'}');
-                Ok(Self { name: Some(name.into()), params, ..Self::new(method) })
+                self.params = params;
+                Ok(self)
             }
             Ok(()) => {
                 let text = "the arguments do not serialize to a JSON object";

@@ -185,6 +185,20 @@ pub enum Completion {
     },
 }
 
+impl Completion {
+    /// Returns the open socket that the completion belongs to; a new one belongs to its listener.
+    #[inline]
+    pub const fn socket(&self) -> Option<Socket> {
+        match *self {
+            Self::Received { socket, .. }
+            | Self::EndOfStream { socket, .. }
+            | Self::Sent { socket, .. }
+            | Self::Closed { socket } => Some(socket),
+            Self::Accepted { .. } | Self::AcceptFailed { .. } | Self::Connected { .. } => None,
+        }
+    }
+}
+
 /// A filled receive buffer, held by the shard.
 #[derive(Debug, Eq, PartialEq)]
 #[must_use = "a receive buffer that is not released is lost to the shard"]

@@ -13,6 +13,7 @@ use tokio::runtime::RuntimeFlavor;
 
 use crate::base::time::WallClock;
 use crate::connection::{Codec, Connections, SocketPair};
+use crate::engine::driver_pair::DriverFactory;
 use crate::engine::entropy::Entropy;
 use crate::engine::executor::Executor;
 use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
@@ -69,6 +70,8 @@ pub(in crate::server) struct Services {
     /// The runtime of tokio handlers.
     #[cfg(feature = "tokio")]
     pub(in crate::server) tokio: Option<tokio::runtime::Handle>,
+    /// Creates the driver that shares the ring of each shard thread.
+    pub(in crate::server) attached: Option<Arc<dyn DriverFactory>>,
 }
 
 impl Services {
@@ -167,6 +170,11 @@ impl ShardBuilder {
     /// The options of the server.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Returns what creates the driver that is attached to the shard. Its caller attaches it.
+    pub(super) const fn attached(&self) -> Option<&Arc<dyn DriverFactory>> {
+        self.services.attached.as_ref()
     }
 
     /// Builds the shard on `ring`, with local handlers run by `executor` and connections from

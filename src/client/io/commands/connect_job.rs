@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, PeerId, SHARD};
-use crate::client::io::connect::{self, OpenError};
+use crate::client::io::connect::{self, OpenError, OpenStreams};
+use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::process::ProgramCallback;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::Route;
@@ -33,9 +34,35 @@ pub(in crate::client::io) struct ConnectJob {
 }
 
 impl ConnectJob {
+    /// Creates the job for a server, or for the target of a request of a flow.
+    pub(in crate::client::io) fn new(
+        peer: PeerId,
+        handle: &PeerHandle,
+        flow_target: Option<(u64, Arc<Target>)>,
+        commands: Sender<Command>,
+    ) -> Self {
+        let PeerHandle { target, tls, connect, oauth, on_event, .. } = handle;
+        let (purpose, target) = match flow_target {
+            Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
+            None => {
+                let (tls, on_event) = (tls.as_deref().cloned(), on_event.clone());
+                (Purpose::Server { tls, on_event }, Arc::clone(target))
+            }
+        };
+        let route = connect.proxies.route(&target);
+        // The requests of a flow do not name the proxy.
+        let route = if matches!(purpose, Purpose::Flow { .. }) { route.tunnelled() } else { route };
+        Self { peer, purpose, target, route, timeout: connect.timeout, commands }
+    }
+
     /// Returns the report of a connection that is not opened because of `error`.
     pub(in crate::client::io) fn fail(self, error: io::Error) -> Command {
-        let opened = Box::new(Err(OpenError::from(error)));
+        self.report(Err(OpenError::from(error)))
+    }
+
+    /// Returns the report of the streams that were opened.
+    pub(super) fn report(self, opened: Result<OpenStreams, OpenError>) -> Command {
+        let opened = Box::new(opened);
         match self.purpose {
             Purpose::Server { .. } => Command::Opened(self.peer, opened),
             Purpose::Flow { number, .. } => Command::FlowOpened(self.peer, number, opened),

@@ -241,6 +241,16 @@ impl Exchange {
         matches!(self.kind, ExchangeKind::Request { method: Method::Initialize, .. })
     }
 
+    /// Returns whether it is a request that is sent in a session.
+    pub(super) const fn needs_session(&self) -> bool {
+        match self.kind {
+            ExchangeKind::Request { method, .. } => {
+                !matches!(method, Method::Initialize | Method::Discover)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the request whose response this exchange is to bring.
     pub(super) const fn call(&self) -> Option<u64> {
         match &self.kind {

@@ -11,6 +11,8 @@ pub(super) struct HttpSession {
     id: Option<Box<str>>,
     /// Number of sessions that the server has lost.
     number: u32,
+    /// The server lacks a message without which it may refuse requests.
+    is_broken: bool,
 }
 
 impl HttpSession {
@@ -29,11 +31,20 @@ impl HttpSession {
         self.id.as_deref().map(|id| (id, self.number))
     }
 
+    /// Notes whether a message was lost that must precede the requests of the session.
+    pub(super) const fn note_loss(&mut self, is_ordered: bool) {
+        self.is_broken |= is_ordered;
+    }
+
+    pub(super) const fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// Ends session `number`. Returns `false` if it has ended before.
     pub(super) fn lose(&mut self, number: u32) -> bool {
         let is_current = number == self.number;
         if is_current {
-            *self = Self { id: None, number: number + 1 };
+            *self = Self { id: None, number: number + 1, is_broken: false };
         }
         is_current
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
-use super::connection::{Response, end_error, response_error};
+use super::connection::{Response, end_error, response_error, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
@@ -15,13 +15,13 @@ use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use crate::base::time::Instant;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::stream::Loss;
 use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
+use crate::transport::http::client::response_head::ResponseLimits;
 use crate::transport::http::client::response_reader::ResponseEvent;
 
 /// Time that the server has to end a session.
@@ -38,8 +38,6 @@ pub(in crate::client::io) struct HttpLink {
     queue: HttpQueue,
     pool: HttpPool,
     session: HttpSession,
-    /// Exchanges that wait for the next session.
-    parked: Vec<Exchange>,
     seen: SeenEvents,
     closing: Closing,
     legacy_sse: LegacySse,
@@ -62,7 +60,6 @@ impl HttpLink {
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
-            parked: Vec::new(),
             seen: SeenEvents::default(),
             closing: Closing::default(),
             legacy_sse: LegacySse::default(),
@@ -85,7 +82,7 @@ impl HttpLink {
     /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
     /// legacy session.
     pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
-        self.queue.extend(self.parked.drain(..));
+        self.queue.end_renewal();
         if !revision.is_modern() && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
@@ -131,7 +128,7 @@ impl HttpLink {
         self.pool.add(ring, socket);
     }
 
-    /// Handles a connection that cannot be opened. Without another, all that wait for one fail.
+    /// Handles a connection that cannot be opened. Without another, the requests that wait fail.
     pub(in crate::client::io) fn handle_connect_failure<T: Clone>(
         &mut self,
         error: &ClientError,
@@ -140,8 +137,9 @@ impl HttpLink {
         if !self.pool.handle_connect_failure(input.now()) {
             return;
         }
-        while let Some(exchange) = self.queue.take_first() {
-            input.fail(exchange.call(), error, &mut self.queue);
+        self.session.note_loss(self.queue.has_ordered_waiting());
+        for (call, error) in self.queue.take_unconnected(error, input.now()) {
+            input.fail(Some(call), &error, &mut self.queue);
         }
         if self.closing != Closing::No {
             self.closing = Closing::Done;
@@ -313,7 +311,7 @@ impl HttpLink {
             }
             ExchangeKind::Stream(StreamCursor { call, .. }) => {
                 let (call, revision) = (*call, exchange.revision());
-                let error = response.error(&response.excerpt());
+                let error = unresumed(&response.error(&response.excerpt()));
                 self.reopen(call, response.next_cursor(exchange), revision, &error, input);
             }
             ExchangeKind::Delete => self.closing = Closing::Done,
@@ -385,13 +383,10 @@ impl HttpLink {
             self.seen.clear();
             let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
             self.pool.close_exchanges(ring, &mut self.queue, is_stream);
-            self.queue.remove_streams();
-            self.parked.push(exchange);
+            self.queue.begin_renewal(exchange);
             input.renew(&mut self.queue);
-        } else if input.session.server().is_some() {
-            self.queue.push_back(exchange);
         } else {
-            self.parked.push(exchange);
+            self.queue.push_front(exchange);
         }
     }
 
@@ -410,7 +405,8 @@ impl HttpLink {
             return;
         }
         let revision = exchange.revision();
-        if was_idle && exchange.allow_resend() {
+        let is_lost = exchange.is_ordered() && failure.kind() == ClientErrorKind::Closed;
+        if (was_idle || is_lost) && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
         match exchange.into_kind() {
@@ -424,6 +420,7 @@ impl HttpLink {
                 self.reopen(call, cursor.after(&events), revision, failure, input);
             }
             ExchangeKind::Message { .. } => {
+                self.session.note_loss(is_lost);
                 tracing::debug!(error = %failure, "a message over HTTP may be lost");
             }
             ExchangeKind::Delete => self.closing = Closing::Done,
@@ -453,8 +450,8 @@ impl HttpLink {
         let now = input.now();
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
-            self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, &response_error(ResponseError::Truncated), input);
+            let failure = self.pool.get_mut(index).handle_timeout();
+            self.abort(ring, index, &failure, input);
         }
         self.close_abandoned(ring, input);
         self.authorization.expire(ring, now);
@@ -471,7 +468,6 @@ impl HttpLink {
         now: Instant,
     ) {
         self.queue = HttpQueue::default();
-        self.parked.clear();
         self.authorization.cancel(ring);
         self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
@@ -481,9 +477,10 @@ impl HttpLink {
         }
     }
 
-    /// Returns whether the server has ended the session with its stream.
+    /// Returns whether the session is of no use: the server has ended it with its stream, or lacks
+    /// the message that begins it.
     pub(in crate::client::io) const fn is_lost(&self) -> bool {
-        self.legacy_sse.has_ended()
+        self.legacy_sse.has_ended() || self.session.is_broken()
     }
 
     /// Returns whether the session has ended since [`HttpLink::begin_close`].

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::closing::ClosingSocket;
-use super::output::StreamOutput;
+use super::output::{self, StreamOutput};
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -30,7 +30,7 @@ pub(in crate::client::io) struct MessageStream {
     /// Until when the server must accept the upgrade to WebSocket.
     open_deadline: Option<Instant>,
     /// Why the connection must end.
-    failure: Option<Box<ClientError>>,
+    failure: Option<ClientError>,
 }
 
 #[derive(Debug)]
@@ -55,9 +55,7 @@ impl MessageStream {
     ) -> Self {
         let (codec, output, failure) = match begun {
             Ok((codec, output)) => (Codec::WebSocket(Box::new(codec)), output, None),
-            Err(error) => {
-                (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(Box::new(error)))
-            }
+            Err(error) => (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(error)),
         };
         let stream = Self::open(ring, sockets, codec, output);
         Self { open_deadline: Some(deadline), failure, ..stream }
@@ -91,7 +89,7 @@ impl MessageStream {
 
     /// Returns why the connection must end, if it must.
     pub(in crate::client::io) fn failure(&self) -> Option<&ClientError> {
-        self.failure.as_deref()
+        self.failure.as_ref()
     }
 
     /// Passes the messages in `text` to `session`. `ctx` has everything but the output. `is_legacy`
@@ -123,7 +121,7 @@ impl MessageStream {
                     session.start(is_legacy, &mut ctx.with_sink(output));
                 }
                 Err(error) => {
-                    self.failure = Some(Box::new(error));
+                    self.failure = Some(error);
                     return;
                 }
             }
@@ -132,7 +130,7 @@ impl MessageStream {
         let received = codec.receive(text.part(from, length), output, &mut |message, output| {
             session.receive(message, parser, &mut ctx.with_sink(output));
         });
-        self.failure = received.err().map(Box::new);
+        self.failure = received.err();
     }
 
     /// Sends the output, unless a send is in flight.
@@ -149,7 +147,7 @@ impl MessageStream {
     /// Handles a completed send; its buffer is used again.
     pub(in crate::client::io) fn handle_sent(&mut self, buffer: Vec<u8>) {
         self.is_sending = false;
-        self.output.give_back(buffer);
+        output::give_back(buffer);
     }
 
     /// Returns when [`MessageStream::expire`] must be called.
@@ -162,7 +160,7 @@ impl MessageStream {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             let text = "the server did not answer the upgrade request to WebSocket in time";
             let error = ClientError::new(ClientErrorKind::Connect, text);
-            self.failure = Some(Box::new(error));
+            self.failure = Some(error);
         }
     }
 

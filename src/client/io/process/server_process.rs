@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::process::{Child, ExitStatus};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
-use crossbeam::queue::SegQueue;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::events::ProgramEvents;
 use super::watcher::Watcher;
 use crate::client::oneshot::CloseSlot;
+
+#[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// A running program. Dropping it, after its input is closed, ends it on a thread of its own: it
 /// has its exit timeout to exit, then gets SIGTERM, and as much later SIGKILL, its process group
@@ -52,18 +54,18 @@ impl fmt::Debug for ServerProcess {
 
 /// Sets slots when it is dropped: once the programs that hold it have ended.
 #[derive(Debug, Default)]
-pub(in crate::client::io) struct ExitNotifier(SegQueue<CloseSlot>);
+pub(in crate::client::io) struct ExitNotifier(Mutex<Vec<CloseSlot>>);
 
 impl ExitNotifier {
     /// Adds a slot.
     pub(in crate::client::io) fn notify(&self, slot: CloseSlot) {
-        self.0.push(slot);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 }
 
 impl Drop for ExitNotifier {
     fn drop(&mut self) {
-        while let Some(slot) = self.0.pop() {
+        for slot in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             slot.set(());
         }
     }

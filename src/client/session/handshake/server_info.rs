@@ -1,6 +1,5 @@
 //! What the server declared in the handshake.
 
-use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
 use crate::protocol::json::{Object, Value};
 use crate::protocol::model::{Implementation, ServerCapabilities};
@@ -10,7 +9,7 @@ use crate::protocol::revision::Revision;
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// Revision, capabilities and identity of the server, from `server/discover` or `initialize`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
     /// The revision of the session.
@@ -25,7 +24,7 @@ pub struct ServerInfo {
     pub instructions: Option<String>,
     /// Why `server/discover` did not suffice, if `initialize` followed it
     /// ([`EraPreference::Auto`](super::EraPreference::Auto)).
-    pub discover_error: Option<ClientError>,
+    pub discover_error: Option<String>,
 }
 
 impl ServerInfo {

@@ -165,7 +165,7 @@ fn request_result<T: Clone, S: MessageSink>(
 ) {
     let left = task.limit.map(|(limit, _)| limit.since(ctx.now));
     call.timeout = left.unwrap_or(RESULT_TIMEOUT);
-    call.request = task.request(Method::TasksResult);
+    *call.request = task.request(Method::TasksResult);
     send(session, call, task, ctx);
 }
 
@@ -199,7 +199,7 @@ pub(super) fn expire<T: Clone, S: MessageSink>(
                 let time = session.config.options().request_timeout;
                 let left = task.limit.map_or(time, |(limit, _)| limit.since(ctx.now));
                 call.timeout = time.min(left);
-                call.request = task.request(Method::TasksGet);
+                *call.request = task.request(Method::TasksGet);
                 call.request.task = TaskMode::Await;
                 send(session, call, task, ctx);
             }
