@@ -1,13 +1,15 @@
-//! Building blocks without I/O: slab, linked lists, buffer pool, time values, sizes of values and a
-//! seeded random generator.
+//! Building blocks without I/O: slab, linked lists, buffer pool, time values, addresses of clients,
+//! sizes of values and a seeded random generator.
 //!
 //! Independent of MCP, sockets and clocks; every other module may use it.
 
 #![forbid(unsafe_code)]
 
+pub mod client_address;
 pub mod heap_bytes;
 pub mod id_map;
 pub mod pool;
+pub mod principal;
 pub mod random;
 pub mod slab;
 pub mod time;

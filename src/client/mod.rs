@@ -1,7 +1,8 @@
 //! The client of MCP servers of every revision.
 //!
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
-//! notifications and cancellation of one session. [`IoThread`] moves the bytes.
+//! notifications and cancellation of one session. [`IoThread`] moves the bytes; so do
+//! the shards of a server for its handlers ([`ClientPool::on_shards`]).
 //!
 //! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
 //! sockets and the standard streams of a program are supported.
@@ -63,7 +64,8 @@ pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
 pub use self::oauth::SigningAlgorithm;
 pub use self::oauth::{
-    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenLock,
+    TokenStore,
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
@@ -80,7 +82,7 @@ pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
-#[cfg(all(feature = "internals", feature = "tls"))]
+#[cfg(all(feature = "internals", feature = "_tls"))]
 pub use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;

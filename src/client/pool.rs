@@ -89,11 +89,13 @@ impl ClientPool {
     /// Creates a pool for the handlers of a server, which is passed to
     /// [`Server::client_pool`](crate::Server::client_pool): inline and local handlers, and the
     /// functions that create the state of a shard, get clients whose I/O happens on their shard.
-    /// So a call crosses no thread. Each shard has connections of its own, up to the number of
-    /// servers of the pool. Blocking and tokio handlers, and all other threads, get clients of one
-    /// more I/O thread, which starts with the first of them.
+    /// So a call crosses no thread; up to 8 helper threads of each shard resolve names and open
+    /// connections. Each shard has connections of its own, up to the number of servers of the pool.
+    /// Blocking and tokio handlers, and all other threads, get clients of one more I/O thread,
+    /// which starts with the first of them.
     ///
-    /// A client that a handler has got works on other threads too.
+    /// A client that a handler has got works on other threads too. On its shard it must be awaited:
+    /// [`Request::wait`] fails there.
     pub fn on_shards() -> Self {
         Self::with_shards(Some(Arc::default()))
     }

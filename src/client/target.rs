@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::Uri;
+use url::Url;
 
 use super::error::{ClientError, ClientErrorKind};
 
@@ -288,6 +289,13 @@ impl IntoTarget for &str {
 }
 
 impl Target {
+    /// Returns the URL of a server of HTTP, or that of the upgrade to WebSocket.
+    pub(crate) fn http_url(&self) -> Option<Url> {
+        let (Self::Http(endpoint) | Self::WebSocket(endpoint)) = self else { return None };
+        let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
+        format!("{scheme}://{authority}{}", endpoint.path).parse().ok()
+    }
+
     /// Returns the host that the certificate of the server must name, if the connection is
     /// encrypted.
     pub(super) fn encrypted_host(&self) -> Option<&str> {

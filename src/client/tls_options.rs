@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 use std::sync::OnceLock;
 
 use super::error::{ClientError, ClientErrorKind};
@@ -42,7 +42,7 @@ pub struct TlsOptions {
     pins: Vec<String>,
     server_name: Option<String>,
     /// Any certificate is accepted.
-    #[cfg(all(feature = "internals", feature = "tls"))]
+    #[cfg(all(feature = "internals", feature = "_tls"))]
     is_insecure: bool,
 }
 
@@ -94,7 +94,7 @@ impl TlsOptions {
     }
 
     /// Accepts any certificate, so that others can read and change the messages.
-    #[cfg(all(feature = "internals", feature = "tls"))]
+    #[cfg(all(feature = "internals", feature = "_tls"))]
     #[must_use]
     pub fn insecure(self) -> Self {
         Self { is_insecure: true, ..self }
@@ -107,7 +107,7 @@ impl TlsOptions {
     }
 
     fn trust(&self) -> Result<Trust, ClientError> {
-        #[cfg(all(feature = "internals", feature = "tls"))]
+        #[cfg(all(feature = "internals", feature = "_tls"))]
         if self.is_insecure {
             return Ok(Trust::Insecure);
         }
@@ -169,14 +169,14 @@ pub fn tls_client(
 }
 
 /// Returns the root certificates of the system, which are read once.
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 fn system_roots() -> &'static Roots {
     static ROOTS: OnceLock<Roots> = OnceLock::new();
     // Certificates that cannot be parsed are skipped.
     ROOTS.get_or_init(|| Roots::from_der(rustls_native_certs::load_native_certs().certs))
 }
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 fn system_roots_or_error(may_be_empty: bool) -> Result<Roots, ClientError> {
     let roots = system_roots();
     if roots.is_empty() && !may_be_empty {
@@ -187,7 +187,7 @@ fn system_roots_or_error(may_be_empty: bool) -> Result<Roots, ClientError> {
     Ok(roots.clone())
 }
 
-#[cfg(not(feature = "tls"))]
+#[cfg(not(feature = "_tls"))]
 fn system_roots_or_error(_: bool) -> Result<Roots, ClientError> {
     Roots::from_pem(&[], "").map_err(invalid)
 }

@@ -1,7 +1,7 @@
 //! Whose jobs run on the thread pool.
 
-use super::client_address::ClientAddress;
 use super::reply_to::PeerId;
+use crate::base::client_address::ClientAddress;
 use crate::engine::mesh::ShardId;
 
 /// For whom a job runs. All owners have the same share of the pool, and of the memory for results.

@@ -14,7 +14,7 @@
 
 pub mod options;
 
-mod client_address;
+mod auth;
 mod extension_slot;
 mod owner_id;
 mod reply_to;
@@ -61,6 +61,8 @@ mod start;
 #[cfg(feature = "internals")]
 pub mod fuzz;
 
+#[cfg(feature = "cli")]
+pub use self::auth::check_auth;
 #[cfg(feature = "internals")]
 pub use self::catalog_updates::UpdateJob;
 #[cfg(feature = "tower")]

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tracing::{Level, debug, error, info, warn};
 
 use crate::base::time::Instant;
+use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::connection_info::ConnectionTraffic;
 use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};
 use crate::telemetry::throttle::EventThrottle;
@@ -25,6 +26,8 @@ pub const START_TARGET: &str = "corelane::start";
 /// A log event.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
+    /// Of authentication or authorization.
+    Auth(AuthEvent<'a>),
     /// The kernel failed to accept a connection; the listener continues.
     AcceptFailed {
         /// Shard of the listener.
@@ -208,6 +211,11 @@ pub enum Event<'a> {
         expect(dead_code, reason = "only the signal loop reloads")
     )]
     Reloaded,
+    /// A certificate has expired or soon will.
+    TlsCertificateExpires {
+        /// Which one, and in how many days.
+        warning: &'a str,
+    },
     /// Files of TLS have changed and were read again.
     TlsReloaded {
         /// Why they are not used; the previous ones stay in effect.
@@ -352,6 +360,7 @@ impl Event<'_> {
             Self::DrainFinished { .. }
             | Self::DrainStarted { .. }
             | Self::Reloaded
+            | Self::TlsCertificateExpires { .. }
             | Self::TlsReloaded { .. }
             | Self::ShardFailed { .. }
             | Self::ShardStarted { .. } => self.emit_lifecycle(),
@@ -401,6 +410,7 @@ impl Event<'_> {
                 warn!(shard, %limit, peer, suppressed, "task result refused");
             }
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
+            Self::Auth(ref event) => event.emit(suppressed),
         }
     }
 
@@ -454,6 +464,7 @@ impl Event<'_> {
             Self::DrainFinished { served, cut } => info!(served, cut, "drain finished"),
             Self::DrainStarted { cause } => info!(%cause, "drain started"),
             Self::Reloaded => info!("configuration reloaded"),
+            Self::TlsCertificateExpires { warning } => warn!("{warning}"),
             Self::TlsReloaded { error: None } => info!("TLS files reloaded"),
             Self::TlsReloaded { error: Some(error) } => error!("TLS files not reloaded: {error}"),
             #[cfg(feature = "cli")]

@@ -7,6 +7,7 @@
 
 use std::fmt::{self, Display, Write};
 
+use super::certificate::CertificateExpiry;
 use super::counters::{CounterValue, Counters};
 use super::label::Transport;
 
@@ -24,9 +25,14 @@ pub struct Gauges {
     pub streams: usize,
     /// TLS handshakes since the start by their result; none if no listener is encrypted.
     pub tls_handshakes: Vec<(&'static str, u64)>,
+    /// When the certificates that are served expire.
+    pub tls_certificates: Vec<CertificateExpiry>,
     /// Shards.
     pub shards: u16,
 }
+
+/// The metric of certificates.
+const EXPIRY: &str = "tls_certificate_expiry_timestamp_seconds";
 
 /// A metric of several counters that differ in one label.
 struct Family {
@@ -68,7 +74,7 @@ const NAMES: [(&str, &str, &str); 17] = [
 ];
 
 /// Counters with a label.
-const FAMILIES: [Family; 8] = [
+const FAMILIES: [Family; 9] = [
     Family {
         group: "connections",
         name: "connections_refused",
@@ -117,6 +123,19 @@ const FAMILIES: [Family; 8] = [
         counters: &[
             ("refused_in_flight", "requests_in_flight_max"),
             ("refused_memory", "memory_bytes_max"),
+        ],
+    },
+    Family {
+        group: "auth",
+        name: "auth_refused",
+        label: "reason",
+        description: "Requests refused by authentication or authorization.",
+        counters: &[
+            ("missing_token", "missing_token"),
+            ("invalid_token", "invalid_token"),
+            ("invalid_request", "invalid_request"),
+            ("unavailable", "unavailable"),
+            ("denied", "denied"),
         ],
     },
     Family {
@@ -208,7 +227,7 @@ impl Metrics<'_> {
     }
 
     fn write_gauges(&self, out: &mut impl Write) -> fmt::Result {
-        let Gauges { connections, sessions, streams, tls_handshakes, shards } = &self.gauges;
+        let Gauges { connections, sessions, streams, shards, .. } = &self.gauges;
         let description = "Open connections that count against the limits.";
         write_head(out, "connections_open", "gauge", description)?;
         for (transport, count) in connections {
@@ -219,18 +238,36 @@ impl Metrics<'_> {
         writeln!(out, "corelane_sessions_open {sessions}")?;
         write_head(out, "streams_open", "gauge", "Notification streams.")?;
         writeln!(out, "corelane_streams_open {streams}")?;
-        if !tls_handshakes.is_empty() {
-            write_head(out, "tls_handshakes_total", "counter", "TLS handshakes by result.")?;
-        }
-        for (result, count) in tls_handshakes {
-            writeln!(out, "corelane_tls_handshakes_total{{result=\"{result}\"}} {count}")?;
-        }
+        self.write_tls(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
         let version = env!("CARGO_PKG_VERSION");
         writeln!(out, "corelane_build_info{{version=\"{version}\"}} 1")
     }
+
+    fn write_tls(&self, out: &mut impl Write) -> fmt::Result {
+        let Gauges { tls_handshakes, tls_certificates, .. } = &self.gauges;
+        if !tls_handshakes.is_empty() {
+            write_head(out, "tls_handshakes_total", "counter", "TLS handshakes by result.")?;
+        }
+        for (result, count) in tls_handshakes {
+            writeln!(out, "corelane_tls_handshakes_total{{result=\"{result}\"}} {count}")?;
+        }
+        if !tls_certificates.is_empty() {
+            let description = "Unix time at which a certificate or one of its chain expires.";
+            write_head(out, EXPIRY, "gauge", description)?;
+        }
+        for CertificateExpiry { file, at } in tls_certificates {
+            writeln!(out, "corelane_{EXPIRY}{{file=\"{}\"}} {at}", escape_label(file))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a text as the value of a label.
+fn escape_label(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
 fn write_head(out: &mut impl Write, name: &str, kind: &str, description: &str) -> fmt::Result {
@@ -285,6 +322,7 @@ mod tests {
             sessions: 4,
             streams: 5,
             tls_handshakes: vec![("full", 7)],
+            tls_certificates: vec![CertificateExpiry { file: "a\"\\\n.pem".into(), at: 9 }],
             shards: 2,
         };
         Metrics { counters, gauges }.to_string()
@@ -298,14 +336,21 @@ mod tests {
         let samples = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut values = 0;
         counters.for_each(|_| values += 1);
-        // Two errors, three transports, sessions, streams, handshakes, shards, version.
-        assert_eq!(samples, values - SUMS.len() + 10);
+        // Two errors, three transports, sessions, streams, two of TLS, shards, version.
+        assert_eq!(samples, values - SUMS.len() + 11);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
         let mut known = BTreeSet::new();
         counters.for_each(|it| _ = known.insert((it.group, it.name)));
         assert!(named.clone().all(|it| known.contains(&it)), "{:?}", named.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn file_name_is_escaped_in_label() {
+        let text = text(&Counters::default());
+        let sample = r#"corelane_tls_certificate_expiry_timestamp_seconds{file="a\"\\\n.pem"} 9"#;
+        assert!(text.lines().any(|line| line == sample), "{text}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn server_that_stops_reading_bounds_its_calls() {
     const CALLS: usize = 20_000;
     let (stop, is_stopped) = mpsc::channel::<()>();
     let (client, stuck) = ready_peer(move |peer| {
-        let _ = is_stopped.recv();
+        is_stopped.recv().unwrap();
         drop(peer);
     });
     let arguments = json!({ "text": "x".repeat(1 << 10) });

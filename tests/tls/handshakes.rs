@@ -1,8 +1,9 @@
 //! Handshakes: resumption on any shard, and their limits.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
 
+use corelane_test_support::sockets::connect_from;
 use corelane_test_support::tls::RequestEnd;
 use corelane_test_support::{TestServer, over_each_ring};
 
@@ -60,6 +61,33 @@ fn excess_handshakes_are_reset_and_open_ones_served() {
 }
 
 #[test]
+fn excess_handshakes_of_one_address_are_reset() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.tls.handshakes_per_address_max = 2;
+    over_each_ring(options, |options| {
+        let server = TestServer::start(options);
+        let begin = |host| {
+            let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
+            let mut stream = connect_from(from, server.http());
+            stream.write_all(b"\x16\x03\x01").ok();
+            stream
+        };
+        let held = [begin(2), begin(2)];
+        let mut excess = begin(2);
+        assert!(!matches!(excess.read(&mut [0; 1]), Ok(1..)));
+        assert_eq!(handshakes(&server, "address_refused"), 1);
+        // Proxies of this machine are exempt.
+        let others: Vec<TcpStream> = (0..4).map(|_| begin(1)).chain([begin(3)]).collect();
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+        assert_eq!(handshakes(&server, "address_refused"), 1);
+        drop((held, others));
+    });
+}
+
+#[test]
 fn request_with_end_of_handshake_is_answered() {
     let authority = Authority::new();
     over_each_ring(authority.server_options(), |options| {
@@ -71,6 +99,36 @@ fn request_with_end_of_handshake_is_answered() {
             let text = String::from_utf8_lossy(&response);
             assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         }
+    });
+}
+
+#[test]
+fn client_that_ends_in_handshake_is_counted() {
+    let authority = Authority::new();
+    over_each_ring(authority.server_options(), |options| {
+        let server = TestServer::start(options);
+        for begin in [&b""[..], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"] {
+            let mut stream = TcpStream::connect(server.http()).unwrap();
+            stream.write_all(begin).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            // The server closes it, too.
+            stream.read_to_end(&mut Vec::new()).ok();
+        }
+        assert_eq!(handshakes(&server, "closed"), 2);
+    });
+}
+
+#[test]
+fn client_may_end_without_close_notify() {
+    let authority = Authority::new();
+    over_each_ring(authority.server_options(), |options| {
+        let server = TestServer::start(options);
+        let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let end = RequestEnd::EndOfStream;
+        // Returns once the server has closed the connection, which may be before the response.
+        authority.issuer.request_with_handshake(server.http(), request, end);
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
     });
 }
 

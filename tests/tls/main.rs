@@ -1,8 +1,11 @@
 //! TLS of the listeners: our client, and others, against a server with certificates.
 
 mod certificates;
+mod expiry;
 mod handshakes;
+mod judges;
 mod plaintext;
+mod resumption;
 mod transports;
 
 use std::fs;

@@ -16,6 +16,7 @@ const DEFAULT: CheckProfile = CheckProfile {
     session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
+    resource_metadata: false,
     operators: OperatorEndpoints::All,
 };
 const MODERN: CheckProfile = CheckProfile {
@@ -25,6 +26,7 @@ const MODERN: CheckProfile = CheckProfile {
     session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
+    resource_metadata: false,
     operators: OperatorEndpoints::All,
 };
 const WITH_LEGACY_SSE: CheckProfile = CheckProfile {
@@ -34,6 +36,7 @@ const WITH_LEGACY_SSE: CheckProfile = CheckProfile {
     session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
+    resource_metadata: false,
     operators: OperatorEndpoints::All,
 };
 const STRICT: CheckProfile = CheckProfile {
@@ -43,6 +46,7 @@ const STRICT: CheckProfile = CheckProfile {
     session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
+    resource_metadata: false,
     operators: OperatorEndpoints::All,
 };
 

@@ -179,7 +179,7 @@ impl Handshake {
         match &self.step {
             HandshakeStep::Upgrade(upgrade) => {
                 let mut request = Vec::new();
-                upgrade.write(&mut request, settings.writer());
+                upgrade.write(&mut request, settings.writer(), &RequestFields::default());
                 HandshakeProgress::Send(request)
             }
             HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),
@@ -250,7 +250,7 @@ impl Handshake {
                 self.step = HandshakeStep::Session;
                 Ok(self.begin(settings))
             }
-            UpgradeEvent::Refused { status, body } => Err(refused(*status, body)),
+            UpgradeEvent::Refused(refusal) => Err(refused(refusal.status, &refusal.body)),
             UpgradeEvent::Invalid(reason) => {
                 let text = [reason.as_bytes(), b": ", arrived].concat();
                 Err(ConnectError::new(Failure::Garbage, &text))

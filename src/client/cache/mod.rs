@@ -109,10 +109,11 @@ impl Cache {
 
     /// Removes what a notification concerns.
     pub(super) fn handle_notification(&self, message: &ReceivedMessage) {
-        if self.policy != CachePolicy::Off && message.revision().is_modern() {
-            if let Some(store) = &mut *self.lock() {
-                store.handle_notification(message);
-            }
+        if self.policy != CachePolicy::Off
+            && message.revision().is_modern()
+            && let Some(store) = &mut *self.lock()
+        {
+            store.handle_notification(message);
         }
     }
 

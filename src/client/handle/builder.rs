@@ -104,7 +104,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
+    /// Sets the time to open a connection, with that of its proxy and of its TLS handshake. Default
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connecting.timeout = timeout;
@@ -193,9 +193,9 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
-    /// not HTTP, and a header `Authorization` besides, fail the connection with
-    /// [`ClientErrorKind::InvalidInput`].
+    /// Obtains access tokens with OAuth when the server asks for authorization: with the response
+    /// to a request over HTTP, or to the upgrade to WebSocket. Another target, and a header
+    /// `Authorization` besides, fail the connection with [`ClientErrorKind::InvalidInput`].
     pub fn oauth(mut self, options: OAuthOptions) -> Self {
         self.security.oauth = Some(options);
         self

@@ -20,7 +20,6 @@ use crate::client::session::{CallRequest, ServerInfo};
 use crate::client::subscription::{
     ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
 };
-use crate::client::sync::block_on;
 use crate::client::target::IntoTarget;
 use crate::protocol::eras::{LoggingLevel, Method};
 use crate::protocol::json::write;

@@ -18,7 +18,7 @@ use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage};
 pub(in crate::client) struct CallCallbacks {
     /// For each progress notification.
     pub(in crate::client) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// For each notification of a subscription.
+    /// For each notification of a subscription, and each state of a task.
     pub(in crate::client) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
 }
 
@@ -62,7 +62,7 @@ impl CallSlot {
         }
     }
 
-    /// Reports a notification of a subscription.
+    /// Reports a notification of a subscription, or a state of a task.
     pub(super) fn report_message(&self, message: ReceivedMessage) {
         if let Some(on_message) = &self.callbacks.on_message {
             run_callback(|| on_message(message));

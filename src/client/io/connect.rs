@@ -11,11 +11,10 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::process::{self, ProgramCallback, ServerProcess, StartedProgram};
 use super::stream::TlsConnection;
-use super::tunnel;
+use super::tunnel::{self, Deadline};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Program, Target};
-use crate::engine::clock::Clock;
 use crate::engine::ring::{Operation, Registered, Ring, Socket, Source};
 use crate::transport::tls::{TlsClient, TlsError, TlsStream};
 
@@ -114,25 +113,25 @@ impl OpenStreams {
     }
 }
 
-/// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, once
-/// more for an encrypted one and for a proxy, and while a name is resolved. The events of
-/// a program are passed to `on_event`.
+/// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, and
+/// while a name is resolved. The events of a program are passed to `on_event`.
 pub(super) fn open(
     (target, route): (&Target, &Route),
     tls: Option<&TlsClient>,
     timeout: Duration,
     on_event: Option<ProgramCallback>,
 ) -> Result<OpenStreams, OpenError> {
+    let deadline = Deadline::start(timeout);
     let stream = match target {
         Target::Http(HttpEndpoint { host, port, .. })
         | Target::WebSocket(HttpEndpoint { host, port, .. })
         | Target::Tcp { host, port }
-        | Target::Tls { host, port } => open_route(host, *port, route, timeout)?,
+        | Target::Tls { host, port } => open_route(host, *port, route, &deadline)?,
         Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
         Target::Stdio(program) => return Ok(start(program, on_event)?),
     };
     let Some(tls) = tls else { return Ok(stream_of(stream.into(), None)) };
-    let (stream, connection) = encrypt(stream, tls, timeout)?;
+    let (stream, connection) = encrypt(stream, tls, &deadline)?;
     Ok(stream_of(stream.into(), Some(connection)))
 }
 
@@ -141,17 +140,14 @@ const fn stream_of(fd: OwnedFd, tls: Option<TlsConnection>) -> OpenStreams {
     OpenStreams { receive, send: None, tls, process: None }
 }
 
-/// Completes the TLS handshake within `timeout`.
+/// Completes the TLS handshake.
 fn encrypt(
     stream: TcpStream,
     tls: &TlsClient,
-    timeout: Duration,
+    deadline: &Deadline,
 ) -> Result<(TcpStream, TlsConnection), OpenError> {
-    let clock = Clock::start();
-    let deadline = clock.now().after(timeout);
-    stream.set_write_timeout(Some(timeout))?;
-    let opened =
-        TlsStream::open(tls, stream, |stream| tunnel::limit_read(stream, &clock, deadline));
+    stream.set_write_timeout(Some(deadline.left()?))?;
+    let opened = TlsStream::open(tls, stream, |stream| deadline.limit_read(stream));
     let (stream, filter, received) = opened.map_err(OpenError::Tls)?.into_parts();
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
@@ -159,27 +155,27 @@ fn encrypt(
 }
 
 /// Opens a connection to a host, or to the proxy for it.
-fn open_route(host: &str, port: u16, route: &Route, timeout: Duration) -> io::Result<TcpStream> {
+fn open_route(host: &str, port: u16, route: &Route, deadline: &Deadline) -> io::Result<TcpStream> {
     let (proxy, is_tunnel) = match route {
-        Route::Direct => return open_tcp(host, port, timeout),
+        Route::Direct => return open_tcp(host, port, deadline),
         Route::Tunnel(proxy) => (proxy, true),
         Route::Forward(proxy) => (proxy, false),
     };
     let through = |error: io::Error| {
         io::Error::new(error.kind(), format!("through the proxy {proxy}: {error}"))
     };
-    let stream = open_tcp(&proxy.host, proxy.port, timeout).map_err(through)?;
+    let stream = open_tcp(&proxy.host, proxy.port, deadline).map_err(through)?;
     if is_tunnel {
-        tunnel::open(&stream, (host, port), proxy, timeout).map_err(through)?;
+        tunnel::open(&stream, (host, port), proxy, deadline).map_err(through)?;
     }
     Ok(stream)
 }
 
 /// Tries the addresses of a host in turn.
-fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+fn open_tcp(host: &str, port: u16, deadline: &Deadline) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+        match TcpStream::connect_timeout(&address, deadline.left()?) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME);

@@ -68,18 +68,16 @@ impl IoDriver {
         }
     }
 
-    /// Returns the number of servers, sockets and attempts to connect; zero at rest.
+    /// Returns the number of servers, and of what is left of them; zero at rest.
     #[cfg(feature = "internals")]
     pub fn held_objects(&self) -> usize {
-        let sockets = self.sockets.iter().flatten().count();
-        let unfinished = !self.closing.is_empty() || !self.connector.is_idle();
-        self.peers.len() + sockets + usize::from(unfinished)
+        let is_unfinished = !self.closing.is_empty() || !self.connector.is_idle();
+        self.peers.len() + usize::from(is_unfinished)
     }
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
-            // Its requests fail.
-            Command::AddPeer(..) if self.is_stopping => {}
+            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
@@ -246,6 +244,7 @@ impl IoDriver {
         opened: Result<OpenStreams, OpenError>,
     ) -> Result<RegisteredStreams, OpenError> {
         let mut streams = opened?.register(ring)?;
+        streams.sockets.into_iter().for_each(|socket| self.tls.begin_sends(socket));
         if let Some(tls) = streams.tls.take() {
             self.tls.insert(streams.sockets[0], tls);
         }
@@ -284,7 +283,9 @@ impl IoDriver {
             PeerAction::None
         });
         let Some(sockets) = sockets else { return };
-        sockets.iter().for_each(|socket| self.set_peer(*socket, id));
+        for socket in sockets {
+            self.set_peer(socket, id);
+        }
         self.pass_early(ring, sockets[0], now);
     }
 
@@ -360,13 +361,9 @@ impl IoDriver {
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
         }
-        if let Some(deadline) = peer.arm_timer(now) {
-            self.timers.insert(deadline, id);
-        }
         self.peers.insert(id, peer);
-        if action == PeerAction::Connect {
-            self.open_streams(ring, id, None, now);
-        }
+        // Opens what the next attempt needs.
+        self.with_peer(ring, id, now, |_, _, _| action);
     }
 
     /// Completions of the connection of a server are ignored from now on.
@@ -418,13 +415,9 @@ impl<R: Ring> Driver<R> for IoDriver {
                     self.handle_command(ring, report, now);
                 }
             }
-            Completion::Closed { socket } => {
-                self.tls.handle_closed(socket);
-                if let Some(entry) = self.sockets.get_mut(socket.index()) {
-                    *entry = None;
-                }
-            }
-            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
+            Completion::Closed { .. }
+            | Completion::Accepted { .. }
+            | Completion::AcceptFailed { .. } => {}
         }
     }
 

@@ -11,12 +11,12 @@ mod tunnel;
 
 mod connect;
 
-mod messages;
-
 mod commands;
 mod input_tasks;
 
 mod http;
+
+mod messages;
 
 mod link;
 mod workspace;

@@ -12,7 +12,7 @@ use crate::client::notifications::NotificationHandlers;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::session::SessionConfig;
+use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
 use crate::transport::tls::TlsClient;
@@ -23,7 +23,7 @@ pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Se
 /// How connections are opened.
 #[derive(Clone, Debug)]
 pub(in crate::client) struct ConnectOptions {
-    /// Time to open a connection to one address, that of its proxy, and that of its TLS handshake.
+    /// Time to open a connection, with that of its proxy and of its TLS handshake.
     pub(in crate::client) timeout: Duration,
     pub(in crate::client) proxies: Arc<ProxyOptions>,
 }
@@ -56,6 +56,12 @@ impl PeerHandle {
         if let Some(on_connection_event) = &self.on_connection_event {
             run_callback(|| on_connection_event(event));
         }
+    }
+
+    /// Passes a notification that belongs to no request to the program.
+    pub(super) fn notify(&self, message: ReceivedMessage) {
+        self.cache.handle_notification(&message);
+        run_callback(|| self.notifications.handle(message));
     }
 }
 

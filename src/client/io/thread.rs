@@ -20,12 +20,12 @@ use super::commands::{Command, ConnectToken, Connector, PeerId, SHARD, own_comma
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
-use crate::client::block_on::block_on;
 use crate::client::cache::Cache;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::known_tools::KnownTools;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
+use crate::client::sync::block_on;
 use crate::client::target::Target;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;

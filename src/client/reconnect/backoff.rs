@@ -7,7 +7,7 @@ use crate::base::random::Random;
 
 /// The delays of one client.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(in crate::client) struct Backoff {
     /// Attempts since the last reset.
     attempts: u32,
     random: Random,
@@ -15,12 +15,12 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Creates the delays that `seed` determines.
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(in crate::client) const fn new(seed: u64) -> Self {
         Self { attempts: 0, random: Random::seeded(seed) }
     }
 
     /// Returns the delay of the next attempt, or `None` if there are no more.
-    pub(super) fn next_delay(&mut self, options: &ReconnectOptions) -> Option<Duration> {
+    pub(in crate::client) fn next_delay(&mut self, options: &ReconnectOptions) -> Option<Duration> {
         if options.attempts_max.is_some_and(|attempts_max| self.attempts >= attempts_max) {
             return None;
         }
@@ -32,8 +32,13 @@ impl Backoff {
         Some(Duration::from_nanos(drawn as u64))
     }
 
+    /// Returns a seed for other delays.
+    pub(in crate::client) fn draw_seed(&mut self) -> u64 {
+        self.random.below(usize::MAX) as u64
+    }
+
     /// Begins the delays again.
-    pub(super) const fn reset(&mut self) {
+    pub(in crate::client) const fn reset(&mut self) {
         self.attempts = 0;
     }
 }

@@ -61,6 +61,11 @@ impl Reconnection {
         }
     }
 
+    /// Returns a seed for other delays of the client.
+    pub(in crate::client) fn draw_seed(&mut self) -> u64 {
+        self.backoff.draw_seed()
+    }
+
     /// Returns whether a handshake was complete, so that requests wait for the next one.
     pub(in crate::client) const fn is_established(&self) -> bool {
         self.is_established

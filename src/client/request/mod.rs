@@ -103,7 +103,7 @@ impl<R: DeserializeOwned> Request<R> {
         self
     }
 
-    /// Receives the notifications of a subscription.
+    /// Receives the notifications of a subscription, or the states of a task.
     pub(super) fn on_message(
         mut self,
         on_message: impl Fn(ReceivedMessage) + Send + Sync + 'static,

@@ -19,7 +19,6 @@ use crate::client::results::{
     ListResult, PromptInfo, ResourceInfo, ResourceTemplateInfo, TaskInfo, ToolInfo,
 };
 use crate::client::session::{CallRequest, ReceivedMessage};
-use crate::client::sync::block_on;
 use crate::protocol::eras::Method;
 
 /// Pages of one list, so that a server whose list does not end is not read forever.

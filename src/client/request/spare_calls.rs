@@ -12,8 +12,11 @@ const SPARES_MAX: usize = 64;
 /// Bytes of the memory of a request that is kept.
 const SPARE_BYTES_MAX: usize = 16 << 10;
 
+/// Requests, each in the box that its next call owns.
+type SpareRequests = Vec<Box<CallRequest>>;
+
 thread_local! {
-    static REQUESTS: RefCell<Vec<Box<CallRequest>>> = const { RefCell::new(Vec::new()) };
+    static REQUESTS: RefCell<SpareRequests> = const { RefCell::new(Vec::new()) };
     static SLOTS: RefCell<Vec<Arc<CallSlot>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -37,7 +40,7 @@ pub(in crate::client) fn put_text(text: Vec<u8>) {
     if text.capacity() > SPARE_BYTES_MAX {
         return;
     }
-    let put = |requests: &RefCell<Vec<Box<CallRequest>>>| {
+    let put = |requests: &RefCell<SpareRequests>| {
         if let Some(request) = requests.borrow_mut().last_mut()
             && request.params.capacity() < text.capacity()
         {

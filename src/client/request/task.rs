@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Request;
@@ -35,6 +36,21 @@ impl Request<CallToolResult> {
     pub fn task(mut self, ttl: impl Into<Option<Duration>>) -> TaskRequest {
         self.set_task_mode(TaskMode::Create { ttl: ttl.into() });
         TaskRequest(self)
+    }
+}
+
+impl<R: DeserializeOwned> Request<R> {
+    /// Receives the states of the task that the request waits for, whenever the client has asked
+    /// for them: the task of a [`Task::result`], or one that a tool call became (2026-07-28).
+    /// Consecutive states may be equal. `on_status` is called on the I/O thread and must not block.
+    pub fn on_task_status(mut self, on_status: impl Fn(TaskInfo) + Send + Sync + 'static) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.wants_task_status = true;
+        }
+        self.on_message(move |message| match read_result(&message) {
+            Ok(status) => on_status(status),
+            Err(error) => tracing::debug!(%error, "a state of a task cannot be read"),
+        })
     }
 }
 
@@ -165,6 +181,16 @@ impl Task {
     /// Fails with [`ClientErrorKind::TaskCancelled`] for a task that was cancelled, with the error
     /// of the call, and with those of a request.
     pub fn result(&self) -> Request<CallToolResult> {
+        self.await_result()
+    }
+
+    /// As [`Task::result`], with the result as it was sent.
+    #[cfg(feature = "cli")]
+    pub(crate) fn raw_result(&self) -> Request<Box<serde_json::value::RawValue>> {
+        self.await_result()
+    }
+
+    fn await_result<R: DeserializeOwned>(&self) -> Request<R> {
         match &self.state {
             TaskState::Created { id, .. } => self.request(Method::TasksGet, id, TaskMode::Await),
             TaskState::Answered(message) => Request::answered(message.clone()),
@@ -185,12 +211,7 @@ impl Task {
         Ok(())
     }
 
-    fn request<R: serde::de::DeserializeOwned>(
-        &self,
-        method: Method,
-        id: &str,
-        task: TaskMode,
-    ) -> Request<R> {
+    fn request<R: DeserializeOwned>(&self, method: Method, id: &str, task: TaskMode) -> Request<R> {
         let request = CallRequest { task, ..CallRequest::of_task(method, id) };
         Request::new(Arc::clone(&self.peer), Ok(request))
     }

@@ -116,6 +116,7 @@ pub struct SessionBuffers {
     pub(super) encoded: Vec<u8>,
     pub(super) received: Vec<u8>,
     /// Requests that were answered, for the memory that they have.
+    #[expect(clippy::vec_box, reason = "a call owns its request in a box")]
     spare_requests: Vec<Box<CallRequest>>,
     /// What the server of the last handshake declared: that of the next one is often the same.
     server: Weak<ServerInfo>,

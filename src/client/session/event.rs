@@ -156,6 +156,14 @@ pub enum SessionEvent<T> {
         /// Its progress.
         progress: Progress,
     },
+    /// The task that a call waits for has been looked at. Reported if the call
+    /// [asks for it](super::CallRequest::wants_task_status).
+    TaskStatus {
+        /// The call.
+        token: T,
+        /// A response whose `result` is the task.
+        message: ReceivedMessage,
+    },
     /// The server requires input: see [`Session::provide_input`](super::Session::provide_input).
     InputRequired(RequiredInput),
     /// An input is not required any more.

@@ -383,7 +383,7 @@ impl<T: Clone> Session<T> {
                 let revision = server.revision;
                 let discover = self.failed_discover.take().filter(|_| !revision.is_modern());
                 server.discover_error = discover.map(|discover| discover.error.to_string());
-                self.phase = Phase::Ready(ctx.buffers.share_server(server));
+                self.phase = Phase::Ready(ctx.buffers.share_server(*server));
                 if !revision.is_modern() {
                     let encoded = &mut ctx.buffers.encoded;
                     encoded.clear();

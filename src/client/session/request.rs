@@ -67,6 +67,8 @@ pub struct CallRequest {
     pub timeout: Option<Duration>,
     /// Asks for progress notifications.
     pub wants_progress: bool,
+    /// Reports the states of the task that the call waits for.
+    pub wants_task_status: bool,
     /// Arguments that a modern HTTP request repeats in its head.
     pub parameters: Vec<ParameterField>,
     /// What becomes of a task.
@@ -85,6 +87,7 @@ impl CallRequest {
             meta: Vec::new(),
             timeout: None,
             wants_progress: false,
+            wants_task_status: false,
             parameters: Vec::new(),
             task: TaskMode::Follow,
             is_fresh: false,
@@ -143,7 +146,9 @@ impl CallRequest {
     ) -> Result<Box<Self>, ClientError> {
         let (mut params, mut meta) = (mem::take(&mut self.params), mem::take(&mut self.meta));
         let mut owned_name = self.name.take().unwrap_or_default();
-        (params.clear(), meta.clear(), owned_name.clear());
+        params.clear();
+        meta.clear();
+        owned_name.clear();
         owned_name.push_str(name);
         *self = Self { name: Some(owned_name), meta, ..Self::new(method) };
         params.extend_from_slice(b"{\"name\":");

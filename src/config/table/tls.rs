@@ -32,6 +32,30 @@ pub(super) static TLS: Section = Section {
             field: |options| &mut options.tls.keys,
         },
         Row {
+            key: "tls.ocsp_staples",
+            short: Some("tls_ocsp"),
+            unit: Unit::Files,
+            description: "Files with OCSP responses in DER, in the order of the certificates, for \
+                          clients that ask for them. Read again on SIGHUP.",
+            cost: "their size in each full handshake",
+            source: "RFC 6066, section 8; RFC 6960",
+            is_reloadable: true,
+            field: |options| &mut options.tls.ocsp_staples,
+        },
+        Row {
+            key: "tls.ticket_keys",
+            short: None,
+            unit: Unit::Files,
+            description: "Files with keys of session tickets, so that processes that share them \
+                          resume each other's sessions: a line of `openssl rand -base64 48` each, \
+                          the current one first and up to two previous ones; off has random keys. \
+                          Read again on SIGHUP.",
+            cost: "sessions are as secret as the files",
+            source: "RFC 8446, section 4.6.1; RFC 5077",
+            is_reloadable: true,
+            field: |options| &mut options.tls.ticket_keys,
+        },
+        Row {
             key: "tls.tcp",
             short: None,
             unit: Unit::Switch,
@@ -106,6 +130,17 @@ pub(super) static TLS: Section = Section {
             source: "Corelane",
             is_reloadable: false,
             field: |options| &mut options.tls.handshakes_max,
+        },
+        Row {
+            key: "tls.handshakes_per_address_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 1_000_000 },
+            description: "Handshakes in progress from one client address (IPv6: /64 prefix) on \
+                          each shard; a further connection is reset. 127.0.0.1 and ::1 are exempt.",
+            cost: "one address can use up tls.handshakes_max",
+            source: "RFC 6177: a client controls a /64",
+            is_reloadable: false,
+            field: |options| &mut options.tls.handshakes_per_address_max,
         },
         Row {
             key: "tls.handshakes_per_turn_max",

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crate::telemetry::certificate::CertificateExpiry;
 use crate::transport::tls::{TlsErrorKind, TlsServer};
 
-/// Locked once for each connection that is accepted.
+/// Locked once for each connection that is accepted, and for each request of metrics.
 #[expect(clippy::disallowed_types, reason = "a reload replaces it on another thread")]
 type RwLock<T> = std::sync::RwLock<T>;
 
@@ -38,18 +39,32 @@ pub struct TlsLimits {
     pub handshake_timeout: Duration,
     /// Handshakes in progress; a further connection is closed. Cost: the TLS state of each.
     pub handshakes_max: usize,
+    /// Of these, from one client address (IPv6: /64 prefix; 127.0.0.1 and `::1` are exempt); a
+    /// further connection is closed.
+    pub handshakes_per_address_max: usize,
     /// Handshake messages handled in one turn. Cost: up to one signature each, for which open
     /// connections wait longer.
     pub handshakes_per_turn_max: usize,
 }
 
-/// Handshakes of all shards since the start.
+/// The limit that a further handshake would exceed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum HandshakeLimit {
+    /// That of the shard.
+    Shard,
+    /// That of the client address.
+    Address,
+}
+
+/// Handshakes of all shards since the start, and when the certificates expire.
 #[derive(Debug, Default)]
 pub struct TlsCounters {
     full: AtomicU64,
     resumed: AtomicU64,
     refused: AtomicU64,
+    address_refused: AtomicU64,
     failed: [AtomicU64; FAILURES.len()],
+    certificates: RwLock<Vec<CertificateExpiry>>,
 }
 
 /// Reasons of failed handshakes, and their names in metrics.
@@ -76,15 +91,33 @@ impl TlsCounters {
         }
     }
 
-    pub(super) fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_refused(&self, limit: HandshakeLimit) {
+        let counter = match limit {
+            HandshakeLimit::Shard => &self.refused,
+            HandshakeLimit::Address => &self.address_refused,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`, or why they
-    /// failed.
+    /// Replaces the certificates that are served.
+    pub fn set_certificates(&self, certificates: Vec<CertificateExpiry>) {
+        *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+
+    /// Returns when the certificates that are served expire.
+    pub fn certificates(&self) -> Vec<CertificateExpiry> {
+        self.certificates.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`,
+    /// `address_refused`, or why they failed.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let complete =
-            [("full", &self.full), ("resumed", &self.resumed), ("refused", &self.refused)];
+        let complete = [
+            ("full", &self.full),
+            ("resumed", &self.resumed),
+            ("refused", &self.refused),
+            ("address_refused", &self.address_refused),
+        ];
         let failed = FAILURES.iter().map(|(_, name)| *name).zip(&self.failed);
         complete
             .into_iter()

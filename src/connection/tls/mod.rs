@@ -18,6 +18,8 @@ mod pending;
 mod plaintexts;
 mod socket;
 
+mod handshake_counts;
+
 mod sockets;
 
 mod ring;

@@ -4,10 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
+use super::handshake_counts::HandshakeCounts;
+use super::listeners::{HandshakeLimit, TlsCounters, TlsLimits, TlsSlot};
 use super::pending::PendingHandshakes;
 use super::plaintexts::Plaintexts;
 use super::socket::{TlsBuffers, TlsSocket};
+use crate::base::client_address::ClientAddress;
 use crate::base::time::Instant;
 use crate::engine::ring::{Completion, Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::telemetry::event::Event;
@@ -44,7 +46,7 @@ pub(super) struct TlsSockets {
     /// By socket; shorter if the later ones are not encrypted.
     entries: Vec<Entry>,
     pending: PendingHandshakes,
-    handshakes: usize,
+    handshakes: HandshakeCounts,
     connections: u64,
     limits: TlsLimits,
     counters: Arc<TlsCounters>,
@@ -62,7 +64,7 @@ impl TlsSockets {
             listeners: Vec::new(),
             entries: Vec::new(),
             pending: PendingHandshakes::default(),
-            handshakes: 0,
+            handshakes: HandshakeCounts::default(),
             connections: 0,
             limits,
             counters,
@@ -110,9 +112,9 @@ impl TlsSockets {
             Completion::Accepted { listener, socket, peer } => {
                 let slot = self.listeners.iter().find(|(encrypted, _)| *encrypted == listener);
                 if let Some(slot) = slot.map(|(_, slot)| slot.clone())
-                    && !self.begin((socket, peer), &slot, now)
+                    && let Err(limit) = self.begin((socket, peer), &slot, now)
                 {
-                    self.counters.count_refused();
+                    self.counters.count_refused(limit);
                     self.set(socket, Entry::Refused);
                     ring.submit(Operation::Reset(socket));
                     return;
@@ -137,7 +139,9 @@ impl TlsSockets {
                 Entry::Refused => {}
                 Entry::Plain => completions.push(completion),
                 Entry::Encrypted(mut entry, _) => {
-                    self.handshakes -= usize::from(entry.end_count());
+                    if entry.end_count() {
+                        self.handshakes.end(entry.client_address());
+                    }
                     completions.push(completion);
                 }
             },
@@ -181,25 +185,26 @@ impl TlsSockets {
         self.entries.get_mut(socket.index()).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Begins the handshake of a new connection. Returns `false` if it is refused.
+    /// Begins the handshake of a new connection, unless a limit is reached.
     fn begin(
         &mut self,
         (socket, peer): (Socket, Option<SocketAddr>),
         slot: &TlsSlot,
         now: Instant,
-    ) -> bool {
-        if self.handshakes >= self.limits.handshakes_max {
-            return false;
-        }
-        let Ok(filter) = TlsFilter::accept(&slot.current()) else { return false };
+    ) -> Result<(), HandshakeLimit> {
+        let address = peer.and_then(|peer| ClientAddress::new(peer.ip()));
+        self.handshakes.begin(address, &self.limits)?;
+        let Ok(filter) = TlsFilter::accept(&slot.current()) else {
+            self.handshakes.end(address);
+            return Err(HandshakeLimit::Shard);
+        };
         self.connections += 1;
-        self.handshakes += 1;
         self.set(
             socket,
             Entry::Encrypted(Box::new(TlsSocket::new(filter, peer)), self.connections),
         );
         self.pending.begin(now.after(self.limits.handshake_timeout), socket, self.connections);
-        true
+        Ok(())
     }
 
     fn receive<R: Ring>(
@@ -299,7 +304,7 @@ impl TlsSockets {
         let handled = entry.handle_handshake_input(buffers);
         // Also if data after the handshake is invalid.
         if entry.filter().is_established() && entry.end_count() {
-            self.handshakes -= 1;
+            self.handshakes.end(entry.client_address());
             self.counters.count_open(entry.filter().handshake().is_resumed());
             let buffer = plaintexts.insert(&mut buffers.scratch.plaintext);
             completions.extend(buffer.map(|buffer| Completion::Received { socket, buffer }));

@@ -82,10 +82,6 @@ pub enum Operation {
     /// Stop accepting and close the listener; connections in its backlog are refused.
     CloseListener(Listener),
     /// Open a connection; completed by [`Completion::Connected`] with the same `token`.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "corelane-load connects, the server only accepts")
-    )]
     Connect {
         /// Remote address.
         address: SocketAddr,
@@ -142,10 +138,6 @@ pub enum Completion {
         error: io::Error,
     },
     /// [`Operation::Connect`] has completed.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "corelane-load connects, the server only accepts")
-    )]
     Connected {
         /// The token of the operation.
         token: u64,

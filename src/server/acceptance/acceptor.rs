@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::connection_count::{ConnectionCount, ConnectionLimit};
+use crate::base::client_address::ClientAddress;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, ConnectionRecord};
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
 use crate::protocol::error::Error;
-use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{ConnectionsMax, ShardLimits};

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{MutexGuard, PoisonError};
 
+use crate::base::client_address::{AddressShare, ClientAddress};
 use crate::engine::mesh::SharedCounter;
-use crate::server::client_address::{AddressShare, ClientAddress};
 use crate::telemetry::label::RefusalReason;
 
 /// Locked for one change of one count.

@@ -4,6 +4,7 @@ use super::half_closed::HalfClosed;
 use super::large_work::LargeWork;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
+use crate::connection::tls::TlsCounters;
 use crate::connection::{ConnectionStatistics, Connections};
 use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::acceptance::Acceptor;
@@ -92,8 +93,10 @@ impl Transports {
     pub(in crate::server) fn gauges(&self, shards: u16) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
-        let tls_handshakes = self.http.tls_handshakes();
-        Gauges { connections, sessions, streams, tls_handshakes, shards }
+        let tls = self.http.tls();
+        let tls_handshakes = tls.map(|it| it.results().collect()).unwrap_or_default();
+        let tls_certificates = tls.map(TlsCounters::certificates).unwrap_or_default();
+        Gauges { connections, sessions, streams, tls_handshakes, tls_certificates, shards }
     }
 
     pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {

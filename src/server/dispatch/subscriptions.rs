@@ -3,7 +3,7 @@
 //! Invariants: a stream is acknowledged before any notification; it notifies of exactly what was
 //! acknowledged; a rejected subscription leaves nothing behind.
 use super::admission::Request;
-use super::{MessageContext, notifies_list_changed, write_request_error, write_result};
+use super::{MessageContext, write_request_error, write_result};
 use crate::base::slab::Key;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
@@ -168,6 +168,16 @@ impl SubscriptionRequests<'_> {
             });
         write_empty_result(peer, request, done)
     }
+}
+
+/// Returns whether the server sends `list_changed` notifications for `list`.
+pub(in crate::server) fn notifies_list_changed(catalog: &Catalog, list: CatalogList) -> bool {
+    let feature = match list {
+        CatalogList::Prompts => Features::PROMPTS,
+        CatalogList::Resources => Features::RESOURCES,
+        CatalogList::Tools => Features::TOOLS,
+    };
+    catalog.has_features(Features::LIST_CHANGED | feature)
 }
 
 fn write_empty_result(

@@ -21,9 +21,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::{HandlerEvent, HandlerQueue};
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::Key;
 use crate::protocol::model::InputRequest;
-use crate::server::client_address::ClientAddress;
 use crate::server::client_requests::{
     InputResult, NewClientRequest, Oneshot, PendingInputs, TaskInputs,
 };

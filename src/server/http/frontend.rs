@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use super::exchanges::{ExchangePath, Exchanges};
 use super::gauges::{GaugeTotals, GaugeValues, Gauges};
 use super::sessions::{CreatedSession, SessionError, SessionOutput, SessionStore, clean_up};
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::Connections;
+use crate::connection::tls::TlsCounters;
 use crate::engine::mesh::ShardId;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
-use crate::server::client_address::ClientAddress;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
@@ -182,9 +183,9 @@ impl HttpFrontend {
         self.gauges.report(GaugeValues { sessions: self.sessions.len(), streams });
     }
 
-    /// Returns the number of TLS handshakes of all shards by their result.
-    pub(in crate::server) fn tls_handshakes(&self) -> Vec<(&'static str, u64)> {
-        self.gauges.tls_handshakes()
+    /// Returns the numbers of TLS, if a listener is encrypted.
+    pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
+        self.gauges.tls()
     }
 
     /// Returns the gauges of all shards.

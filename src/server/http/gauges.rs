@@ -51,9 +51,9 @@ impl Gauges {
         Self { connections, tls, ..Self::default() }
     }
 
-    /// Returns the number of TLS handshakes of all shards by their result.
-    pub(in crate::server) fn tls_handshakes(&self) -> Vec<(&'static str, u64)> {
-        self.tls.as_ref().map(|counters| counters.results().collect()).unwrap_or_default()
+    /// Returns the numbers of TLS, if a listener is encrypted.
+    pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
+        self.tls.as_deref()
     }
 
     /// Reports the numbers of this shard; does nothing if they are unchanged.

@@ -13,7 +13,7 @@ pub(in crate::server) mod handler_memory;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::client_address::ClientAddress;
+use crate::base::client_address::ClientAddress;
 use crate::protocol::error::{Error, ErrorKind};
 
 /// Bytes that every connection and session may hold whatever the others hold, unless the limit is

@@ -13,6 +13,14 @@ pub struct ListenerTlsOptions {
     pub certificates: Vec<PathBuf>,
     /// PEM files with the private keys, in the order of the certificates.
     pub keys: Vec<PathBuf>,
+    /// Files with OCSP responses in DER (RFC 6960), in the order of the certificates, that are sent
+    /// to clients that ask for them. Default: none.
+    pub ocsp_staples: Vec<PathBuf>,
+    /// Files with the keys of session tickets, so that processes with the same files resume each
+    /// other's sessions: a line with the output of `openssl rand -base64 48` for each key, the
+    /// current one first and up to two previous ones. Cost: who gets a key can decrypt recorded
+    /// sessions of TLS 1.2. Default: none, random keys that are renewed every 6 h.
+    pub ticket_keys: Vec<PathBuf>,
     /// Whether the TCP listener is encrypted, with a certificate. Default true.
     pub tcp: bool,
     /// Whether the HTTP listener is encrypted, with a certificate. Default true.
@@ -30,6 +38,9 @@ pub struct ListenerTlsOptions {
     /// Handshakes in progress on each shard; a further connection is reset. Cost: the TLS state of
     /// each. Default 1,024.
     pub handshakes_max: u32,
+    /// Handshakes in progress from one client address on each shard; a further connection is reset.
+    /// An IPv6 /64 prefix counts as one address; 127.0.0.1 and `::1` are exempt. Default 64.
+    pub handshakes_per_address_max: u32,
     /// Handshake messages that a shard handles in one turn, after the requests of open connections.
     /// Cost: up to one signature each, for which these wait longer. Default 4.
     pub handshakes_per_turn_max: u16,
@@ -60,6 +71,8 @@ impl Default for ListenerTlsOptions {
         Self {
             certificates: Vec::new(),
             keys: Vec::new(),
+            ocsp_staples: Vec::new(),
+            ticket_keys: Vec::new(),
             tcp: true,
             http: true,
             client_certificates: ClientCertificateMode::Off,
@@ -67,6 +80,7 @@ impl Default for ListenerTlsOptions {
             revocation_lists: Vec::new(),
             handshake_timeout: Duration::from_secs(10),
             handshakes_max: 1024,
+            handshakes_per_address_max: 64,
             handshakes_per_turn_max: 4,
             check_interval: Duration::from_secs(10),
             require: false,
@@ -77,7 +91,8 @@ impl Default for ListenerTlsOptions {
 impl ListenerTlsOptions {
     /// Returns the files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let server = self.certificates.iter().chain(&self.keys);
+        let server = self.certificates.iter().chain(&self.keys).chain(&self.ocsp_staples);
+        let server = server.chain(&self.ticket_keys);
         server.chain(&self.client_authorities).chain(&self.revocation_lists)
     }
 

@@ -90,6 +90,9 @@ impl Shard {
                 });
             }
             BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
+            BroadcastMessage::Authenticator(authenticator) => {
+                self.dispatcher.auth.install(authenticator);
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::base::client_address::AddressShare;
 use crate::connection::ConnectionOptions;
-use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::SecondStream;
 use crate::server::subscriptions::SubscriptionLimits;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::base::client_address::AddressShare;
 use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
 use crate::server::acceptance::SPARE_CONNECTIONS_MAX;
-use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
 use crate::server::shard_message::{

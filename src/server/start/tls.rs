@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
@@ -13,16 +13,21 @@ use std::time::Duration;
 use std::{any::Any, io};
 
 use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
+use crate::engine::clock::unix_ms;
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
+use crate::telemetry::certificate::CertificateExpiry;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::tls::{
-    ClientCertificates, Identity, Revocations, Roots, TicketKeys, TlsServer, TlsServerOptions,
-    TrustedClients,
+    ClientCertificates, Identity, OcspStaple, Revocations, Roots, TicketKeys, TlsServer,
+    TlsServerOptions, TrustedClients,
 };
 
 #[expect(clippy::disallowed_types, reason = "locked while files are read, by no shard")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// Interval of warnings of certificates that expire.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// The TLS configurations of the listeners of a server.
 #[derive(Debug, Default)]
@@ -41,7 +46,7 @@ type Stamp = (u64, u64, u64, i64, i64);
 
 impl Files {
     fn new(options: &ListenerTlsOptions) -> Self {
-        let stamp = |path: &std::path::PathBuf| {
+        let stamp = |path: &PathBuf| {
             let it = fs::metadata(path).ok()?;
             Some((it.dev(), it.ino(), it.size(), it.mtime(), it.mtime_nsec()))
         };
@@ -53,7 +58,8 @@ impl Files {
 struct Configured {
     tcp: Option<TlsSlot>,
     http: Option<TlsSlot>,
-    tickets: TicketKeys,
+    /// Used without files of ticket keys.
+    random_tickets: TicketKeys,
     limits: TlsLimits,
     counters: Arc<TlsCounters>,
     files: Mutex<Files>,
@@ -79,18 +85,20 @@ impl ListenerTls {
         if !tls.has_certificate() {
             return Ok(Self::default());
         }
-        let tickets = TicketKeys::random()?;
+        let random_tickets = TicketKeys::random()?;
         let files = Mutex::new(Files::new(tls));
-        let server = read_server(tls, &tickets)?;
+        let (server, certificates) = read_server(tls, &random_tickets)?;
         let http = tls.http.then(|| TlsSlot::new(server.for_http()));
         let tcp = tls.tcp.then(|| TlsSlot::new(server));
         let limits = TlsLimits {
             handshake_timeout: tls.handshake_timeout,
             handshakes_max: tls.handshakes_max as usize,
+            handshakes_per_address_max: tls.handshakes_per_address_max as usize,
             handshakes_per_turn_max: usize::from(tls.handshakes_per_turn_max),
         };
-        let counters = Arc::default();
-        Ok(Self(Some(Configured { tcp, http, tickets, limits, counters, files })))
+        let counters: Arc<TlsCounters> = Arc::default();
+        counters.set_certificates(certificates);
+        Ok(Self(Some(Configured { tcp, http, random_tickets, limits, counters, files })))
     }
 
     /// Returns the TLS of the listener of a transport, if it is encrypted.
@@ -116,7 +124,9 @@ impl ListenerTls {
         if !options.has_certificate() {
             return Err("TLS cannot be switched off without a restart".to_owned());
         }
-        configured.read(options, &mut configured.files())
+        configured.read(options, &mut configured.files())?;
+        self.warn_of_expiry();
+        Ok(())
     }
 
     /// [`ListenerTls::reload`] with the options of the last time, if a file has changed since it
@@ -142,16 +152,33 @@ impl ListenerTls {
         // Never sent on: dropping it ends the thread.
         let (stop, stopped): (Sender<()>, _) = channel();
         let run = move || {
+            let mut warn_at = unix_seconds() + DAY_SECONDS;
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 match tls.reload_changed() {
+                    None if unix_seconds() < warn_at => continue,
                     None => {}
                     Some(Ok(())) => Event::TlsReloaded { error: None }.emit(),
                     Some(Err(error)) => Event::TlsReloaded { error: Some(&error) }.emit(),
                 }
+                warn_at = unix_seconds() + DAY_SECONDS;
+                tls.warn_of_expiry();
             }
         };
         thread::Builder::new().name("corelane-tls".into()).spawn(run)?;
         Ok(Some(Box::new(stop)))
+    }
+
+    /// Returns a sentence for each certificate that has expired at `now` or will in two weeks.
+    fn expiry_warnings(&self, now: i64) -> Vec<String> {
+        let certificates = self.0.iter().flat_map(|configured| configured.counters.certificates());
+        certificates.filter_map(|certificate| certificate.warning(now)).collect()
+    }
+
+    /// Logs which certificates expire soon.
+    pub(super) fn warn_of_expiry(&self) {
+        for warning in self.expiry_warnings(unix_seconds()) {
+            Event::TlsCertificateExpires { warning: &warning }.emit();
+        }
     }
 
     /// Returns the counters of handshakes, if a listener is encrypted.
@@ -167,30 +194,37 @@ impl Configured {
 
     /// Reads the files of `options` and uses them from now on.
     fn read(&self, options: &ListenerTlsOptions, files: &mut Files) -> Result<(), String> {
-        let Self { tcp, http, tickets, .. } = self;
+        let Self { tcp, http, random_tickets, counters, .. } = self;
         let read = Files::new(options);
         // Files that cannot be used are not read again before they change.
         files.stamps.clone_from(&read.stamps);
-        let server = read_server(options, tickets)?;
+        let (server, certificates) = read_server(options, random_tickets)?;
         if let Some(slot) = http {
             slot.replace(server.for_http());
         }
         if let Some(slot) = tcp {
             slot.replace(server);
         }
+        counters.set_certificates(certificates);
         *files = read;
         Ok(())
     }
 }
 
-/// Reads what the options say of TLS, and uses none of it.
+/// Reads what the options say of TLS, and uses none of it. Returns the certificates that expire
+/// soon, a sentence for each.
 ///
 /// # Errors
 ///
 /// Which file cannot be used, and why.
 #[cfg(feature = "cli")]
-pub fn check_tls(options: &Options) -> Result<(), String> {
-    ListenerTls::load(options).map(drop)
+pub fn check_tls(options: &Options) -> Result<Vec<String>, String> {
+    let tls = ListenerTls::load(options)?;
+    Ok(tls.expiry_warnings(unix_seconds()))
+}
+
+fn unix_seconds() -> i64 {
+    i64::try_from(unix_ms() / 1000).unwrap_or(i64::MAX)
 }
 
 /// Fails if a listener that other machines reach is not encrypted but must be.
@@ -204,7 +238,11 @@ fn check_required(options: &Options) -> Result<(), String> {
     }
 }
 
-fn read_server(options: &ListenerTlsOptions, tickets: &TicketKeys) -> Result<TlsServer, String> {
+/// Returns the configuration of the files, and when their certificates expire.
+fn read_server(
+    options: &ListenerTlsOptions,
+    random_tickets: &TicketKeys,
+) -> Result<(TlsServer, Vec<CertificateExpiry>), String> {
     if options.certificates.len() != options.keys.len() {
         return Err(format!(
             "tls.certificates lists {} files and tls.keys {}: each certificate needs its key",
@@ -212,19 +250,48 @@ fn read_server(options: &ListenerTlsOptions, tickets: &TicketKeys) -> Result<Tls
             options.keys.len()
         ));
     }
+    let staples = options.ocsp_staples.len();
+    if staples > 0 && staples != options.certificates.len() {
+        return Err(format!(
+            "tls.certificates lists {} files and tls.ocsp_staples {}: each certificate needs its \
+             staple, or none has one",
+            options.certificates.len(),
+            staples
+        ));
+    }
     let mut identities = Vec::new();
-    for (certificate, key) in options.certificates.iter().zip(&options.keys) {
+    let mut expiries = Vec::new();
+    let pairs = options.certificates.iter().zip(&options.keys);
+    for (index, (certificate, key)) in pairs.enumerate() {
         let [chain, private] = [read(certificate)?, read(key)?];
         let names = [certificate, key].map(|path| path.display().to_string());
         let identity = Identity::from_pem((&chain, &names[0]), (&private, &names[1]))?;
-        identities.push(identity);
+        let staple = options
+            .ocsp_staples
+            .get(index)
+            .map(|path| OcspStaple::from_der(read(path)?, &path.display().to_string()));
+        let file = certificate.display().to_string();
+        expiries.extend(identity.expires_at().map(|at| CertificateExpiry { file, at }));
+        identities.push((identity, staple.transpose()?));
     }
     let clients = match options.client_certificates {
         ClientCertificateMode::Off => ClientCertificates::Off,
         ClientCertificateMode::Asked => ClientCertificates::Asked(trusted_clients(options)?),
         ClientCertificateMode::Required => ClientCertificates::Required(trusted_clients(options)?),
     };
-    TlsServer::new(TlsServerOptions { identities, clients, tickets })
+    let tickets = ticket_keys(&options.ticket_keys, random_tickets)?;
+    let server = TlsServer::new(TlsServerOptions { identities, clients, tickets })?;
+    Ok((server, expiries))
+}
+
+/// Returns the keys of the files, or random ones without any.
+fn ticket_keys(paths: &[PathBuf], random: &TicketKeys) -> Result<TicketKeys, String> {
+    if paths.is_empty() {
+        return Ok(random.clone());
+    }
+    let named = |path: &PathBuf| Ok((read(path)?, path.display().to_string()));
+    let texts = paths.iter().map(named).collect::<Result<Vec<_>, String>>()?;
+    TicketKeys::from_texts(texts.iter().map(|(text, name)| (&text[..], &name[..])))
 }
 
 fn trusted_clients(options: &ListenerTlsOptions) -> Result<TrustedClients, String> {

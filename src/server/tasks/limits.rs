@@ -2,10 +2,10 @@
 
 use super::table::TaskRefusal;
 use super::{NewTask, TaskOutcome, Tasks};
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::error::{Error, ErrorKind};
-use crate::server::client_address::ClientAddress;
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::TaskLimits;
 use crate::telemetry::event::Event;

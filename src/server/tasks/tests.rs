@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::table::{CreatedTask, TaskRefusal};
 use super::*;
+use crate::base::client_address::AddressShare;
 use crate::base::random::Random;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::model::{ElicitRequest, InputRequest, InputResponse, TaskDetail, TaskStatus};
-use crate::server::client_address::AddressShare;
 use crate::server::memory::MemoryLimit;
 use crate::server::memory::handler_memory::{HandlerMemory, RequestAccount};
 use crate::server::owner_id::{OwnerIds, TaskId};
@@ -45,7 +45,7 @@ fn tasks(bounds: TaskLimits) -> TaskTable<&'static str> {
 
 fn new_task(revision: Revision) -> NewTask {
     let client = ClientInfo { revision, capabilities: ClientCapabilities::default() };
-    NewTask { peer: PEER, address: None, client, progress_token: None, ttl: None }
+    NewTask { peer: PEER, address: None, client, progress_token: None, ttl: None, principal: None }
 }
 
 fn at(milliseconds: u64) -> Instant {

@@ -9,10 +9,10 @@ use rustls::ClientConfig;
 #[cfg(feature = "internals")]
 use rustls::client::Resumption;
 use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 
 use super::pin::Pin;
+use super::provider;
 use super::trust::{Identity, Trust};
 #[cfg(feature = "internals")]
 use super::verifier::AnyCertificate;
@@ -64,7 +64,7 @@ impl TlsClient {
             let name = options.server_name;
             format!("invalid certificate name '{name}': pass --server-name NAME")
         })?;
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(provider::default());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
             // Only possible if rustls supports none of its default TLS versions.

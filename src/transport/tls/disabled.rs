@@ -7,7 +7,7 @@ use super::error::TlsError;
 use super::pin::Pin;
 
 /// Why no client is created.
-const DISABLED: &str = "this program was built without TLS: enable the feature `tls` of corelane";
+const DISABLED: &str = "this program was built without TLS: enable its feature `tls` or `tls-ring`";
 
 /// There is none.
 #[derive(Clone, Debug)]
@@ -67,6 +67,22 @@ pub enum Identity {}
 impl Identity {
     /// Fails.
     pub fn from_pem(_: (&[u8], &str), _: (&[u8], &str)) -> Result<Self, String> {
+        Err(DISABLED.to_owned())
+    }
+
+    /// Cannot be called.
+    pub const fn expires_at(&self) -> Option<i64> {
+        match *self {}
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub enum OcspStaple {}
+
+impl OcspStaple {
+    /// Fails.
+    pub fn from_der(_: Vec<u8>, _: &str) -> Result<Self, String> {
         Err(DISABLED.to_owned())
     }
 }
@@ -184,18 +200,18 @@ pub struct TlsServer {
 /// What a [`TlsServer`] would be created from.
 #[derive(Debug)]
 #[expect(dead_code, reason = "nothing is created from it")]
-pub struct TlsServerOptions<'a> {
+pub struct TlsServerOptions {
     /// Certificates.
-    pub identities: Vec<Identity>,
+    pub identities: Vec<(Identity, Option<OcspStaple>)>,
     /// Whether clients have certificates.
     pub clients: ClientCertificates,
     /// Keys of tickets.
-    pub tickets: &'a TicketKeys,
+    pub tickets: TicketKeys,
 }
 
 impl TlsServer {
     /// Fails.
-    pub fn new(_: TlsServerOptions<'_>) -> Result<Self, String> {
+    pub fn new(_: TlsServerOptions) -> Result<Self, String> {
         Err(DISABLED.to_owned())
     }
 
@@ -246,6 +262,13 @@ pub enum TicketKeys {}
 impl TicketKeys {
     /// Fails.
     pub fn random() -> Result<Self, String> {
+        Err(DISABLED.to_owned())
+    }
+
+    /// Fails.
+    pub fn from_texts<'a>(
+        _: impl IntoIterator<Item = (&'a [u8], &'a str)>,
+    ) -> Result<Self, String> {
         Err(DISABLED.to_owned())
     }
 }

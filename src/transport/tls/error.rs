@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 mod convert;
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 pub(super) mod of_clients;
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 pub(super) use self::convert::UnpinnedKey;
 
 /// Failure of a TLS handshake or connection. The text is one line and names the cause.
@@ -23,7 +23,7 @@ pub struct TlsError {
 /// What to correct after a [`TlsError`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(
-    not(any(feature = "tls", feature = "internals")),
+    not(any(feature = "_tls", feature = "internals")),
     expect(dead_code, reason = "the errors of rustls have the other kinds")
 )]
 pub enum TlsErrorKind {

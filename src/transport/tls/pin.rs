@@ -4,7 +4,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 use sha2::{Digest, Sha256};
 
 /// SHA-256 of the `SubjectPublicKeyInfo` of a certificate (RFC 7469, section 2.4).
@@ -29,7 +29,7 @@ impl Pin {
     }
 
     /// Returns the pin of a `SubjectPublicKeyInfo` in DER.
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "_tls")]
     pub fn of_public_key(public_key: &[u8]) -> Self {
         Self(Sha256::digest(public_key).into())
     }
@@ -61,7 +61,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "_tls")]
     #[test]
     fn pin_is_sha256_of_public_key() {
         // printf abc | openssl dgst -sha256 -binary | base64

@@ -1,21 +1,27 @@
 //! TLS server configuration: certificates by name, certificates of clients, tickets.
 
+mod staple;
+mod tickets;
+
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::verify_server_name;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateRevocationListDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
-    ClientHello, NoClientAuth, ParsedCertificate, ProducesTickets, ResolvesServerCert,
-    WebPkiClientVerifier,
+    ClientHello, NoClientAuth, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
 use rustls::{Error, ServerConfig};
+use sha2::{Digest, Sha256};
 
+pub use self::staple::OcspStaple;
+pub use self::tickets::TicketKeys;
 use super::client::ALPN_HTTP;
+use super::provider;
 use super::trust::{Identity, Roots};
 
 /// Tickets that a TLS 1.3 handshake gives to the client. Each resumes one connection.
@@ -31,14 +37,15 @@ pub struct TlsServer {
 
 /// What a [`TlsServer`] is created from.
 #[derive(Debug)]
-pub struct TlsServerOptions<'a> {
+pub struct TlsServerOptions {
     /// At least one. A client gets the first one that is for the name it asks for (SNI, RFC 6066
-    /// section 3), and otherwise the first.
-    pub identities: Vec<Identity>,
+    /// section 3), and otherwise the first. The staple is sent with its certificate to clients
+    /// that ask for one.
+    pub identities: Vec<(Identity, Option<OcspStaple>)>,
     /// Whether clients have certificates.
     pub clients: ClientCertificates,
     /// Seals and opens the tickets.
-    pub tickets: &'a TicketKeys,
+    pub tickets: TicketKeys,
 }
 
 /// Whether a server asks its clients for certificates (RFC 8446 section 4.3.2).
@@ -89,30 +96,6 @@ impl fmt::Debug for Revocations {
     }
 }
 
-/// The keys of session tickets (RFC 8446 section 4.6.1), shared by all shards, so that a client
-/// resumes on any of them. They are random, renewed every 6 h and accepted for 12 h. Cloning is
-/// cheap.
-#[derive(Clone)]
-pub struct TicketKeys(Arc<dyn ProducesTickets>);
-
-impl TicketKeys {
-    /// Creates keys.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no random bytes.
-    pub fn random() -> Result<Self, String> {
-        let ticketer = aws_lc_rs::Ticketer::new();
-        ticketer.map(Self).map_err(|error| format!("no TLS ticket keys: {error}"))
-    }
-}
-
-impl fmt::Debug for TicketKeys {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TicketKeys").finish_non_exhaustive()
-    }
-}
-
 impl TlsServer {
     /// Creates the configuration.
     ///
@@ -120,9 +103,10 @@ impl TlsServer {
     ///
     /// Returns a one-line message if there is no certificate, one does not fit its private key, or
     /// no authority of clients is usable.
-    pub fn new(options: TlsServerOptions<'_>) -> Result<Self, String> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+    pub fn new(options: TlsServerOptions) -> Result<Self, String> {
+        let provider = Arc::new(provider::default());
         let certificates = Certificates::new(options.identities, &provider)?;
+        let context = options.clients.digest();
         let verifier = options.clients.verifier(&provider)?;
         let builder = ServerConfig::builder_with_provider(provider);
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
@@ -131,7 +115,7 @@ impl TlsServer {
         })?;
         let builder = builder.with_client_cert_verifier(verifier);
         let mut config = builder.with_cert_resolver(Arc::new(certificates));
-        config.ticketer = Arc::clone(&options.tickets.0);
+        config.ticketer = options.tickets.with_context(context);
         config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
         Ok(Self { config: Arc::new(config) })
     }
@@ -152,6 +136,27 @@ impl fmt::Debug for TlsServer {
 }
 
 impl ClientCertificates {
+    /// Returns a digest of all that decides which certificates are accepted.
+    fn digest(&self) -> [u8; 16] {
+        let mut hash = Sha256::new();
+        if let Self::Asked(clients) | Self::Required(clients) = self {
+            hash.update([u8::from(matches!(self, Self::Required(_)))]);
+            for root in &clients.roots.0.roots {
+                let constraints = root.name_constraints.as_deref().unwrap_or_default();
+                for part in [&root.subject[..], &root.subject_public_key_info, constraints] {
+                    hash.update((part.len() as u64).to_le_bytes());
+                    hash.update(part);
+                }
+            }
+            for list in clients.revoked.iter().flat_map(|lists| &lists.0) {
+                hash.update(list);
+            }
+        }
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.finalize()[..16]);
+        digest
+    }
+
     fn verifier(
         self,
         provider: &Arc<CryptoProvider>,
@@ -178,9 +183,13 @@ struct Certificates {
 }
 
 impl Certificates {
-    fn new(identities: Vec<Identity>, provider: &CryptoProvider) -> Result<Self, String> {
-        let keys = identities.into_iter().map(|Identity { chain, key }| {
+    fn new(
+        identities: Vec<(Identity, Option<OcspStaple>)>,
+        provider: &CryptoProvider,
+    ) -> Result<Self, String> {
+        let keys = identities.into_iter().map(|(Identity { chain, key }, staple)| {
             let key = CertifiedKey::from_der(chain, key, provider);
+            let key = key.map(|key| CertifiedKey { ocsp: staple.map(|it| it.0), ..key });
             key.map(Arc::new).map_err(|error| match error {
                 Error::InconsistentKeys(_) => {
                     "the certificate is for another private key".to_owned()

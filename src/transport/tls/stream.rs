@@ -3,10 +3,10 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 
-#[cfg(not(feature = "tls"))]
+#[cfg(not(feature = "_tls"))]
 use super::disabled::{TlsClient, TlsFilter, TlsScratch};
 use super::error::{TlsError, TlsErrorKind};
-#[cfg(feature = "tls")]
+#[cfg(feature = "_tls")]
 use super::{
     client::TlsClient,
     filter::{TlsFilter, TlsScratch},

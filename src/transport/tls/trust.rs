@@ -6,6 +6,8 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
 
 /// Certificates of trusted authorities. Cloning is cheap.
 #[derive(Clone)]
@@ -85,6 +87,18 @@ impl Identity {
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| format!("{name} contains no PEM private key: {error}"))?;
         Ok(Self { chain, key })
+    }
+}
+
+impl Identity {
+    /// Returns when the first certificate of the chain expires, in seconds since 1970-01-01 UTC, or
+    /// `None` if none states it.
+    pub fn expires_at(&self) -> Option<i64> {
+        let ends = self.chain.iter().filter_map(|certificate| {
+            let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+            Some(certificate.validity().not_after.timestamp())
+        });
+        ends.min()
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn start(client: &Client, call: &PlannedCall) -> CallFuture {
             let client = client.clone();
             Box::pin(async move {
                 let tools = client.list_tools().await?;
-                Ok(tools.iter().map(|tool| format!("{} ", tool.name)).collect())
+                Ok(tools.iter().flat_map(|tool| [&*tool.name, " "]).collect())
             })
         }
     }

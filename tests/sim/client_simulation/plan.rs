@@ -83,8 +83,8 @@ impl ClientPlan {
         if random.chance(1, 2) {
             faults = faults.without(Fault::Reset).without(Fault::AcceptFailure);
         }
-        let io_threads = (0..1 + random.below(2)).map(|_| draw_ring(random)).collect::<Vec<_>>();
-        let clients = (0..1 + random.below(4))
+        let io_threads = (0..=random.below(2)).map(|_| draw_ring(random)).collect::<Vec<_>>();
+        let clients = (0..=random.below(4))
             .map(|_| draw_client(random, transport, io_threads.len()))
             .collect::<Vec<_>>();
         let server = draw_server(random, transport, faults);

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
+mod resuming_client;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 pub use rustls::{HandshakeKind, ServerConfig, SupportedProtocolVersion, version};
 
+pub use self::resuming_client::ResumingClient;
 use crate::TIMEOUT;
 
 /// The versions of TLS that a server supports.
@@ -211,6 +214,8 @@ impl Issuer {
 pub enum RequestEnd {
     /// `close_notify`, and the end of the stream.
     CloseNotify,
+    /// The end of the stream, without `close_notify`.
+    EndOfStream,
     /// Bytes that are no TLS.
     Garbage,
 }
@@ -239,21 +244,17 @@ impl Issuer {
         client.writer().write_all(request).unwrap();
         let mut last = Vec::new();
         match end {
-            RequestEnd::CloseNotify => {
-                client.send_close_notify();
-                while client.wants_write() {
-                    client.write_tls(&mut last).unwrap();
-                }
-            }
-            RequestEnd::Garbage => {
-                while client.wants_write() {
-                    client.write_tls(&mut last).unwrap();
-                }
-                last.extend([0xff; 32]);
-            }
+            RequestEnd::CloseNotify => client.send_close_notify(),
+            RequestEnd::EndOfStream | RequestEnd::Garbage => {}
+        }
+        while client.wants_write() {
+            client.write_tls(&mut last).unwrap();
+        }
+        if end == RequestEnd::Garbage {
+            last.extend([0xff; 32]);
         }
         stream.write_all(&last).unwrap();
-        if end == RequestEnd::CloseNotify {
+        if end != RequestEnd::Garbage {
             stream.shutdown(Shutdown::Write).unwrap();
         }
         let mut response = Vec::new();

@@ -42,12 +42,11 @@ impl ConnectJob {
         commands: Sender<Command>,
     ) -> Self {
         let PeerHandle { target, tls, connect, oauth, on_event, .. } = handle;
-        let (purpose, target) = match flow_target {
-            Some((number, target)) => (Purpose::Flow { number, oauth: oauth.clone() }, target),
-            None => {
-                let (tls, on_event) = (tls.as_deref().cloned(), on_event.clone());
-                (Purpose::Server { tls, on_event }, Arc::clone(target))
-            }
+        let (purpose, target) = if let Some((number, target)) = flow_target {
+            (Purpose::Flow { number, oauth: oauth.clone() }, target)
+        } else {
+            let (tls, on_event) = (tls.as_deref().cloned(), on_event.clone());
+            (Purpose::Server { tls, on_event }, Arc::clone(target))
         };
         let route = connect.proxies.route(&target);
         // The requests of a flow do not name the proxy.

@@ -9,8 +9,10 @@ use super::ring_connector::RingConnector;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::ring::{Ring, Socket};
 
-/// Threads that open connections: name resolution and the start of programs block.
-const CONNECT_THREADS_MAX: usize = 8;
+/// Threads that open connections: name resolution, the start of programs and TLS handshakes block.
+/// Each peer that does not answer occupies one for the connect timeout. They are started as they
+/// are needed.
+const CONNECT_THREADS_MAX: usize = 256;
 /// Connections that wait to be opened.
 const CONNECTS_MAX: usize = 65_536;
 
@@ -57,6 +59,8 @@ impl Connector {
         token: u64,
         result: io::Result<Socket>,
     ) -> Option<Command> {
+        #[cfg(not(feature = "internals"))]
+        let _ = (token, result);
         match self {
             // They use no operation of the ring.
             Self::Threads(_) => None,

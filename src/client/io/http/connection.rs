@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::exchange::{Exchange, ExchangeKind, StreamCursor};
+use super::exchange::{Exchange, ExchangeKind, StreamCursor, note_stream};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::io::stream::Loss;
@@ -145,10 +145,12 @@ impl HttpConnection {
         }
         self.has_response |= bytes.len() > *from;
         let event = self.reader.next(bytes, from, limits, &mut self.body)?;
-        if event != ResponseEvent::HeadComplete
-            && self.reader.head().is_some_and(ResponseHead::is_event_stream)
-        {
-            self.read_events(limits, deliver)?;
+        if self.reader.head().is_some_and(ResponseHead::is_event_stream) {
+            if event != ResponseEvent::HeadComplete {
+                self.read_events(limits, deliver)?;
+            } else if let Some(exchange) = &mut self.exchange {
+                note_stream(exchange);
+            }
         }
         Ok(event)
     }

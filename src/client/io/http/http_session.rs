@@ -1,8 +1,13 @@
 //! The session that a server keeps under `Mcp-Session-Id`, and its end.
 
+use std::time::Duration;
+
 use super::exchange::Exchange;
 use crate::base::time::Instant;
 use crate::transport::http::client::response_head::ResponseHead;
+
+/// Time that the server has to end a session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The session of a server, up to 2025-11-25.
 #[derive(Debug, Default)]
@@ -61,6 +66,25 @@ pub(super) enum Closing {
 }
 
 impl Closing {
+    /// Begins to end a session, which the server has [`CLOSE_TIMEOUT`] for.
+    pub(super) fn begin(&mut self, now: Instant) {
+        *self = Self::Until(now.after(CLOSE_TIMEOUT));
+    }
+
+    /// Ends the wait for the server.
+    pub(super) fn end(&mut self) {
+        if *self != Self::No {
+            *self = Self::Done;
+        }
+    }
+
+    /// Ends the wait for a server that has had its time.
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            *self = Self::Done;
+        }
+    }
+
     pub(super) const fn deadline(self) -> Option<Instant> {
         match self {
             Self::Until(deadline) => Some(deadline),

@@ -14,18 +14,17 @@ use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
+use super::stream_retries::StreamRetries;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::stream::Loss;
-use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::ResponseLimits;
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time that the server has to end a session.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
 const NOT_FOUND: u16 = 404;
 
@@ -38,6 +37,7 @@ pub(in crate::client::io) struct HttpLink {
     queue: HttpQueue,
     pool: HttpPool,
     session: HttpSession,
+    retries: StreamRetries,
     seen: SeenEvents,
     closing: Closing,
     legacy_sse: LegacySse,
@@ -46,20 +46,22 @@ pub(in crate::client::io) struct HttpLink {
 
 /// Exchanges.
 impl HttpLink {
-    /// Creates a link without connections.
+    /// Creates a link without connections. `seed` determines its delays.
     pub(in crate::client::io) fn new(
+        handle: &PeerHandle,
         writer: RequestWriter,
-        options: &SessionOptions,
         authorization: Option<HttpAuthorization>,
+        seed: u64,
     ) -> Self {
-        let body_bytes_max = options.message_bytes_max;
+        let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
             writer,
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
-            timeout: options.request_timeout,
+            timeout: handle.config.options().request_timeout,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
+            retries: StreamRetries::new(&handle.reconnect, seed),
             seen: SeenEvents::default(),
             closing: Closing::default(),
             legacy_sse: LegacySse::default(),
@@ -138,12 +140,11 @@ impl HttpLink {
             return;
         }
         self.session.note_loss(self.queue.has_ordered_waiting());
-        for (call, error) in self.queue.take_unconnected(error, input.now()) {
+        let failed = self.retries.handle_unconnected(&mut self.queue, error, input.now());
+        for (call, error) in failed {
             input.fail(Some(call), &error, &mut self.queue);
         }
-        if self.closing != Closing::No {
-            self.closing = Closing::Done;
-        }
+        self.closing.end();
     }
 
     /// Closes the connections of requests that have ended: answered in another way, or expired.
@@ -190,6 +191,7 @@ impl HttpLink {
                     let connection = self.pool.get(index);
                     self.session.note(connection.exchange(), connection.head());
                     self.queue.note_head(connection.exchange());
+                    self.retries.note_head(connection.exchange(), input.now());
                 }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
                 Err(error) => return self.abort(ring, index, &response_error(error), input),
@@ -294,7 +296,6 @@ impl HttpLink {
             }
         };
         if status == NOT_FOUND
-            && matches!(exchange.kind(), ExchangeKind::Request { .. })
             && let Some(number) = exchange.leave_session()
         {
             return self.handle_lost_session(ring, exchange, number, input);
@@ -335,7 +336,9 @@ impl HttpLink {
         if is_on_stream || !input.is_waiting_for(id) {
             return;
         }
-        let error = response.error(&excerpt);
+        let (queue, now) = (&mut self.queue, input.now());
+        let retried = self.retries.retry_listen(exchange, Some(status), queue, now);
+        let (Some(exchange), error) = (retried, response.error(&excerpt)) else { return };
         if exchange.is_initialize() && self.legacy_sse.may_follow(status) {
             self.legacy_sse.begin(exchange, error);
             self.queue.push_back(Exchange::first_stream(Revision::V2024_11_05));
@@ -409,6 +412,8 @@ impl HttpLink {
         if (was_idle || is_lost) && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
+        let retried = self.retries.retry_listen(exchange, None, &mut self.queue, input.now());
+        let Some(exchange) = retried else { return };
         match exchange.into_kind() {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
@@ -432,13 +437,9 @@ impl HttpLink {
 impl HttpLink {
     /// Returns when [`HttpLink::expire`] must be called next.
     pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let times = [
-            self.closing.deadline(),
-            self.pool.deadline(&self.queue, now),
-            self.queue.deadline(now),
-            self.authorization.deadline(),
-        ];
-        times.into_iter().flatten().min()
+        let waiting = self.pool.deadline(&self.queue, now).into_iter();
+        let waiting = waiting.chain(self.queue.deadline(now));
+        waiting.chain(self.closing.deadline()).chain(self.authorization.deadline()).min()
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
@@ -455,9 +456,7 @@ impl HttpLink {
         }
         self.close_abandoned(ring, input);
         self.authorization.expire(ring, now);
-        if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
-            self.closing = Closing::Done;
-        }
+        self.closing.expire(now);
     }
 
     /// Closes the connections, except one to end the session.
@@ -472,7 +471,7 @@ impl HttpLink {
         self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
         if self.session.current().is_some() {
-            self.closing = Closing::Until(now.after(CLOSE_TIMEOUT));
+            self.closing.begin(now);
             self.queue.push_back(Exchange::delete(revision));
         }
     }
@@ -483,7 +482,7 @@ impl HttpLink {
         self.legacy_sse.has_ended() || self.session.is_broken()
     }
 
-    /// Returns whether the session has ended since [`HttpLink::begin_close`].
+    /// Returns whether nothing is left since [`HttpLink::begin_close`].
     pub(in crate::client::io) fn is_closed(&self) -> bool {
         self.closing == Closing::Done
     }

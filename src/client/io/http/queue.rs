@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::connection::unresumed;
-use super::exchange::{Exchange, ExchangeClass, ExchangeKind};
+use super::exchange::{Exchange, ExchangeClass, ExchangeKind, needs_session};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
@@ -80,7 +80,7 @@ impl HttpQueue {
     /// Adds an exchange that was sent before those that wait. A request waits for the next session
     /// if there is none now.
     pub(super) fn push_front(&mut self, exchange: Exchange) {
-        if self.is_renewing && exchange.needs_session() {
+        if self.is_renewing && needs_session(&exchange) {
             self.parked.push(exchange);
         } else {
             self.waiting.push_front(exchange);
@@ -88,12 +88,12 @@ impl HttpQueue {
     }
 
     /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
-    /// last one and is removed.
+    /// last one and is removed; the next one opens a stream of its own.
     pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
-        (self.is_renewing, self.opens_stream) = (true, false);
+        (self.is_renewing, self.opens_stream) = (true, true);
         let waiting = std::mem::take(&mut self.waiting).into_iter();
-        self.parked.push(exchange);
-        self.parked.extend(waiting.filter(Exchange::needs_session));
+        let waiting = std::iter::once(exchange).chain(waiting);
+        self.parked.extend(waiting.filter(needs_session));
     }
 
     /// Lets the requests that wait for a session be sent.
@@ -181,6 +181,14 @@ impl HttpQueue {
         times.filter(|time| *time > now).min()
     }
 
+    /// Takes the exchanges that match.
+    pub(super) fn take_if(&mut self, matches: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (taken, waiting): (Vec<_>, Vec<_>) = waiting.partition(|exchange| matches(exchange));
+        self.waiting = waiting.into();
+        taken
+    }
+
     /// Returns whether a message waits that must precede others.
     pub(super) fn has_ordered_waiting(&self) -> bool {
         self.waiting.iter().any(Exchange::is_ordered)
@@ -220,9 +228,9 @@ impl HttpQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exchange::StreamCursor;
     use super::*;
     use crate::client::error::ClientErrorKind;
+    use crate::client::io::http::exchange::StreamCursor;
     use crate::protocol::eras::Method;
     use crate::protocol::revision::Revision;
 

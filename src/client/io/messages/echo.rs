@@ -9,7 +9,7 @@ use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
 use crate::protocol::json::PaddedBuffer;
 use crate::protocol::revision::Revision;
-use crate::transport::http::client::request_writer::{ExtraFields, RequestWriter};
+use crate::transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
 
 /// One connection. A violation of the protocol and a close frame end it.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ impl WebSocketEcho {
     /// If the system has no random source.
     pub fn begin(authority: &str, path: &str, message_bytes_max: usize) -> io::Result<Self> {
         let writer = RequestWriter::new("http", authority, path, &ExtraFields::default());
-        let (codec, output) = WebSocketCodec::begin(&writer, message_bytes_max)?;
+        let fields = RequestFields::default();
+        let (codec, output) = WebSocketCodec::begin(&writer, &fields, message_bytes_max)?;
         Ok(Self { codec, output, messages: Vec::new() })
     }
 

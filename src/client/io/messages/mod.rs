@@ -2,6 +2,8 @@
 
 mod mask_keys;
 
+mod ping_timer;
+
 mod output;
 
 mod websocket;

@@ -89,6 +89,16 @@ impl StreamOutput {
         }
     }
 
+    /// Sends a ping, unless the server does not read.
+    pub(super) fn push_ping(&mut self) {
+        if let Some(masks) = &mut self.masks
+            && !self.is_closed
+            && self.bytes.len() < OUTGOING_BYTES_MAX
+        {
+            writer::write_ping(&mut self.bytes, masks.next());
+        }
+    }
+
     /// Appends a close frame, unless there was one.
     pub(super) fn push_close(&mut self, code: CloseCode, reason: &str) {
         if let Some(masks) = &mut self.masks

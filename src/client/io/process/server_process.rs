@@ -57,9 +57,9 @@ impl fmt::Debug for ServerProcess {
 pub(in crate::client::io) struct ExitNotifier(Mutex<Vec<CloseSlot>>);
 
 impl ExitNotifier {
-    /// Adds a slot.
-    pub(in crate::client::io) fn notify(&self, slot: CloseSlot) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    /// Adds a slot, if there is one.
+    pub(in crate::client::io) fn notify(&self, slot: Option<CloseSlot>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(slot);
     }
 }
 

@@ -31,8 +31,8 @@ impl PartialSends {
         self.sockets[socket.index()].is_closing = true;
     }
 
-    /// Notes that a socket is closed.
-    pub(super) fn handle_closed(&mut self, socket: Socket) {
+    /// Notes that a socket is used for a new connection.
+    pub(super) fn open(&mut self, socket: Socket) {
         if let Some(state) = self.sockets.get_mut(socket.index()) {
             *state = SendState::default();
         }
@@ -105,7 +105,7 @@ mod tests {
         sends.begin_close(SOCKET);
         let sent = sends.handle_sent(&mut ring, SOCKET, b"text".to_vec(), Ok(1));
         assert_eq!(sent.unwrap().unwrap(), b"text");
-        sends.handle_closed(SOCKET);
+        sends.open(SOCKET);
         let failed = sends.handle_sent(&mut ring, SOCKET, b"text".to_vec(), Ok(0));
         assert_eq!(failed.unwrap().unwrap_err().kind(), io::ErrorKind::WriteZero);
     }

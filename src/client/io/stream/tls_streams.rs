@@ -126,9 +126,9 @@ impl TlsStreams {
         Some(sent)
     }
 
-    /// Handles the end of a socket.
-    pub(in crate::client::io) fn handle_closed(&mut self, socket: Socket) {
-        self.sends.handle_closed(socket);
+    /// Notes that a socket is used for a new connection.
+    pub(in crate::client::io) fn begin_sends(&mut self, socket: Socket) {
+        self.sends.open(socket);
     }
 
     /// Takes a socket whose output could not be encrypted.

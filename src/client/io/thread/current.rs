@@ -30,22 +30,29 @@ pub(super) fn set_shard(io: IoThread) {
 
 /// Returns whether the calling thread does I/O.
 pub(super) fn is_set() -> bool {
-    CURRENT.with_borrow(|current| !matches!(current, Current::None))
+    with(|current| !matches!(current, Current::None)).unwrap_or(false)
 }
 
 /// Returns the I/O of the calling thread.
 pub(super) fn get() -> Option<IoThread> {
-    CURRENT.with_borrow(|current| match current {
+    with(|current| match current {
         Current::None => None,
         Current::Thread(shared) => shared.upgrade().map(|shared| IoThread { shared }),
         Current::Shard(io) => Some(io.clone()),
     })
+    .flatten()
 }
 
 /// Returns the I/O of the calling thread if that is a shard.
 pub(super) fn shard() -> Option<IoThread> {
-    CURRENT.with_borrow(|current| match current {
+    with(|current| match current {
         Current::Shard(io) => Some(io.clone()),
         Current::None | Current::Thread(_) => None,
     })
+    .flatten()
+}
+
+/// Reads the I/O of the calling thread; `None` if the thread is ending.
+fn with<O>(read: impl FnOnce(&Current) -> O) -> Option<O> {
+    CURRENT.try_with(|current| read(&current.borrow())).ok()
 }

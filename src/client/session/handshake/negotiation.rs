@@ -36,7 +36,7 @@ impl FailedDiscover {
 #[derive(Debug)]
 pub(in crate::client::session) enum NextStep {
     /// It is complete.
-    Ready(ServerInfo),
+    Ready(Box<ServerInfo>),
     /// Send `server/discover`.
     Discover {
         /// It is sent again if the server refuses the revision that it supports.
@@ -72,7 +72,7 @@ pub(in crate::client::session) fn after_discover(
         && supports(Revision::LATEST)
     {
         return match ServerInfo::read_discover(result, Revision::LATEST) {
-            Some(server) => NextStep::Ready(server),
+            Some(server) => NextStep::Ready(Box::new(server)),
             None => NextStep::Fail(invalid_result("server/discover")),
         };
     }
@@ -135,7 +135,7 @@ pub(in crate::client::session) fn after_initialize(
     let revision = Revision::parse(version).filter(|revision| !revision.is_modern());
     let Some(revision) = revision else { return NextStep::Fail(unsupported_revisions(&[version])) };
     match ServerInfo::read_initialize(result, revision) {
-        Some(server) => NextStep::Ready(server),
+        Some(server) => NextStep::Ready(Box::new(server)),
         None => NextStep::Fail(invalid_result("initialize")),
     }
 }

@@ -125,6 +125,11 @@ impl TestSession {
             SessionEvent::Progress { token, progress } => {
                 format!("{token} {}", progress.progress)
             }
+            SessionEvent::TaskStatus { token, message } => {
+                let text = String::from_utf8_lossy(message.as_bytes());
+                let is_working = text.contains(r#""status":"working""#);
+                format!("{token} {}", if is_working { "working" } else { "another status" })
+            }
             SessionEvent::InputRequired(input) => {
                 let text = format!("requires {:?}", input.kind);
                 required.push(input.key);

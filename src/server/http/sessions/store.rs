@@ -45,9 +45,9 @@ use self::lingering_queue::LingeringQueue;
 use self::stored_session::StoredSession;
 use self::stream_totals::StreamTotals;
 use super::streams::{SessionError, SessionStreams};
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
-use crate::server::client_address::ClientAddress;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 

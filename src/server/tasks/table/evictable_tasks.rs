@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::server::client_address::ClientAddress;
 use crate::server::tasks::task::Task;
 
 /// The tasks that may be evicted: all of the shard, and those of each address that is not exempt.

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 
 use super::evictable_tasks::EvictableTasks;
 use super::task_owners::{TaskOwners, TaskUsage};
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::protocol::model::TaskStatus;
-use crate::server::client_address::ClientAddress;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;

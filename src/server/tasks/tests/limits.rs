@@ -1,7 +1,7 @@
 //! Limits of tasks and results: what is refused, and what is evicted.
 
 use super::*;
-use crate::server::client_address::ClientAddress;
+use crate::base::client_address::ClientAddress;
 use crate::server::tasks::table::{Room, TaskUsage};
 use crate::telemetry::label::TaskLimit;
 

@@ -21,7 +21,9 @@ pub(in crate::transport::tls) fn handshake_error(error: &Error) -> TlsError {
             PeerIncompatible::Tls12NotOffered
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::Tls13RequiredForQuic
-            | PeerIncompatible::SupportedVersionsExtensionRequired,
+            | PeerIncompatible::SupportedVersionsExtensionRequired
+            // Also of a client of TLS 1.0 or 1.1, which know no such extension.
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
         ) => TlsError::new(
             TlsErrorKind::OutdatedVersion,
             "the client speaks neither TLS 1.2 nor TLS 1.3",

@@ -4,7 +4,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{
     AlertDescription, HandshakeKind, ServerConfig, ServerConnection, SupportedProtocolVersion,
@@ -13,6 +12,7 @@ use rustls::{
 
 use super::*;
 use crate::transport::tls::client::TlsClientOptions;
+use crate::transport::tls::provider;
 use crate::transport::tls::trust::{Roots, Trust};
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
@@ -25,7 +25,7 @@ fn server_and_client(version: &'static SupportedProtocolVersion) -> (Arc<ServerC
     let key = KeyPair::generate().unwrap();
     let names = vec!["localhost".to_owned()];
     let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
-    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider::default()));
     let builder = builder.with_protocol_versions(&[version]).unwrap().with_no_client_auth();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use super::idle_lists::IdleLists;
 use super::stored_session::OF_ADDRESS;
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::{Key, Slab};
-use crate::server::client_address::ClientAddress;
 
 #[derive(Debug)]
 struct AddressEntry {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::address_table::AddressTable;
 use super::idle_lists::IdleLists;
 use super::stored_session::{OF_SHARD, StoredSession};
+use crate::base::client_address::ClientAddress;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
-use crate::server::client_address::ClientAddress;
 use crate::telemetry::label::EvictionReason;
 
 /// A session to be evicted, and why this one.

@@ -1,7 +1,7 @@
 //! Which session a new one evicts at the limit.
 
 use super::*;
-use crate::server::client_address::ClientAddress;
+use crate::base::client_address::ClientAddress;
 use crate::telemetry::label::EvictionReason;
 
 /// A share of one session.

@@ -9,12 +9,12 @@ use std::num::NonZeroU64;
 /// An IPv4 address or the /64 prefix of an IPv6 address: the smallest unit that one client controls
 /// (RFC 6177).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(in crate::server) struct ClientAddress(NonZeroU64);
+pub struct ClientAddress(NonZeroU64);
 
 impl ClientAddress {
     /// Returns `None` for 127.0.0.1 and `::1`, from which proxies on this machine connect for many
     /// clients. The other loopback addresses count.
-    pub(in crate::server) fn new(address: IpAddr) -> Option<Self> {
+    pub fn new(address: IpAddr) -> Option<Self> {
         let bits = match address.to_canonical() {
             IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => return None,
             // 0:ffff::/32 is not assigned to IPv6 networks.
@@ -25,7 +25,7 @@ impl ClientAddress {
     }
 
     /// Returns the IPv4 address, or the first IPv6 address of the prefix.
-    pub(in crate::server) const fn ip(self) -> IpAddr {
+    pub const fn ip(self) -> IpAddr {
         let bits = self.0.get();
         if bits >> 32 == 0xffff {
             #[expect(clippy::cast_possible_truncation, reason = "the low half is the address")]
@@ -37,18 +37,18 @@ impl ClientAddress {
 
 /// The part of a shared table that the clients of one [`ClientAddress`] may take.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct AddressShare {
+pub struct AddressShare {
     percent: u8,
 }
 
 impl AddressShare {
     /// A share of `percent`; 100 and more is the whole table.
-    pub(in crate::server) const fn new(percent: u8) -> Self {
+    pub const fn new(percent: u8) -> Self {
         Self { percent }
     }
 
     /// Returns how many of `places` one address may take.
-    pub(in crate::server) const fn of(self, places: usize) -> usize {
+    pub const fn of(self, places: usize) -> usize {
         if self.percent >= 100 {
             return places;
         }
