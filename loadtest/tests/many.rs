@@ -110,8 +110,8 @@ fn requests_succeed_from_several_source_addresses() {
     for (transport, path) in [(Transport::Http, "/mcp"), (Transport::WebSocket, "/mcp/ws")] {
         let connect = ConnectConfig { sources: SOURCES.to_vec(), rate: None };
         let mut job = job(test_server.http(), 64, connect);
-        (job.request_settings.transport, job.request_settings.path) = (transport, path.into());
-        job.request_settings.era = Era::Legacy;
+        job.request_settings =
+            RequestSettings::new(transport, Era::Legacy, ("127.0.0.1", path), Vec::new()).unwrap();
         job.calls = vec![(RequestTemplate::echo(&job.request_settings, 32), 1)];
         let profile = RateProfile::constant(1_000.0, Duration::from_millis(200));
         job.mode = LoadMode::Open { profile, pattern: ArrivalPattern::Constant };

@@ -35,7 +35,10 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 const SERVER_VARIABLE: &str = "CORELANE_LOAD_STAGE";
 
 /// A `sed` script of a server that responds to every request with an empty result.
-const SED: &str = r#"s/.*"id":\([0-9]*\),.*/{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}/p"#;
+const SED: &str = concat!(
+    r#"s/.*"id":\([0-9]*\),.*/{"jsonrpc":"2.0","id":\1,"result":"#,
+    r#"{"protocolVersion":"2025-11-25","capabilities":{}}}/p"#
+);
 
 /// Returns the command that starts this program as a server. Its standard output belongs to the
 /// test harness, so the real one is passed as descriptor 3.

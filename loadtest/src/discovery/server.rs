@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use corelane::Client;
 use corelane::client::{
@@ -16,6 +16,9 @@ use super::request_error::RequestError;
 use crate::children::{StderrMode, StderrTail};
 use crate::generator::RunConfig;
 use crate::target::{Era, Target};
+
+#[expect(clippy::disallowed_types, reason = "held for one event of a program")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// The server, with a connection of its own.
 #[derive(Debug)]

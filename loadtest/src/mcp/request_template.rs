@@ -250,7 +250,7 @@ fn request_text(
     let (mut params, mut meta) = (params.cloned(), String::new());
     if let Some(Value::Object(members)) = params.as_mut().and_then(|it| it.shift_remove("_meta")) {
         let text = Value::from(members).to_string();
-        meta = text[1..text.len() - 1].to_owned();
+        text[1..text.len() - 1].clone_into(&mut meta);
     }
     let params = params.map_or_else(String::new, |params| Value::from(params).to_string());
     let encoded = EncodedParams {

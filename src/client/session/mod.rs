@@ -231,7 +231,7 @@ impl<T: Clone> Session<T> {
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
         let error = explain_end(self.server_error.take(), error);
-        let error = self.explain_handshake(error);
+        let error = explain_handshake(self, error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
         }
@@ -373,7 +373,7 @@ impl<T: Clone> Session<T> {
                 self.send_initialize(revision, ctx);
             }
             NextStep::Fail(error) if self.suspended.is_some() => {
-                let error = self.explain_handshake(error);
+                let error = explain_handshake(self, error);
                 ctx.events.push(SessionEvent::HandshakeFailed(error.clone()));
                 self.phase = Phase::Ended(error);
             }
@@ -396,15 +396,6 @@ impl<T: Clone> Session<T> {
                 ctx.events.push(SessionEvent::Ready);
                 self.send_waiting(ctx);
             }
-        }
-    }
-
-    /// Adds to the error of a handshake what the server sent before.
-    fn explain_handshake(&mut self, error: ClientError) -> ClientError {
-        let error = explain_failure(self.invalid_text.take(), error);
-        match self.failed_discover.take() {
-            Some(discover) => discover.explain(error),
-            None => error,
         }
     }
 
@@ -447,6 +438,15 @@ impl<T: Clone> Session<T> {
 /// Returns the id of the next call of a session.
 pub(in crate::client) const fn next_call_id<T>(session: &Session<T>) -> CallId {
     CallId(session.calls.next_id())
+}
+
+/// Adds to the error of a handshake what the server sent before.
+fn explain_handshake<T>(session: &mut Session<T>, error: ClientError) -> ClientError {
+    let error = explain_failure(session.invalid_text.take(), error);
+    match session.failed_discover.take() {
+        Some(discover) => discover.explain(error),
+        None => error,
+    }
 }
 
 /// Sends a call for the first time.

@@ -94,8 +94,8 @@ fn process_id(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Ends `child` and its process group, and returns how it has ended. The leader of the group is reaped after that: until then its
-/// id names the group and no other.
+/// Ends `child` and its process group, and returns how it has ended. The leader of the group is
+/// reaped after that: until then its id names the group and no other.
 fn stop(
     child: &mut Child,
     exit_timeout: Duration,
