@@ -4,11 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::base::client_address::ClientAddress;
+use crate::base::pool::BufferPool;
 use crate::engine::ring::{Completion, Operation, Ring, Socket};
 use crate::transport::tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
 
-/// Largest buffer that is kept for the next send.
+/// Largest buffer that is kept for a later send, and all of these.
 const SPARE_BYTES_MAX: usize = 64 << 10;
+const ALL_SPARE_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a handshake that wait for their turn: a client's messages have at most 64 KiB.
 const HANDSHAKE_BYTES_MAX: usize = 80 << 10;
 
@@ -55,18 +57,16 @@ enum Phase {
 }
 
 /// Ciphertext buffers and plaintext that the sockets of a ring use in turn.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct TlsBuffers {
     pub(super) scratch: TlsScratch,
-    spare: Vec<u8>,
+    outputs: BufferPool,
 }
 
-impl TlsBuffers {
-    fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() <= SPARE_BYTES_MAX && self.spare.capacity() < buffer.capacity() {
-            buffer.clear();
-            self.spare = buffer;
-        }
+impl Default for TlsBuffers {
+    fn default() -> Self {
+        let outputs = BufferPool::new(ALL_SPARE_BYTES_MAX, SPARE_BYTES_MAX);
+        Self { scratch: TlsScratch::default(), outputs }
     }
 }
 
@@ -174,7 +174,7 @@ impl TlsSocket {
             return self.send_data((ring, socket), (buffer, offset), buffers);
         }
         if self.filter.has_output() {
-            let mut output = std::mem::take(&mut buffers.spare);
+            let mut output = buffers.outputs.take();
             self.filter.encrypt(&[], &mut output)?;
             self.send_own((ring, socket), output);
         }
@@ -206,7 +206,7 @@ impl TlsSocket {
         (plaintext, plaintext_offset): (Vec<u8>, usize),
         buffers: &mut TlsBuffers,
     ) -> Result<(), TlsError> {
-        let mut output = std::mem::take(&mut buffers.spare);
+        let mut output = buffers.outputs.take();
         let encrypted = self.filter.encrypt(&plaintext[plaintext_offset..], &mut output);
         if let Err(error) = encrypted {
             self.waiting = Some((plaintext, plaintext_offset));
@@ -249,7 +249,7 @@ impl TlsSocket {
             }
             Err(error) => Err(error),
         };
-        buffers.recycle(buffer);
+        buffers.outputs.put(buffer);
         match std::mem::replace(&mut self.send, Send::None) {
             Send::Data { plaintext, plaintext_offset, .. } => {
                 let result = result.map(|()| plaintext.len() - plaintext_offset);

@@ -207,6 +207,7 @@ impl<S: Side> TlsFilter<S> {
         mut take: impl FnMut(&[u8]),
     ) -> (usize, Result<(), TlsError>) {
         let mut done = 0;
+        let mut has_output = false;
         loop {
             let UnbufferedStatus { discard, state } = self.side.process(&mut ciphertext[done..]);
             done += discard;
@@ -216,8 +217,17 @@ impl<S: Side> TlsFilter<S> {
                         done += record.discard;
                         take(record.payload);
                     }
+                    // Nothing is left to learn: saves the call that would say so.
+                    if done == ciphertext.len()
+                        && self.is_established
+                        && !has_output
+                        && !self.side.wants_write()
+                    {
+                        return (done, Ok(()));
+                    }
                 }
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    has_output = true;
                     // Cannot fail: the buffer grows as required.
                     write_growing(&mut self.pending_output, 0, |buf| message.encode(buf))
                         .unwrap_or(());
