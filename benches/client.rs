@@ -1,22 +1,23 @@
 //! CPU time of a call of the client over TCP, and memory of a connection.
 //!
 //! ```text
-//! cargo bench --bench client -- [--rounds 7] [--calls 50000]
-//! cargo bench --bench client -- --connections 50000
+//! cargo bench --bench client -- [--rounds 7] [--calls 50000] [--in-process]
+//! cargo bench --bench client -- --connections 50000 [--legacy]
 //! ```
 //!
 //! With `--connections`: this process opens so many connections, on one I/O thread, completes the
-//! handshake of revision 2026-07-28 or 2025-11-25 on each, and reads its resident memory when they
-//! are idle; then each client calls a tool once. The difference to one connection is divided. Each
-//! needs an open file, and about 28,000 are possible to an address, so they are spread over
-//! loopback addresses. Memory of the kernel is not included.
+//! handshake of revision 2026-07-28 (`--legacy`: 2025-11-25) on each, and reads its resident memory
+//! when they are idle; then each client calls a tool once. The difference to one connection is
+//! divided. Each needs an open file, and about 28,000 are possible to an address, so they are
+//! spread over loopback addresses. Memory of the kernel is not included.
 //!
 //! The server is a process on core 0 with one shard. The client is this process on core 1: one I/O
 //! thread, and tasks that each call an echo tool again and again, on that thread or on a tokio
 //! runtime with one thread. The figures are the CPU time of the whole process per call. The bare
 //! client writes all requests of a connection at once, reads the responses and parses none. All
 //! alternate within one run; medians, with the lowest and highest round. In-process, client and
-//! server share one thread, and each call is awaited before the next.
+//! server share one thread, and each call is awaited before the next; `--in-process` measures only
+//! that.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -56,10 +57,14 @@ fn main() -> io::Result<()> {
     let number = |flag, default| number(&arguments, flag, default);
     let (rounds, calls) = (number("--rounds", 7)?.max(1), number("--calls", 50_000)?.max(1));
     process::pin(&[CLIENT_CORE])?;
+    let has = |flag| arguments.iter().any(|argument| argument == flag);
+    if has("--in-process") {
+        return measure_in_process(rounds, calls);
+    }
     let server = process::Server::start(&[])?;
     let connections = number("--connections", 0)?;
     if connections > 0 {
-        return measure_memory(&server, connections);
+        return measure_memory(&server, connections, has("--legacy"));
     }
     let mut out = io::stdout().lock();
     writeln!(out, "CPU µs a call (min–max)\n")?;
@@ -78,48 +83,53 @@ fn main() -> io::Result<()> {
         let [of_tokio, of_io_thread, of_bare] = measured.map(figure);
         writeln!(out, "| {connections} × {depth} | {of_tokio} | {of_io_thread} | {of_bare} |")?;
     }
+    drop(out);
+    measure_in_process(rounds, calls)
+}
+
+/// Prints the cost of a call whose server is in the same thread.
+fn measure_in_process(rounds: usize, calls: usize) -> io::Result<()> {
     let server = Server::builder(catalog().map_err(io::Error::other)?);
     let client = LocalClient::new(server.connect().map_err(io::Error::other)?);
     let mut in_process = Vec::new();
     for _ in 0..rounds {
         in_process.push(cpu_per_call(calls, |calls| call_in_process(&client, calls))?);
     }
-    writeln!(out, "\nin-process, with the server: {}", figure(in_process))
+    writeln!(io::stdout(), "\nin-process, with the server: {}", figure(in_process))
 }
 
-/// Prints the memory of a connection, in each era.
-fn measure_memory(server: &process::Server, connections: usize) -> io::Result<()> {
+/// Prints the memory of a connection.
+fn measure_memory(server: &process::Server, connections: usize, is_legacy: bool) -> io::Result<()> {
     raise_open_files_limit();
     let mut out = io::stdout().lock();
     writeln!(out, "| era | connections | bytes each when idle | after a call |")?;
     writeln!(out, "| --- | --- | --- | --- |")?;
-    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
-        let thread = IoThread::start()?;
-        let connect = |index: usize| {
-            let place = u32::try_from(index / CONNECTIONS_PER_ADDRESS).unwrap_or_default();
-            let address = Ipv4Addr::from_bits(LOOPBACK + place);
-            let target = format!("tcp://{address}:{}", server.address()?.port());
-            let client = Client::builder(target.as_str()).io_thread(&thread).era(era);
-            client.connect_lazy().map_err(io::Error::other)
-        };
-        let ready = |clients: &[Client]| -> io::Result<()> {
-            let all = clients.iter().map(Client::server);
-            all.map(block_on).try_for_each(|ready| ready.map(drop)).map_err(io::Error::other)
-        };
-        let first = [connect(0)?];
-        ready(&first)?;
-        let before = resident_bytes()?;
-        let clients = (1..connections).map(connect).collect::<io::Result<Vec<_>>>()?;
-        ready(&clients)?;
-        let idle = resident_bytes()?;
-        for client in &clients {
-            block_on(call(client.clone(), 1)).map_err(io::Error::other)?;
-        }
-        let called = resident_bytes()?;
-        let each = |after: usize| after.saturating_sub(before) / clients.len();
-        writeln!(out, "| {era:?} | {connections} | {} | {} |", each(idle), each(called))?;
+    let legacy = EraPreference::Legacy(Revision::V2025_11_25);
+    let era = if is_legacy { legacy } else { EraPreference::Modern };
+    let thread = IoThread::start()?;
+    let connect = |index: usize| {
+        let place = u32::try_from(index / CONNECTIONS_PER_ADDRESS).unwrap_or_default();
+        let address = Ipv4Addr::from_bits(LOOPBACK + place);
+        let target = format!("tcp://{address}:{}", server.address()?.port());
+        let client = Client::builder(target.as_str()).io_thread(&thread).era(era);
+        client.connect_lazy().map_err(io::Error::other)
+    };
+    let ready = |clients: &[Client]| -> io::Result<()> {
+        let all = clients.iter().map(Client::server);
+        all.map(block_on).try_for_each(|ready| ready.map(drop)).map_err(io::Error::other)
+    };
+    let first = [connect(0)?];
+    ready(&first)?;
+    let before = resident_bytes()?;
+    let clients = (1..connections).map(connect).collect::<io::Result<Vec<_>>>()?;
+    ready(&clients)?;
+    let idle = resident_bytes()?;
+    for client in &clients {
+        block_on(call(client.clone(), 1)).map_err(io::Error::other)?;
     }
-    Ok(())
+    let called = resident_bytes()?;
+    let each = |after: usize| after.saturating_sub(before) / clients.len();
+    writeln!(out, "| {era:?} | {connections} | {} | {} |", each(idle), each(called))
 }
 
 /// Returns the resident memory of this process.

@@ -101,6 +101,12 @@ pub use crate::service::{
 };
 pub use crate::telemetry::{ConnectionInfo, Counters, Transport};
 
+/// Authenticated callers, and how a program verifies their tokens.
+pub mod auth {
+    pub use crate::base::principal::Principal;
+    pub use crate::guard::auth::{TokenError, TokenVerifier};
+}
+
 /// MCP types by the names of the specification.
 pub mod model {
     pub use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
@@ -123,7 +129,7 @@ pub mod model {
 pub mod counters {
     pub use crate::telemetry::connection_info::{ConnectionTraffic, PingCounts};
     pub use crate::telemetry::counters::{
-        ClientRequestCounters, ConnectionCounters, CounterValue, InputErrorCounters,
+        AuthCounters, ClientRequestCounters, ConnectionCounters, CounterValue, InputErrorCounters,
         RequestCounters, SessionCounters, ShardCounters, SubscriptionCounters, TrafficCounters,
         WebSocketCounters,
     };
@@ -135,10 +141,10 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        AdminOptions, ClientCertificateMode, DemoServices, EngineOptions, ExecutorKind,
-        FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel,
-        LogOptions, Profile, RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions,
-        Utf8CloseCode, WebSocketOptions,
+        AdminOptions, AuthOptions, ClientCertificateMode, DemoServices, EngineOptions,
+        ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat,
+        LogLevel, LogOptions, Profile, RingBackend, SecondStream, ServiceOptions, StdioOptions,
+        TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }
 

@@ -162,6 +162,19 @@ fn http_client_fetches_page() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn call_server_calls_without_io_thread() {
+    let example = Example::start("call_server");
+    example.expect_documented_responses().expect_documented_responses();
+    let tasks = fs::read_dir(format!("/proc/{}/task", example.process.id())).expect("its threads");
+    let names = tasks.map(|task| fs::read_to_string(task.expect("a thread").path().join("comm")));
+    let names: Vec<_> = names.map(|name| name.expect("the name of a thread")).collect();
+    assert!(names.iter().any(|name| name == "corelane-0\n"), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("corelane-client")), "{names:?}");
+    example.interrupt();
+}
+
+#[test]
 fn connection_pool_queries_database() {
     let example = Example::start("connection_pool");
     example.expect_documented_responses();

@@ -21,8 +21,16 @@ pub(crate) struct MemoryShard {
 impl MemoryShard {
     /// Creates a shard with `connections` peers on a listener for `transport`.
     pub(crate) fn open(transport: Transport, connections: u32) -> Result<Self, Box<dyn Error>> {
+        Self::with_options(transport, connections, Options::default())
+    }
+
+    /// The same with these options.
+    pub(crate) fn with_options(
+        transport: Transport,
+        connections: u32,
+        mut options: Options,
+    ) -> Result<Self, Box<dyn Error>> {
         let catalog = request_kind::catalog()?;
-        let mut options = Options::default();
         options.engine.blocking_threads = 1;
         let (builders, handle) = Server::builder(catalog).options(options).shard_builders(1)?;
         let builder = builders.into_iter().next().ok_or("no shard builder")?;

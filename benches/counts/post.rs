@@ -4,6 +4,7 @@ use std::error::Error;
 use std::hint::black_box;
 
 use corelane::guard::origin::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
+use corelane::server::Options;
 use corelane::telemetry::label::Transport;
 use corelane::transport::http::checks::{CheckProfile, check_head};
 use corelane::transport::http::head::Field;
@@ -12,6 +13,8 @@ use corelane::transport::http::reader::{RequestEvent, RequestReader};
 use corelane_bench_support::requests::{
     Era, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES, legacy_fields, post,
 };
+
+use sha2::{Digest, Sha256};
 
 use crate::memory_shard::MemoryShard;
 
@@ -26,6 +29,10 @@ pub(crate) enum Phase {
     Admission,
     /// The whole path in a real shard, one request a turn.
     Turn,
+    /// The same with a bearer token of 700 bytes in a field that nothing reads.
+    TurnWithField,
+    /// The same with authentication, which knows the token.
+    TurnWithToken,
     /// The whole path in a real shard, sixteen requests a turn.
     TurnOfSixteen,
     /// The whole path in a real shard, one request of each of a thousand connections a turn.
@@ -34,8 +41,15 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All phases in order.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Head, Self::Admission, Self::Turn, Self::TurnOfSixteen, Self::TurnOfThousand];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Head,
+        Self::Admission,
+        Self::Turn,
+        Self::TurnWithField,
+        Self::TurnWithToken,
+        Self::TurnOfSixteen,
+        Self::TurnOfThousand,
+    ];
 
     /// Name in the table and on the command line of the child.
     pub(crate) const fn name(self) -> &'static str {
@@ -43,6 +57,8 @@ impl Phase {
             Self::Head => "post-head",
             Self::Admission => "post-admission",
             Self::Turn => "post-turn",
+            Self::TurnWithField => "post-turn-field",
+            Self::TurnWithToken => "post-turn-token",
             Self::TurnOfSixteen => "post-turn-of-16",
             Self::TurnOfThousand => "post-turn-of-1000",
         }
@@ -57,6 +73,8 @@ pub(crate) fn run(phase: Phase, call: Call, messages: u64) -> Result<(), Failure
     match phase {
         Phase::Head | Phase::Admission => admit(phase, call, messages),
         Phase::Turn => turn(call, messages, 1),
+        Phase::TurnWithField => turn_with_token(call, messages, false),
+        Phase::TurnWithToken => turn_with_token(call, messages, true),
         Phase::TurnOfSixteen => turn(call, messages, 16),
         Phase::TurnOfThousand => turn_of_thousand(call, messages),
     }
@@ -90,15 +108,31 @@ fn admit(phase: Phase, (era, bytes): Call, messages: u64) -> Result<(), Failure>
 /// A real shard whose one peer sends `per_turn` requests a turn, in the legacy era in a session.
 fn turn(call: Call, messages: u64, per_turn: u64) -> Result<(), Failure> {
     let mut shard = MemoryShard::open(Transport::Http, 1)?;
-    let request = open(&mut shard, call)?;
+    let request = open(&mut shard, call, "")?;
     shard.repeat_request(&request, messages, per_turn)
+}
+
+/// A real shard whose one peer sends one request a turn, with a token.
+fn turn_with_token(call: Call, messages: u64, is_verified: bool) -> Result<(), Failure> {
+    let key = "k".repeat(TOKEN_BYTES);
+    let keys = tempfile::NamedTempFile::new()?;
+    let digits = |byte: u8| [byte >> 4, byte & 15].map(|it| char::from_digit(it.into(), 16));
+    let hash: String = Sha256::digest(&key).into_iter().flat_map(digits).flatten().collect();
+    std::fs::write(keys.path(), format!("bench:{hash}"))?;
+    let mut options = Options::default();
+    if is_verified {
+        options.auth.api_keys = vec![keys.path().into()];
+    }
+    let mut shard = MemoryShard::with_options(Transport::Http, 1, options)?;
+    let request = open(&mut shard, call, &format!("Authorization: Bearer {key}\r\n"))?;
+    shard.repeat_request(&request, messages, 1)
 }
 
 /// A real shard whose thousand peers send one request a turn, in the legacy era in one session.
 fn turn_of_thousand(call: Call, messages: u64) -> Result<(), Failure> {
     const PEERS: u32 = 1_000;
     let mut shard = MemoryShard::open(Transport::Http, PEERS)?;
-    let request = open(&mut shard, call)?;
+    let request = open(&mut shard, call, "")?;
     let response_bytes = shard.send(&request, 1);
     let turns = messages / u64::from(PEERS);
     let sent = shard.send(&request, turns);
@@ -108,23 +142,28 @@ fn turn_of_thousand(call: Call, messages: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the repeated request; opens a session for it in the legacy era.
-fn open(shard: &mut MemoryShard, (era, bytes): Call) -> Result<Vec<u8>, Failure> {
+/// Returns the repeated request with `fields`; opens a session for it in the legacy era.
+fn open(shard: &mut MemoryShard, (era, bytes): Call, fields: &str) -> Result<Vec<u8>, Failure> {
     let host = HOST.parse()?;
     let template = RequestTemplate::echo_post(era, bytes, host);
     let mut request = template.repeat(1);
     if era == Era::Legacy {
-        let response = shard.send_and_receive(post(host, "", INITIALIZE).as_bytes());
+        let response = shard.send_and_receive(post(host, fields, INITIALIZE).as_bytes());
         let response = String::from_utf8(response)?;
         let (_, id) =
             response.split_once(SESSION_FIELD).ok_or("no Mcp-Session-Id in the response")?;
         let id = id.get(..SESSION_BYTES).ok_or("no Mcp-Session-Id in the response")?;
-        shard.send(post(host, &legacy_fields(id), INITIALIZED).as_bytes(), 1);
+        let all = format!("{}{fields}", legacy_fields(id));
+        shard.send(post(host, &all, INITIALIZED).as_bytes(), 1);
         template.set_session(&mut request, id.as_bytes().try_into()?);
     }
+    let at = request.windows(2).position(|two| two == b"\r\n").ok_or("no request line")? + 2;
+    request.splice(at..at, fields.bytes());
     Ok(request)
 }
 
 /// `Host` of the requests: loopback, as for most servers.
 const HOST: &str = "127.0.0.1:8080";
+/// Bytes of a token: those of a JWT with a few claims.
+const TOKEN_BYTES: usize = 700;
 const SESSION_FIELD: &str = "Mcp-Session-Id: ";

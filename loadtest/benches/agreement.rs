@@ -34,7 +34,8 @@ use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, Tool, demo};
 use corelane_bench_support::process::{self, CHILD};
 use corelane_load::generator;
-use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
+use corelane_load::mcp::request_template::ID_FIRST;
+use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::plan::{CallPlan, HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
@@ -162,13 +163,9 @@ fn show(name: &str, mut figures: Vec<f64>) {
 
 /// Returns the bytes of a tool call as `corelane-load` sends it.
 fn request(address: SocketAddr, tool: &str) -> Vec<u8> {
-    let settings = RequestSettings {
-        transport: Transport::Http,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
+    let (authority, fields) = (address.to_string(), Vec::new());
+    let place = (&*authority, "/mcp");
+    let settings = RequestSettings::new(Transport::Http, Era::Modern, place, fields).unwrap();
     let call = if tool == "echo" {
         RequestTemplate::echo(&settings, MESSAGE_BYTES)
     } else {

@@ -17,7 +17,11 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
+use corelane::client::{self, ClientError, IntoTarget, Program};
+use corelane::protocol::revision::Revision;
 use http::Uri;
+
+use crate::children::EXIT_TIMEOUT;
 
 /// How long one of several addresses has to accept a connection.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -78,15 +82,20 @@ impl Era {
         Self::LegacyNovember2024,
     ];
 
+    /// Returns the revision of MCP.
+    pub const fn revision(self) -> Revision {
+        match self {
+            Self::Modern => Revision::V2026_07_28,
+            Self::Legacy => Revision::V2025_11_25,
+            Self::LegacyJune2025 => Revision::V2025_06_18,
+            Self::LegacyMarch2025 => Revision::V2025_03_26,
+            Self::LegacyNovember2024 => Revision::V2024_11_05,
+        }
+    }
+
     /// Returns the MCP protocol version.
     pub const fn mcp_version(self) -> &'static str {
-        match self {
-            Self::Modern => "2026-07-28",
-            Self::Legacy => "2025-11-25",
-            Self::LegacyJune2025 => "2025-06-18",
-            Self::LegacyMarch2025 => "2025-03-26",
-            Self::LegacyNovember2024 => "2024-11-05",
-        }
+        self.revision().as_str()
     }
 
     /// Returns the version named `text`: `modern`, `legacy`, or an MCP protocol version.
@@ -105,6 +114,18 @@ impl Era {
             Self::Modern => "modern",
             Self::Legacy => "legacy",
             older => older.mcp_version(),
+        }
+    }
+}
+
+impl From<Revision> for Era {
+    fn from(revision: Revision) -> Self {
+        match revision {
+            Revision::V2026_07_28 => Self::Modern,
+            Revision::V2025_11_25 => Self::Legacy,
+            Revision::V2025_06_18 => Self::LegacyJune2025,
+            Revision::V2025_03_26 => Self::LegacyMarch2025,
+            Revision::V2024_11_05 => Self::LegacyNovember2024,
         }
     }
 }
@@ -234,6 +255,15 @@ impl FromStr for Target {
         };
         let authority = format!("{host}:{port}");
         Ok(Self::Address { transport, is_encrypted, authority, path: path.into() })
+    }
+}
+
+impl IntoTarget for &Target {
+    fn into_target(self) -> Result<client::Target, ClientError> {
+        let Target::Command(words) = self else { return self.to_string().parse() };
+        let program = Program::new(words.first().map_or("", String::as_str));
+        let program = words.iter().skip(1).fold(program, Program::arg);
+        Ok(program.inherit_env().exit_timeout(EXIT_TIMEOUT).into())
     }
 }
 

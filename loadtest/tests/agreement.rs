@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use corelane_load::generator;
-use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
+use corelane_load::mcp::request_template::ID_FIRST;
+use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::{Era, Transport};
 use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkCounts, WrkSettings};
@@ -26,13 +27,9 @@ fn start_server() -> TestServer {
 
 /// Returns the bytes of a call of `echo` as `corelane-load` sends it.
 fn request(address: SocketAddr) -> Vec<u8> {
-    let settings = RequestSettings {
-        transport: Transport::Http,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
+    let (authority, fields) = (address.to_string(), Vec::new());
+    let place = (&*authority, "/mcp");
+    let settings = RequestSettings::new(Transport::Http, Era::Modern, place, fields).unwrap();
     let mut bytes = Vec::new();
     RequestTemplate::echo(&settings, MESSAGE_BYTES).write_request(&mut bytes, ID_FIRST, None);
     bytes

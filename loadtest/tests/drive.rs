@@ -24,13 +24,9 @@ fn on(test_server: &TestServer, transport: Transport, era: Era, drive: LoadMode)
 }
 
 fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> RunConfig {
-    let speech = RequestSettings {
-        transport,
-        era,
-        authority: address.to_string(),
-        path: if transport == Transport::WebSocket { "/mcp/ws" } else { "/mcp" }.into(),
-        fields: Vec::new(),
-    };
+    let path = if transport == Transport::WebSocket { "/mcp/ws" } else { "/mcp" };
+    let place = (&*address.to_string(), path);
+    let speech = RequestSettings::new(transport, era, place, Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,

@@ -54,13 +54,8 @@ impl SourceRecorder {
 }
 
 fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunConfig {
-    let speech = RequestSettings {
-        transport: Transport::Tcp,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/".into(),
-        fields: Vec::new(),
-    };
+    let place = (&*address.to_string(), "/");
+    let speech = RequestSettings::new(Transport::Tcp, Era::Modern, place, Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,
@@ -115,8 +110,8 @@ fn requests_succeed_from_several_source_addresses() {
     for (transport, path) in [(Transport::Http, "/mcp"), (Transport::WebSocket, "/mcp/ws")] {
         let connect = ConnectConfig { sources: SOURCES.to_vec(), rate: None };
         let mut job = job(test_server.http(), 64, connect);
-        (job.request_settings.transport, job.request_settings.path) = (transport, path.into());
-        job.request_settings.era = Era::Legacy;
+        job.request_settings =
+            RequestSettings::new(transport, Era::Legacy, ("127.0.0.1", path), Vec::new()).unwrap();
         job.calls = vec![(RequestTemplate::echo(&job.request_settings, 32), 1)];
         let profile = RateProfile::constant(1_000.0, Duration::from_millis(200));
         job.mode = LoadMode::Open { profile, pattern: ArrivalPattern::Constant };

@@ -16,19 +16,14 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// Notifications between two readings of the allocation counter.
 const NOTIFICATIONS: usize = 1_000;
 /// Limit of the memory of a listening connection, without its generic connection state, in bytes.
-const HELD_BYTES_MAX: usize = 640;
+const HELD_BYTES_MAX: usize = 1_000;
 
 /// Subscription id of the first stream of a connection.
 const ID: u64 = 1_000_000_000;
 
 fn subscription(transport: Transport) -> Subscription {
-    let speech = RequestSettings {
-        transport,
-        era: Era::Modern,
-        authority: "localhost:1".into(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
+    let place = ("localhost:1", "/mcp");
+    let speech = RequestSettings::new(transport, Era::Modern, place, Vec::new()).unwrap();
     Subscription::new(&speech, SubscriptionFilter::Tools, 1)
 }
 

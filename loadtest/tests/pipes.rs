@@ -35,7 +35,10 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 const SERVER_VARIABLE: &str = "CORELANE_LOAD_STAGE";
 
 /// A `sed` script of a server that responds to every request with an empty result.
-const SED: &str = r#"s/.*"id":\([0-9]*\),.*/{"jsonrpc":"2.0","id":\1,"result":{}}/p"#;
+const SED: &str = concat!(
+    r#"s/.*"id":\([0-9]*\),.*/{"jsonrpc":"2.0","id":\1,"result":"#,
+    r#"{"protocolVersion":"2025-11-25","capabilities":{}}}/p"#
+);
 
 /// Returns the command that starts this program as a server. Its standard output belongs to the
 /// test harness, so the real one is passed as descriptor 3.
@@ -67,13 +70,7 @@ fn server_started_by_environment_variable() {
 /// Returns a run configuration whose connections are shells with this script.
 fn job(script: &str, era: Era) -> RunConfig {
     let words = ["sh", "-c", script].map(String::from).to_vec();
-    let speech = RequestSettings {
-        transport: Transport::Stdio,
-        era,
-        authority: String::new(),
-        path: String::new(),
-        fields: Vec::new(),
-    };
+    let speech = RequestSettings::new(Transport::Stdio, era, ("", ""), Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::new(&speech, ("tools/list", None), None), 1)],
         request_settings: speech,

@@ -9,6 +9,7 @@ pub mod client_address;
 pub mod heap_bytes;
 pub mod id_map;
 pub mod pool;
+pub mod principal;
 pub mod random;
 pub mod slab;
 pub mod time;

@@ -11,7 +11,7 @@ use crate::config::issue::{Diagnostic, Source};
 use crate::config::options::RingBackend;
 use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, directories};
-use crate::server::{check_tls, probe_ring};
+use crate::server::{check_auth, check_tls, probe_ring};
 
 use crate::cli::print_diagnostic;
 
@@ -35,6 +35,10 @@ pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {
             let hint = "the server will not start: correct the files or their paths";
             unsupported.push(("tls.certificates", Diagnostic::new(error, hint)));
         }
+    }
+    if let Err(error) = check_auth(&effective.options.auth) {
+        let hint = "the server will not start: correct the options and files";
+        unsupported.push(("auth.api_keys", Diagnostic::new(error, hint)));
     }
     for (key, cause) in unsupported {
         print_diagnostic("warning", &ConfigIssue::new(effective.source(key).clone(), key, cause));

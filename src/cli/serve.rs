@@ -12,6 +12,7 @@ use crate::files::Files;
 use crate::protocol::model::Implementation;
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
+use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::{Counters, Event};
 
 use crate::cli::logging::LogHandle;
@@ -62,6 +63,9 @@ impl Reloader {
                 handle.reload_limits(&effective.options);
                 if let Err(error) = handle.reload_tls(&effective.options) {
                     Event::TlsReloaded { error: Some(&error) }.emit();
+                }
+                if let Err(error) = handle.reload_auth(&effective.options) {
+                    Event::Auth(AuthEvent::Reloaded { error: Some(&error) }).emit();
                 }
                 for row in table::rows().filter(|row| !row.is_reloadable) {
                     let values = [running, &effective.options].map(|it| row.format_value(it));

@@ -12,8 +12,13 @@ use crate::transport::tls::{TlsError, TlsErrorKind};
 const QUOTED_CHARACTERS_MAX: usize = 200;
 
 /// Why a call or a connection failed. Cloning is cheap: calls that fail together share the source.
-#[derive(Clone, Debug)]
-pub struct ClientError {
+///
+/// It has the size of a pointer, so that a result which may be an error is not larger for it.
+#[derive(Clone)]
+pub struct ClientError(Box<ErrorDetails>);
+
+#[derive(Clone)]
+struct ErrorDetails {
     kind: ClientErrorKind,
     message: Cow<'static, str>,
     /// `error.data` of a JSON-RPC error, encoded.
@@ -71,7 +76,7 @@ pub enum ClientErrorKind {
 impl ClientError {
     /// Creates an error.
     pub(crate) fn new(kind: ClientErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into(), data: None, source: None }
+        Self(Box::new(ErrorDetails { kind, message: message.into(), data: None, source: None }))
     }
 
     /// Creates an error with its cause.
@@ -80,7 +85,9 @@ impl ClientError {
         message: impl Into<Cow<'static, str>>,
         source: impl Error + Send + Sync + 'static,
     ) -> Self {
-        Self { source: Some(Arc::new(source)), ..Self::new(kind, message) }
+        let mut error = Self::new(kind, message);
+        error.0.source = Some(Arc::new(source));
+        error
     }
 
     /// Creates the error of an authorization that has failed.
@@ -111,7 +118,9 @@ impl ClientError {
             data.write(&mut text);
             String::from_utf8_lossy(&text).into()
         });
-        Self { data, ..Self::new(ClientErrorKind::Rpc { code }, message) }
+        let mut error = Self::new(ClientErrorKind::Rpc { code }, message);
+        error.0.data = data;
+        error
     }
 
     /// Creates the error for an HTTP response without a message of MCP.
@@ -131,22 +140,22 @@ impl ClientError {
 
     /// Returns the kind.
     pub const fn kind(&self) -> ClientErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// Returns the message of the server or of the client, without the source.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// Returns the error of this client that caused this one.
     pub(super) fn cause(&self) -> Option<&Self> {
-        self.source.as_deref()?.downcast_ref()
+        self.0.source.as_deref()?.downcast_ref()
     }
 
     /// Returns `error.data` of a JSON-RPC error as JSON text.
     pub fn data(&self) -> Option<&str> {
-        self.data.as_deref()
+        self.0.data.as_deref()
     }
 }
 
@@ -160,18 +169,32 @@ pub(crate) fn quote(body: &[u8]) -> String {
 
 impl fmt::Display for ClientError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
+        let ErrorDetails { kind, message, .. } = &*self.0;
+        match kind {
             ClientErrorKind::Rpc { code } => {
-                write!(formatter, "the server answered with error {code}: {}", self.message)
+                write!(formatter, "the server answered with error {code}: {message}")
             }
-            ClientErrorKind::Tool => write!(formatter, "the tool failed: {}", self.message),
-            _ => formatter.write_str(&self.message),
+            ClientErrorKind::Tool => write!(formatter, "the tool failed: {message}"),
+            _ => formatter.write_str(message),
         }
+    }
+}
+
+impl fmt::Debug for ClientError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ErrorDetails { kind, message, data, source } = &*self.0;
+        formatter
+            .debug_struct("ClientError")
+            .field("kind", kind)
+            .field("message", message)
+            .field("data", data)
+            .field("source", source)
+            .finish()
     }
 }
 
 impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+        self.0.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }

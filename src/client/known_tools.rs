@@ -25,8 +25,11 @@ const TOOLS_MAX: usize = 65_536;
 pub struct KnownTools {
     /// Calls carry headers: the server is reached over HTTP.
     has_headers: bool,
-    by_name: Mutex<HashMap<Box<str>, KnownTool>>,
+    /// `None` before the first list.
+    by_name: Mutex<Option<Box<ToolsByName>>>,
 }
+
+type ToolsByName = HashMap<Box<str>, KnownTool>;
 
 #[derive(Debug)]
 struct KnownTool {
@@ -48,6 +51,7 @@ impl KnownTools {
     /// Notes the tools of a page of their list; the first page replaces all.
     pub(super) fn learn(&self, tools: &[ToolInfo], is_first_page: bool, revision: Revision) {
         let mut by_name = self.lock();
+        let by_name = by_name.get_or_insert_default();
         if is_first_page {
             by_name.clear();
         }
@@ -76,13 +80,17 @@ impl KnownTools {
     /// Returns whether calls of a tool may be tasks; `None` if the server decides, or the tool is
     /// unknown.
     pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
-        self.lock().get(name)?.task_support
+        self.lock().as_ref()?.get(name)?.task_support
     }
 
     /// Returns the headers of a call of the tool `name` with these params.
     pub(super) fn headers_of_call(&self, name: &str, params: &[u8]) -> Vec<ParameterField> {
+        if !self.has_headers {
+            return Vec::new();
+        }
         let by_name = self.lock();
-        let known = by_name.get(name).filter(|tool| self.has_headers && !tool.headers.is_empty());
+        let known = by_name.as_ref().and_then(|by_name| by_name.get(name));
+        let known = known.filter(|tool| !tool.headers.is_empty());
         let Some(KnownTool { headers, .. }) = known else { return Vec::new() };
         let params: Value = serde_json::from_slice(params).unwrap_or_default();
         let field = |header: &ParameterHeader| {
@@ -93,7 +101,7 @@ impl KnownTools {
         headers.iter().filter_map(field).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, KnownTool>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<ToolsByName>>> {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

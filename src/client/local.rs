@@ -15,7 +15,7 @@ use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputFuture, InputHandlers, InputResult,
 };
-use super::request::read_result;
+use super::request::{put_request, put_text, read_result, take_request};
 use super::results::CallToolResult;
 use super::session::{
     CallId, CallRequest, EraPreference, InputKey, MessageSink, OutgoingMessage, ReceivedMessage,
@@ -105,7 +105,7 @@ impl<C: MessageChannel> LocalClient<C> {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> LocalRequest<C, CallToolResult> {
-        self.send(CallRequest::with_arguments(Method::ToolsCall, name, arguments))
+        self.send(take_request().with_arguments(Method::ToolsCall, name, arguments))
     }
 
     /// Makes a request by the name of its method, see
@@ -118,8 +118,11 @@ impl<C: MessageChannel> LocalClient<C> {
         self.send(CallRequest::with_params(method, params))
     }
 
-    fn send<R>(&self, request: Result<CallRequest, ClientError>) -> LocalRequest<C, R> {
-        let call = request.and_then(|request| self.0.borrow_mut().call(request));
+    fn send<R>(
+        &self,
+        request: Result<impl Into<Box<CallRequest>>, ClientError>,
+    ) -> LocalRequest<C, R> {
+        let call = request.and_then(|request| self.0.borrow_mut().call(request.into()));
         LocalRequest { state: Rc::clone(&self.0), call: Some(call), result: PhantomData }
     }
 }
@@ -213,7 +216,11 @@ impl<C: MessageChannel, R: DeserializeOwned> Future for LocalRequest<C, R> {
             None => return Poll::Pending,
         };
         self.call = None;
-        Poll::Ready(outcome.and_then(|message| read_result(&message)))
+        Poll::Ready(outcome.and_then(|message| {
+            let result = read_result(&message);
+            put_text(message.into_bytes());
+            result
+        }))
     }
 }
 
@@ -261,7 +268,7 @@ impl<C: MessageChannel> MessageSink for ChannelSink<'_, C> {
 }
 
 impl<C: MessageChannel> LocalState<C> {
-    fn call(&mut self, request: CallRequest) -> Result<Key, ClientError> {
+    fn call(&mut self, request: Box<CallRequest>) -> Result<Key, ClientError> {
         let call = self.calls.insert(LocalCall::default()).map_err(|_| {
             ClientError::new(ClientErrorKind::Busy, format!("{CALLS_MAX} calls are in progress"))
         })?;
@@ -283,6 +290,7 @@ impl<C: MessageChannel> LocalState<C> {
             let state = self.calls.get_mut(call);
             if let Some(outcome) = state.and_then(|state| state.outcome.take()) {
                 self.calls.remove(call);
+                self.buffers.take_spare().into_iter().for_each(put_request);
                 self.wake_others();
                 return Poll::Ready(outcome);
             }

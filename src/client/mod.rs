@@ -1,7 +1,8 @@
 //! The client of MCP servers of every revision.
 //!
 //! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
-//! notifications and cancellation of one session. [`IoThread`] moves the bytes.
+//! notifications and cancellation of one session. [`IoThread`] moves the bytes; so do
+//! the shards of a server for its handlers ([`ClientPool::on_shards`]).
 //!
 //! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
 //! sockets and the standard streams of a program are supported.
@@ -15,7 +16,7 @@ mod tls_options;
 
 mod proxy;
 
-mod block_on;
+mod sync;
 
 #[cfg(feature = "internals")]
 pub mod session;
@@ -48,18 +49,23 @@ mod pool;
 #[cfg(feature = "skills")]
 mod skills;
 
-pub use self::block_on::block_on;
+#[cfg(feature = "internals")]
+pub mod fuzz;
+
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
-pub use self::io::{IoTask, IoThread};
+#[cfg(feature = "internals")]
+pub use self::io::{IoDriver, WebSocketEcho};
+pub use self::io::{IoTask, IoThread, ProgramEvent};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
 pub use self::oauth::SigningAlgorithm;
 pub use self::oauth::{
-    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenStore,
+    FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenLock,
+    TokenStore,
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
@@ -74,8 +80,9 @@ pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
+pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "_tls"))]
-pub use self::tls_options::system_roots;
+pub use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;

@@ -29,14 +29,18 @@ impl<T> Oneshot<T> {
 
     /// Sets the value and wakes the task.
     pub(crate) fn set(&self, value: T) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Pending(waker) = &mut *state else { return };
-        let waker = waker.take();
-        *state = State::Set(value);
-        drop(state);
-        if let Some(waker) = waker {
+        if let Some(waker) = self.store(value) {
             waker.wake();
         }
+    }
+
+    /// Sets the value. Returns what wakes the task.
+    pub(super) fn store(&self, value: T) -> Option<Waker> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State::Pending(waker) = &mut *state else { return None };
+        let waker = waker.take();
+        *state = State::Set(value);
+        waker
     }
 
     /// Takes the value once it is set. Pending for good after that.

@@ -1,7 +1,8 @@
-//! HTTP proxies between the client and its servers.
+//! Proxies between the client and its servers.
 //!
 //! Sources: RFC 9110, section 9.3.6 (`CONNECT`) and section 11.7.2 (`Proxy-Authorization`);
-//! RFC 9112, section 3.2.2 (absolute form). The environment variables are those of curl.
+//! RFC 9112, section 3.2.2 (absolute form); RFC 1928 and RFC 1929 (SOCKS, version 5). The
+//! environment variables are those of curl.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,12 +14,16 @@ use url::Url;
 use super::error::{ClientError, ClientErrorKind};
 use super::target::{HttpEndpoint, Target};
 
-/// Which connections of a client go through an HTTP proxy.
+/// Which connections of a client go through a proxy, and which.
 ///
-/// `https://`, `wss://` and `ws://` servers are reached through a tunnel (`CONNECT`), `http://`
-/// servers by requests that name the whole URL. TCP, Unix sockets and programs have no proxy. The
-/// proxy is spoken to without TLS. Its user name and password are sent to it only
-/// (`Basic`), and are never logged.
+/// | URL of the proxy | how servers are reached |
+/// | --- | --- |
+/// | `http://` | a tunnel (`CONNECT`); `http://` servers by requests that name the whole URL |
+/// | `socks5h://` | a tunnel of SOCKS, version 5; the proxy resolves the name of the server |
+/// | `socks5://` | the same; the client resolves the name |
+///
+/// TCP, Unix sockets and programs have no proxy. The proxy is spoken to without TLS, so `https://`
+/// proxies are not supported. Its user name and password are sent to it only, and are never logged.
 ///
 /// ```
 /// use corelane::client::ProxyOptions;
@@ -27,7 +32,7 @@ use super::target::{HttpEndpoint, Target};
 /// let proxy = proxy.except("intern.example");
 /// # Ok::<(), corelane::client::ClientError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProxyOptions {
     /// For `https` and `wss`.
     encrypted: Option<ProxyServer>,
@@ -43,8 +48,26 @@ pub struct ProxyOptions {
 pub(in crate::client) struct ProxyServer {
     pub(in crate::client) host: String,
     pub(in crate::client) port: u16,
-    /// The value of `Proxy-Authorization`.
-    pub(in crate::client) authorization: Option<String>,
+    pub(in crate::client) protocol: ProxyProtocol,
+}
+
+/// What a proxy speaks.
+#[derive(Clone, Eq, PartialEq)]
+pub(in crate::client) enum ProxyProtocol {
+    Http {
+        /// The value of `Proxy-Authorization`.
+        authorization: Option<String>,
+    },
+    Socks(SocksOptions),
+}
+
+/// How a SOCKS proxy is used.
+#[derive(Clone, Eq, PartialEq)]
+pub(in crate::client) struct SocksOptions {
+    /// Names are resolved by the client.
+    pub(in crate::client) resolves_here: bool,
+    /// User name and password.
+    pub(in crate::client) login: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// How a connection is made.
@@ -54,7 +77,7 @@ pub(in crate::client) enum Route {
     Direct,
     /// Through a tunnel.
     Tunnel(ProxyServer),
-    /// By requests to the proxy.
+    /// By requests to the proxy, which is one of HTTP.
     Forward(ProxyServer),
 }
 
@@ -141,7 +164,7 @@ impl ProxyOptions {
         let is_excepted = (self.excludes_loopback && is_loopback(host))
             || self.exceptions.iter().any(|exception| exception.matches(host, *port));
         match server {
-            Some(server) if !is_excepted && is_http && !is_encrypted => {
+            Some(server) if !is_excepted && is_http && !is_encrypted && server.is_http() => {
                 Route::Forward(server.clone())
             }
             Some(server) if !is_excepted => Route::Tunnel(server.clone()),
@@ -167,20 +190,49 @@ impl ProxyServer {
             if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         // The text is not quoted: it may have a password.
         let url = Url::parse(&with_scheme).map_err(|error| format!("it is no URL: {error}"))?;
-        if url.scheme() != "http" {
-            let scheme = url.scheme();
-            return Err(format!("the scheme {scheme} is not supported: use an http:// proxy"));
-        }
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or("the host is missing")?;
         let user = decode(url.username());
         let password = decode(url.password().unwrap_or_default());
-        let has_user = !(user.is_empty() && password.is_empty());
-        let authorization = has_user.then(|| {
-            let encoded = BASE64_STANDARD.encode([&user[..], b":", &password[..]].concat());
-            format!("Basic {encoded}")
-        });
+        let login = (!(user.is_empty() && password.is_empty())).then_some((user, password));
+        let protocol = match url.scheme() {
+            "http" => {
+                let authorization = login.map(|(user, password)| {
+                    let encoded = BASE64_STANDARD.encode([&user[..], b":", &password[..]].concat());
+                    format!("Basic {encoded}")
+                });
+                ProxyProtocol::Http { authorization }
+            }
+            "socks5" | "socks5h" => {
+                let is_too_long = |text: &Vec<u8>| text.len() > usize::from(u8::MAX);
+                if login.as_ref().is_some_and(|it| is_too_long(&it.0) || is_too_long(&it.1)) {
+                    let text = "its user name or password is longer than 255 bytes (RFC 1929)";
+                    return Err(text.to_owned());
+                }
+                let resolves_here = url.scheme() == "socks5";
+                ProxyProtocol::Socks(SocksOptions { resolves_here, login })
+            }
+            scheme => {
+                return Err(format!(
+                    "the scheme {scheme} is not supported: use an http://, socks5h:// or \
+                     socks5:// proxy"
+                ));
+            }
+        };
+        let default_port = if matches!(protocol, ProxyProtocol::Http { .. }) { 80 } else { 1080 };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { host, port: url.port_or_known_default().unwrap_or(80), authorization })
+        Ok(Self { host, port: url.port().unwrap_or(default_port), protocol })
+    }
+
+    const fn is_http(&self) -> bool {
+        matches!(self.protocol, ProxyProtocol::Http { .. })
+    }
+
+    /// Returns the value of `Proxy-Authorization` for an HTTP proxy.
+    pub(in crate::client) fn authorization(&self) -> Option<&str> {
+        match &self.protocol {
+            ProxyProtocol::Http { authorization } => authorization.as_deref(),
+            ProxyProtocol::Socks(_) => None,
+        }
     }
 }
 
@@ -276,12 +328,21 @@ mod tests {
         })
     }
 
+    const fn http() -> ProxyProtocol {
+        ProxyProtocol::Http { authorization: None }
+    }
+
+    fn socks(resolves_here: bool, login: Option<(&str, &str)>) -> ProxyProtocol {
+        let login = login.map(|(user, password)| (user.into(), password.into()));
+        ProxyProtocol::Socks(SocksOptions { resolves_here, login })
+    }
+
     #[test]
     fn proxy_of_scheme_is_used() {
         let options =
             environment(&[("HTTPS_PROXY", "http://one:1"), ("http_proxy", "http://two:2")]);
         let server =
-            |host: &str, port| ProxyServer { host: host.to_owned(), port, authorization: None };
+            |host: &str, port| ProxyServer { host: host.to_owned(), port, protocol: http() };
         for (target, expected) in [
             ("https://a.example/mcp", Route::Tunnel(server("one", 1))),
             ("wss://a.example", Route::Tunnel(server("one", 1))),
@@ -299,8 +360,15 @@ mod tests {
         assert_eq!(route(&options, "http://a.example"), Route::Direct);
         let options = environment(&[("ALL_PROXY", "proxy:3128"), ("https_proxy", "")]);
         assert_eq!(route(&options, "https://a.example"), Route::Tunnel(server("proxy", 3128)));
-        let options = environment(&[("ALL_PROXY", "socks5://proxy:1080")]);
+        let options = environment(&[("ALL_PROXY", "https://proxy:1080")]);
         assert_eq!(route(&options, "https://a.example"), Route::Direct);
+        // Requests to a SOCKS proxy cannot name the URL.
+        let options = environment(&[("ALL_PROXY", "socks5h://proxy")]);
+        let protocol = socks(false, None);
+        let tunnel = Route::Tunnel(ProxyServer { host: "proxy".into(), port: 1080, protocol });
+        for target in ["http://a.example", "https://a.example", "ws://a.example"] {
+            assert_eq!(route(&options, target), tunnel, "{target}");
+        }
     }
 
     #[test]
@@ -341,9 +409,13 @@ mod tests {
     fn credentials_of_proxy_are_decoded_and_hidden() {
         let server = ProxyServer::parse("http://us%40er:p%3Aw@proxy.example:3128").unwrap();
         // "us@er:p:w"
-        assert_eq!(server.authorization.as_deref(), Some("Basic dXNAZXI6cDp3"));
+        assert_eq!(server.authorization(), Some("Basic dXNAZXI6cDp3"));
         assert_eq!(format!("{server:?}"), "ProxyServer(proxy.example:3128)");
-        for text in ["https://proxy:1", "socks5://proxy:1", "http://", "http://:0x"] {
+        let socks_server = ProxyServer::parse("socks5://us%40er:pw@proxy").unwrap();
+        assert!(socks_server.protocol == socks(true, Some(("us@er", "pw"))));
+        assert_eq!(format!("{socks_server:?}"), "ProxyServer(proxy:1080)");
+        let long = format!("socks5h://{}@proxy", "u".repeat(256));
+        for text in ["https://proxy:1", "socks4://proxy:1", "http://", "http://:0x", &long] {
             let error = ProxyOptions::all(text).unwrap_err();
             assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{text}");
         }

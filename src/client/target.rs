@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::Uri;
+use url::Url;
 
 use super::error::{ClientError, ClientErrorKind};
 
@@ -140,6 +141,7 @@ pub struct Program {
     pub(super) directory: Option<PathBuf>,
     pub(super) stderr: ProgramStderr,
     pub(super) exit_timeout: Duration,
+    pub(super) inherits_env: bool,
 }
 
 /// Where the standard error of a [`Program`] goes.
@@ -169,6 +171,7 @@ impl Program {
             directory: None,
             stderr: ProgramStderr::default(),
             exit_timeout: EXIT_TIMEOUT,
+            inherits_env: false,
         }
     }
 
@@ -184,6 +187,12 @@ impl Program {
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Lets it inherit all environment variables of this process.
+    #[must_use]
+    pub fn inherit_env(self) -> Self {
+        Self { inherits_env: true, ..self }
     }
 
     /// Sets where its standard error goes. Default [`ProgramStderr::Inherit`].
@@ -280,6 +289,13 @@ impl IntoTarget for &str {
 }
 
 impl Target {
+    /// Returns the URL of a server of HTTP, or that of the upgrade to WebSocket.
+    pub(crate) fn http_url(&self) -> Option<Url> {
+        let (Self::Http(endpoint) | Self::WebSocket(endpoint)) = self else { return None };
+        let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
+        format!("{scheme}://{authority}{}", endpoint.path).parse().ok()
+    }
+
     /// Returns the host that the certificate of the server must name, if the connection is
     /// encrypted.
     pub(super) fn encrypted_host(&self) -> Option<&str> {

@@ -41,6 +41,9 @@ pub struct TlsOptions {
     identity: Option<(Pem, Pem)>,
     pins: Vec<String>,
     server_name: Option<String>,
+    /// Any certificate is accepted.
+    #[cfg(all(feature = "internals", feature = "_tls"))]
+    is_insecure: bool,
 }
 
 impl TlsOptions {
@@ -90,6 +93,13 @@ impl TlsOptions {
         Self { server_name: Some(name.to_owned()), ..self }
     }
 
+    /// Accepts any certificate, so that others can read and change the messages.
+    #[cfg(all(feature = "internals", feature = "_tls"))]
+    #[must_use]
+    pub fn insecure(self) -> Self {
+        Self { is_insecure: true, ..self }
+    }
+
     /// Returns the options for other servers than the target: only the authorities.
     pub(super) fn authorities(&self) -> Self {
         let (ca, additional_ca) = (self.ca.clone(), self.additional_ca.clone());
@@ -97,6 +107,10 @@ impl TlsOptions {
     }
 
     fn trust(&self) -> Result<Trust, ClientError> {
+        #[cfg(all(feature = "internals", feature = "_tls"))]
+        if self.is_insecure {
+            return Ok(Trust::Insecure);
+        }
         let read = |pem: Option<&Pem>| {
             let pem = pem.map(|pem| pem.read("the CA certificate")).transpose()?;
             let roots = pem.map(|(text, name)| Roots::from_pem(&text, &name)).transpose();
@@ -132,7 +146,13 @@ impl TlsOptions {
 }
 
 /// Returns what the connections to `target` share, or `None` if they are not encrypted.
-pub(super) fn tls_client(
+///
+/// # Errors
+///
+/// [`ClientErrorKind::InvalidInput`] for a certificate, key, pin or name that is invalid, and for
+/// options without an encrypted target; [`ClientErrorKind::Tls`] if the system has no root
+/// certificates.
+pub fn tls_client(
     target: &Target,
     options: Option<&TlsOptions>,
 ) -> Result<Option<TlsClient>, ClientError> {
@@ -150,7 +170,7 @@ pub(super) fn tls_client(
 
 /// Returns the root certificates of the system, which are read once.
 #[cfg(feature = "_tls")]
-pub fn system_roots() -> &'static Roots {
+fn system_roots() -> &'static Roots {
     static ROOTS: OnceLock<Roots> = OnceLock::new();
     // Certificates that cannot be parsed are skipped.
     ROOTS.get_or_init(|| Roots::from_der(rustls_native_certs::load_native_certs().certs))

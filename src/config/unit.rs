@@ -70,6 +70,8 @@ pub enum Unit {
     UriPrefix,
     /// The path of a URL, or `off`.
     UrlPath,
+    /// A list of texts without commas, or `default` for an empty one.
+    Words,
 }
 
 impl Unit {
@@ -134,7 +136,7 @@ impl Unit {
             Self::Directory => "DIR|off".to_owned(),
             Self::EndpointPath => "PATH".to_owned(),
             Self::Files => "FILES|off".to_owned(),
-            Self::Hosts | Self::Origins => "LIST|default".to_owned(),
+            Self::Hosts | Self::Origins | Self::Words => "LIST|default".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
             Self::Text => "TEXT|default".to_owned(),
@@ -160,12 +162,13 @@ impl Unit {
             Self::Text => "a text",
             Self::UriPrefix => "the beginning of a URI",
             Self::EndpointPath | Self::UrlPath => "the path of a URL",
+            Self::Words => "a list of texts",
         }
     }
 
     /// Returns whether a value is a list of names.
     pub const fn is_name_list(&self) -> bool {
-        matches!(self, Self::Files | Self::Hosts | Self::Origins)
+        matches!(self, Self::Files | Self::Hosts | Self::Origins | Self::Words)
     }
 
     /// Returns the smallest and largest number; the whole range if the value is not a number.
@@ -187,7 +190,8 @@ impl Unit {
             | Self::Switch
             | Self::Text
             | Self::UriPrefix
-            | Self::UrlPath => (0, u64::MAX),
+            | Self::UrlPath
+            | Self::Words => (0, u64::MAX),
         }
     }
 
@@ -215,6 +219,7 @@ impl Unit {
             Self::Text => "write a text of at most 4 KiB, or default",
             Self::UriPrefix => "write scheme:// or a longer beginning that ends with /, or off",
             Self::UrlPath => "write a path such as /mcp/ws, or off",
+            Self::Words => "write texts separated by commas, or default",
         }
     }
 

@@ -59,14 +59,16 @@ fn public_address(
     let address = address.filter(|address| !address.ip().is_loopback())?;
     let lacks = match options.tls.client_certificates {
         ClientCertificateMode::Required if is_encrypted => return None,
+        _ if is_encrypted && options.auth.is_enabled() => return None,
+        _ if options.auth.is_enabled() => "does not encrypt",
         _ if is_encrypted => "does not authenticate clients",
         _ => "neither encrypts nor authenticates clients",
     };
     let message = format!("{address} is reachable from other machines, and the server {lacks}");
     Some(Diagnostic::new(
         message,
-        "require client certificates (tls.client_certificates), listen on 127.0.0.1 behind a \
-         proxy that authenticates clients, or restrict the network",
+        "set tls.certificates, and auth.api_keys, auth.issuers or tls.client_certificates; listen \
+         on 127.0.0.1 behind a proxy that does both; or restrict the network",
     ))
 }
 

@@ -14,6 +14,8 @@ pub mod file_limit;
 pub mod ring;
 
 pub mod shard_loop;
+
+pub mod driver_pair;
 pub mod task_park;
 pub mod timer;
 

@@ -65,6 +65,13 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         Self { ring, driver, completions, now, is_idle: false }
     }
 
+    /// Replaces the driver by the one that `change` makes of it. Nothing may have completed for the
+    /// new one before.
+    pub fn map_driver<N: Driver<R>>(self, change: impl FnOnce(D) -> N) -> ShardLoop<R, N> {
+        let Self { ring, driver, completions, now, is_idle } = self;
+        ShardLoop { ring, driver: change(driver), completions, now, is_idle }
+    }
+
     /// Runs one turn. If the driver has nothing to do, waits at the end, at most `timeout_max`.
     pub fn run_turn(&mut self, timeout_max: ParkTimeout) -> TurnStatus {
         let busy = self.run_steps();

@@ -1,7 +1,8 @@
 //! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
-//! Also holds [`state_cipher`], which encrypts the state that clients carry (`requestState`), and
-//! [`secure_rng`], which makes unpredictable ids.
+//! `auth` decides who has sent a request and whether it may, `origin` which hosts and pages may
+//! reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
+//! (`requestState`), and [`secure_rng`], which makes unpredictable ids.
 
 #![forbid(unsafe_code)]
 
@@ -10,3 +11,5 @@ pub mod state_cipher;
 pub mod secure_rng;
 
 pub mod origin;
+
+pub mod auth;

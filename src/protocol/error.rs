@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Internal,
     /// A known method with invalid params.
     InvalidParams,
+    /// The caller lacks a scope or tier that the request requires.
+    InsufficientScope,
     /// JSON, but not a valid JSON-RPC message.
     InvalidRequest,
     /// Unknown method, or not defined in this revision.
@@ -45,6 +47,8 @@ pub enum ErrorKind {
     SessionDeleted,
     /// Message longer than the limit (code -32012).
     MessageTooLarge,
+    /// The request has no valid token.
+    Unauthorized,
     /// Unsupported revision (MCP 2026-07-28, `basic/versioning`).
     UnsupportedProtocolVersion,
     /// The user must open a URL first (MCP 2025-11-25, `client/elicitation`).
@@ -72,6 +76,7 @@ impl ErrorKind {
             Self::ConnectionLimit | Self::Draining => (1001, 503, 503),
             Self::HeaderMismatch => (-32020, 400, 400),
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
+            Self::InsufficientScope => (-32011, 403, 403),
             Self::InvalidParams => (-32602, 400, 200),
             Self::InvalidRequest | Self::NotInitialized => (-32600, 400, 400),
             Self::SessionDeleted => (-32600, 404, 404),
@@ -80,6 +85,7 @@ impl ErrorKind {
             Self::Parse => (-32700, 400, 400),
             Self::ResourceNotFound => (-32002, 400, 200),
             Self::MessageTooLarge => (-32012, 413, 413),
+            Self::Unauthorized => (-32010, 401, 401),
             Self::UnsupportedProtocolVersion => (-32022, 400, 400),
             Self::UrlElicitationRequired => (-32042, 400, 200),
         };
@@ -246,6 +252,27 @@ impl Error {
     /// A call that ran when its client deleted the session.
     pub fn session_deleted() -> Self {
         Self::new(ErrorKind::SessionDeleted, "the session was deleted; the call is cancelled")
+    }
+
+    /// A request without a valid token. `data.retryable` is false: the client needs another token.
+    #[cold]
+    pub fn unauthorized(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Unauthorized, message).with_data(r#"{"retryable":false}"#)
+    }
+
+    /// A request of a caller who lacks some of `scopes`, separated by spaces, or else a higher
+    /// tier; `data.requiredScopes` lists all of them.
+    #[cold]
+    pub fn insufficient_scope(message: impl Into<Cow<'static, str>>, scopes: &str) -> Self {
+        let mut data = br#"{"retryable":false,"requiredScopes":["#.to_vec();
+        for (index, scope) in scopes.split_ascii_whitespace().enumerate() {
+            if index > 0 {
+                data.push(b',');
+            }
+            write::string(&mut data, scope);
+        }
+        data.extend_from_slice(b"]}");
+        Self::new(ErrorKind::InsufficientScope, message).with_data(String::from_utf8_lossy(&data))
     }
 
     /// Unsupported revision; `data.supported` lists every supported one, newest first.

@@ -40,3 +40,7 @@ pub mod in_flight;
 
 #[cfg(feature = "internals")]
 pub mod fuzz;
+
+/// The beginning of the paths of the metadata of a protected resource, before that of an endpoint
+/// (RFC 9728, section 3; MCP 2026-07-28, basic/authorization).
+pub const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";

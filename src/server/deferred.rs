@@ -3,6 +3,7 @@
 //! Invariants: the request of a call is in flight, and counted as pending, from its insertion until
 //! its response or its cancellation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{CallResult, CallTable, HandlerWork, NewCall};
@@ -195,7 +196,8 @@ impl DeferredWork {
         let progress_token = call.progress_token.clone();
         let (peer, client) = (call.reply_to.peer_id, handler.request.client());
         let TaskTerms { ttl, address } = terms;
-        let new_task = NewTask { peer, address, client, progress_token, ttl };
+        let principal = handler.request.shared_principal().map(Arc::clone);
+        let new_task = NewTask { peer, address, client, progress_token, ttl, principal };
         let key = match create_task(tasks, new_task, now, outbox) {
             Ok(key) => key,
             Err(error) => return handler.reject_task(HandlerError::Rpc(error)),

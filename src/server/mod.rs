@@ -14,6 +14,7 @@
 
 pub mod options;
 
+mod auth;
 mod extension_slot;
 mod owner_id;
 mod reply_to;
@@ -60,6 +61,8 @@ mod start;
 #[cfg(feature = "internals")]
 pub mod fuzz;
 
+#[cfg(feature = "cli")]
+pub use self::auth::check_auth;
 #[cfg(feature = "internals")]
 pub use self::catalog_updates::UpdateJob;
 #[cfg(feature = "tower")]

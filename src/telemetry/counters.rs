@@ -168,6 +168,22 @@ group! {
 }
 
 group! {
+    /// Counters of authentication and authorization.
+    AuthCounters {
+        /// Requests without a token.
+        missing_token,
+        /// Requests with an invalid token.
+        invalid_token,
+        /// Requests that send a token in a way that is not allowed.
+        invalid_request,
+        /// Requests whose token could not be verified at the time.
+        unavailable,
+        /// Requests of callers who lack a scope or tier.
+        denied,
+    }
+}
+
+group! {
     /// Counters of notification streams.
     SubscriptionCounters {
         /// Streams opened: `subscriptions/listen`, and legacy sessions with subscriptions.
@@ -326,6 +342,8 @@ pub struct Counters {
     pub client_requests: ClientRequestCounters,
     /// Errors sent, by JSON-RPC code. HTTP responses with status 200 would hide them otherwise.
     pub errors: ErrorTable,
+    /// Authentication and authorization.
+    pub auth: AuthCounters,
     /// Notification streams.
     pub subscriptions: SubscriptionCounters,
     /// Legacy HTTP sessions.
@@ -346,6 +364,7 @@ impl Counters {
         self.requests.add(&other.requests);
         self.client_requests.add(&other.client_requests);
         self.errors.add(&other.errors);
+        self.auth.add(&other.auth);
         self.subscriptions.add(&other.subscriptions);
         self.sessions.add(&other.sessions);
         self.websockets.add(&other.websockets);
@@ -364,6 +383,7 @@ impl Counters {
         self.client_requests.each("client_requests", visit);
         let (group, name, description) = ("errors", "sent", "Errors sent.");
         visit(CounterValue { group, name, description, value: self.errors.total() });
+        self.auth.each("auth", visit);
         self.subscriptions.each("subscriptions", visit);
         self.sessions.each("sessions", visit);
         self.websockets.each("websockets", visit);

@@ -11,7 +11,7 @@ pub struct ErrorTable {
 }
 
 impl ErrorTable {
-    /// Distinct codes counted. The protocol and the engine use 13; the rest is for handlers.
+    /// Distinct codes counted. The protocol and the engine use 15; the rest is for handlers.
     pub const CODES_MAX: usize = 24;
 
     /// Counts one error with `code`.

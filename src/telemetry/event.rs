@@ -15,6 +15,7 @@ use std::time::Duration;
 use tracing::{Level, debug, error, info, warn};
 
 use crate::base::time::Instant;
+use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::connection_info::ConnectionTraffic;
 use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};
 use crate::telemetry::throttle::EventThrottle;
@@ -25,6 +26,8 @@ pub const START_TARGET: &str = "corelane::start";
 /// A log event.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
+    /// Of authentication or authorization.
+    Auth(AuthEvent<'a>),
     /// The kernel failed to accept a connection; the listener continues.
     AcceptFailed {
         /// Shard of the listener.
@@ -407,6 +410,7 @@ impl Event<'_> {
                 warn!(shard, %limit, peer, suppressed, "task result refused");
             }
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
+            Self::Auth(ref event) => event.emit(suppressed),
         }
     }
 

@@ -74,7 +74,7 @@ const NAMES: [(&str, &str, &str); 17] = [
 ];
 
 /// Counters with a label.
-const FAMILIES: [Family; 8] = [
+const FAMILIES: [Family; 9] = [
     Family {
         group: "connections",
         name: "connections_refused",
@@ -123,6 +123,19 @@ const FAMILIES: [Family; 8] = [
         counters: &[
             ("refused_in_flight", "requests_in_flight_max"),
             ("refused_memory", "memory_bytes_max"),
+        ],
+    },
+    Family {
+        group: "auth",
+        name: "auth_refused",
+        label: "reason",
+        description: "Requests refused by authentication or authorization.",
+        counters: &[
+            ("missing_token", "missing_token"),
+            ("invalid_token", "invalid_token"),
+            ("invalid_request", "invalid_request"),
+            ("unavailable", "unavailable"),
+            ("denied", "denied"),
         ],
     },
     Family {

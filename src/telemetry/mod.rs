@@ -12,6 +12,7 @@ pub mod label;
 pub mod open_work;
 pub mod throttle;
 
+pub mod auth_event;
 pub mod certificate;
 pub mod connection_info;
 

@@ -50,6 +50,12 @@ impl Case {
             .all(|word| matches!(&***word, "OK" | "INFORMATIONAL"))
     }
 
+    /// Whether the case, one of those that begin with `prefix`, passed later than preferred.
+    pub(crate) fn is_late_but_passed(&self, prefix: &str) -> bool {
+        let is_late = self.behavior == "NON-STRICT" && self.closing == "OK";
+        is_late && self.id.starts_with(prefix)
+    }
+
     fn number(&self) -> Vec<u32> {
         self.id.split('.').filter_map(|part| part.parse().ok()).collect()
     }

@@ -1,12 +1,12 @@
-//! Runs the suite's fuzzing client as a child process.
+//! Runs the suite's fuzzing client or its fuzzing server as a child process.
 //!
 //! It runs its cases one after the other, each over its own connection and with its own timeout.
 //! Its progress output goes to a file: writing to a pipe whose test has ended would keep it from
 //! noticing that the server is gone.
 
 use std::fs::File;
-use std::io::Read;
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -52,7 +52,71 @@ pub(crate) fn run(patterns: &[&str], address: SocketAddr) -> Run {
     Run { cases: Case::read_all(&reports), status, output: progress + &errors }
 }
 
+/// The suite's fuzzing server, for the client; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct FuzzingServer {
+    address: SocketAddr,
+    reports: tempfile::TempDir,
+    _process: SuiteProcess,
+}
+
+impl FuzzingServer {
+    /// Starts a server of the cases that match `patterns`, without those that match `excluded`.
+    pub(crate) fn start(patterns: &[&str], excluded: &[&str]) -> Self {
+        // The suite takes no port 0, and another program may take a port that was free.
+        let started = (0..PORTS_MAX).find_map(|_| Self::start_once(patterns, excluded));
+        started.expect("the suite listens on a free port")
+    }
+
+    fn start_once(patterns: &[&str], excluded: &[&str]) -> Option<Self> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let free = TcpListener::bind(any).and_then(|listener| listener.local_addr());
+        let address = free.expect("a free loopback port");
+        let reports = tempfile::tempdir().expect("a temporary directory");
+        let spec = json!({
+            "url": format!("ws://{address}"),
+            "outdir": reports.path(),
+            "cases": patterns,
+            "exclude-cases": excluded,
+            "exclude-agent-cases": {},
+        });
+        let spec_file = reports.path().join("spec");
+        std::fs::write(&spec_file, spec.to_string()).expect("the directory is writable");
+        let mut command = command();
+        command.args(["--mode", "fuzzingserver", "--webport", "0", "--spec"]).arg(spec_file);
+        command.env("PYTHONUNBUFFERED", "1").stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = SuiteProcess(command.spawn().expect("the suite starts"));
+        let stdout = process.0.stdout.take().expect("standard output is a pipe");
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        // Printed after its bind(2) and before its listen(2).
+        lines.find(|line| line.contains("Fuzzing Server (Port"))?;
+        while TcpStream::connect(address).is_err() {
+            if !matches!(process.0.try_wait(), Ok(None)) {
+                return None;
+            }
+            thread::yield_now();
+        }
+        // Its further output must not fill the pipe.
+        thread::spawn(move || lines.for_each(drop));
+        Some(Self { address, reports, _process: process })
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the results, once the client has asked for the reports.
+    pub(crate) fn cases(&self) -> Vec<Case> {
+        Case::read_all(self.reports.path())
+    }
+}
+
+/// Ports that are tried.
+const PORTS_MAX: usize = 5;
+
 /// A running suite; killed when dropped.
+#[derive(Debug)]
 struct SuiteProcess(Child);
 
 impl SuiteProcess {

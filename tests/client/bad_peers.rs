@@ -1,6 +1,10 @@
 //! Servers that misbehave: a call fails with a known reason, and no other is affected.
 
+use std::io::ErrorKind;
 use std::net::TcpListener;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -69,6 +73,69 @@ fn oversized_message_is_skipped() {
     assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "after");
     drop(client);
     peer.join().unwrap();
+}
+
+#[test]
+fn server_that_stops_reading_bounds_its_calls() {
+    // More than the calls that may wait and those that may be in flight.
+    const CALLS: usize = 20_000;
+    let (stop, is_stopped) = mpsc::channel::<()>();
+    let (client, stuck) = ready_peer(move |peer| {
+        is_stopped.recv().unwrap();
+        drop(peer);
+    });
+    let arguments = json!({ "text": "x".repeat(1 << 10) });
+    let mut calls: Vec<_> =
+        (0..CALLS).map(|_| client.call_tool("a", &arguments).into_future()).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut errors = Vec::new();
+    calls.retain_mut(|call| match Pin::new(call).poll(&mut context) {
+        Poll::Ready(outcome) => {
+            errors.push(outcome.unwrap_err().kind());
+            false
+        }
+        Poll::Pending => true,
+    });
+    let (other, peer) = ready_peer(|mut peer| {
+        let call = peer.receive();
+        peer.send(text_result(&call, "unaffected"));
+        peer.receive_rest();
+    });
+    assert_eq!(other.call_tool("a", &json!({})).wait().unwrap().text(), "unaffected");
+    block_on(client.close());
+    stop.send(()).unwrap();
+    errors.extend(calls.into_iter().map(|call| block_on(call).unwrap_err().kind()));
+    let (busy, closed): (Vec<_>, Vec<_>) =
+        errors.into_iter().partition(|kind| *kind == ClientErrorKind::Busy);
+    assert!(busy.len() > CALLS / 10, "{} calls were refused", busy.len());
+    assert!(closed.iter().all(|kind| *kind == ClientErrorKind::Closed), "{closed:?}");
+    drop(other);
+    stuck.join().unwrap();
+    peer.join().unwrap();
+}
+
+#[test]
+fn references_in_schemas_are_not_fetched() {
+    let foreign = TcpListener::bind("127.0.0.1:0").unwrap();
+    foreign.set_nonblocking(true).unwrap();
+    let schema = format!("http://{}/schema.json", foreign.local_addr().unwrap());
+    let (client, peer) = ready_peer(move |mut peer| {
+        let list = peer.receive();
+        let schema = json!({ "type": "object", "$ref": schema });
+        let tool = json!({ "name": "a", "inputSchema": schema, "outputSchema": schema });
+        peer.send(response(&list, &json!({ "resultType": "complete", "tools": [tool] })));
+        let call = peer.receive();
+        let content = json!([{ "type": "text", "text": "called" }]);
+        let result = json!({ "content": content, "structuredContent": { "n": 1 } });
+        peer.send(response(&call, &result));
+        peer.receive_rest();
+    });
+    assert_eq!(block_on(client.list_tools()).unwrap().len(), 1);
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "called");
+    drop(client);
+    peer.join().unwrap();
+    let accepted = foreign.accept().expect_err("no connection");
+    assert_eq!(accepted.kind(), ErrorKind::WouldBlock);
 }
 
 #[test]

@@ -130,6 +130,11 @@ impl Connection {
         }
     }
 
+    /// Returns the connection, for another protocol.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Waits for the beginning of a request, and leaves the rest unread.
     pub(crate) fn receive_head(&mut self) {
         let mut bytes = [0; 64];

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{ClientErrorKind, OAuthOptions, TlsOptions, block_on};
+use corelane::client::{ClientErrorKind, FileTokenStore, OAuthOptions, TlsOptions, block_on};
 use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
 use serde_json::json;
 
@@ -163,6 +163,51 @@ fn expiring_token_is_refreshed_once() {
 }
 
 #[test]
+fn clients_of_one_store_refresh_once() {
+    let server = OAuthServer::start(State { expires: true, ..State::default() });
+    let directory = tempfile::tempdir().unwrap();
+    // As in two processes, each client has a store of its own in the same directory.
+    let client = || {
+        let store = FileTokenStore::new(directory.path());
+        server.client().oauth(automatic().store(store)).connect_lazy().unwrap()
+    };
+    let (first, second) = (client(), client());
+    block_on(first.server()).unwrap();
+    block_on(second.server()).unwrap();
+    assert_eq!(server.grants(), ["authorization_code", "refresh_token"]);
+    server.revoke_tokens();
+    let calls: Vec<_> = (0..20)
+        .map(|number| {
+            let client = if number % 2 == 0 { &first } else { &second };
+            client.call_tool("echo", &json!({})).into_future()
+        })
+        .collect();
+    for result in calls {
+        assert_eq!(block_on(result).unwrap().text(), "called");
+    }
+    assert_eq!(server.grants(), ["authorization_code", "refresh_token", "refresh_token"]);
+    block_on(first.close());
+    block_on(second.close());
+    server.stop();
+}
+
+#[test]
+fn registration_outlives_denied_access() {
+    let server = OAuthServer::start(State { denies: true, ..State::default() });
+    let options = automatic();
+    for _ in 0..2 {
+        let error = server.client().oauth(options.clone()).connect_blocking().unwrap_err();
+        assert!(error.to_string().contains("access_denied"), "{error}");
+    }
+    server.allow_access();
+    let client = server.client().oauth(options).connect_blocking().unwrap();
+    assert_eq!(call(&client), "called");
+    assert_eq!((server.count("POST /register"), server.count("GET /authorize")), (1, 3));
+    block_on(client.close());
+    server.stop();
+}
+
+#[test]
 fn denied_access_is_typed_error() {
     let server = OAuthServer::start(State { denies: true, ..State::default() });
     let client = server.client().oauth(automatic()).connect_lazy().unwrap();
@@ -221,6 +266,7 @@ fn login_command_keeps_tokens_in_private_file() {
     let files = fs::read_dir(state.path().join("corelane/tokens")).unwrap();
     let modes: Vec<u32> =
         files.map(|file| file.unwrap().metadata().unwrap().permissions().mode() & 0o777).collect();
-    assert_eq!(modes, [0o600]);
+    // The tokens, and the lock beside them.
+    assert_eq!(modes, [0o600, 0o600]);
     server.stop();
 }

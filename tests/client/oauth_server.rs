@@ -70,6 +70,11 @@ impl OAuthServer {
         self.state.lock().expect("no panic").refuses_all = true;
     }
 
+    /// Lets the user allow access.
+    pub(crate) fn allow_access(&self) {
+        self.state.lock().expect("no panic").denies = false;
+    }
+
     /// Accepts no token that was issued before.
     pub(crate) fn revoke_tokens(&self) {
         self.state.lock().expect("no panic").tokens += 1;
@@ -89,13 +94,15 @@ impl OAuthServer {
     }
 }
 
-fn respond(state: &mut State, request: &HttpRequest) -> String {
+/// Answers a request of a client.
+pub(crate) fn respond(state: &mut State, request: &HttpRequest) -> String {
     let (line, query) = request.line().split_once('?').unwrap_or_else(|| (request.line(), ""));
     *state.counts.entry(line.to_owned()).or_default() += 1;
     let scheme = state.scheme.unwrap_or("http");
     let origin = format!("{scheme}://{}", request.header("Host").unwrap_or_default());
     match line {
-        "GET /.well-known/oauth-protected-resource/mcp" => json_response(&json!({
+        "GET /.well-known/oauth-protected-resource/mcp"
+        | "GET /.well-known/oauth-protected-resource/mcp/ws" => json_response(&json!({
             "resource": format!("{origin}/mcp"),
             "authorization_servers": [origin],
             "padding": " ".repeat(state.padding),
@@ -141,12 +148,22 @@ fn token_response(state: &mut State, request: &HttpRequest) -> String {
     json_response(&tokens)
 }
 
+/// Returns whether the token of a request is the newest.
+pub(crate) fn is_authorized(state: &State, request: &HttpRequest) -> bool {
+    let expected = format!("Bearer token-{}", state.tokens);
+    !state.refuses_all && request.header("Authorization") == Some(&expected)
+}
+
+/// The response to a request without a valid token.
+pub(crate) fn unauthorized() -> String {
+    let fields = "WWW-Authenticate: Bearer scope=\"tools\"\r\n";
+    http_response("401 Unauthorized", fields, "")
+}
+
 /// Answers a message of MCP if its token is the newest.
 fn serve(state: &State, request: &HttpRequest) -> String {
-    let expected = format!("Bearer token-{}", state.tokens);
-    if state.refuses_all || request.header("Authorization") != Some(&expected) {
-        let fields = "WWW-Authenticate: Bearer scope=\"tools\"\r\n";
-        return http_response("401 Unauthorized", fields, "");
+    if !is_authorized(state, request) {
+        return unauthorized();
     }
     json_response(&match request.body["method"].as_str() {
         Some("server/discover") => discover_result(&request.body),

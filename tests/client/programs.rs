@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{ClientErrorKind, Program, ProgramStderr};
+use corelane::client::{ClientErrorKind, EraPreference, Program, ProgramEvent, ProgramStderr};
 use corelane::testing::block_on;
 use corelane_test_support::TIMEOUT;
 use serde_json::json;
@@ -64,12 +64,49 @@ fn ended_program_is_started_again() {
     block_on(client.close());
 }
 
+/// Passes on a line of standard error.
+fn send_line(line_tx: &mpsc::Sender<String>, event: ProgramEvent<'_>) {
+    if let ProgramEvent::Stderr(line) = event {
+        line_tx.send(line.to_owned()).unwrap();
+    }
+}
+
+#[test]
+fn exit_status_follows_last_line() {
+    let (event_tx, event_rx) = mpsc::channel();
+    let program = Program::new("sh").arg("-c").arg("echo no licence >&2; exit 4");
+    let client = Client::builder(program)
+        .era(EraPreference::Modern)
+        .on_program_event(move |event| event_tx.send(format!("{event:?}")).unwrap())
+        .connect_lazy()
+        .unwrap();
+    block_on(client.server()).unwrap_err();
+    block_on(client.close());
+    let events: Vec<String> = event_rx.into_iter().collect();
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[0], r#"Stderr("no licence")"#);
+    assert!(events[1].starts_with("Exited(") && events[1].contains('4'), "{events:?}");
+}
+
+#[test]
+fn program_inherits_all_variables_on_request() {
+    // Of the variables of cargo, which are not inherited by default.
+    for (inherits, expected) in [(false, ""), (true, env!("CARGO_PKG_NAME"))] {
+        let script = r#"answer "{\"content\":[{\"type\":\"text\",\"text\":\"$CARGO_PKG_NAME\"}]}""#;
+        let program = shell_server(script);
+        let program = if inherits { program.inherit_env() } else { program };
+        let client = Client::builder(program).connect_blocking().unwrap();
+        assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), expected);
+        block_on(client.close());
+    }
+}
+
 #[test]
 fn lines_of_standard_error_are_passed_on() {
     let (line_tx, line_rx) = mpsc::channel();
     let program = shell_server("echo one >&2; echo two >&2; cat");
     let client = Client::builder(program)
-        .on_stderr(move |line| line_tx.send(line.to_owned()).unwrap())
+        .on_program_event(move |event| send_line(&line_tx, event))
         .connect_blocking()
         .unwrap();
     for expected in ["one", "two"] {
@@ -113,7 +150,7 @@ fn program_that_stays_is_terminated() {
         let script = format!("{trap}; while :; do sleep 0.01; done");
         let program = shell_server(&script).exit_timeout(Duration::from_millis(50));
         let client = Client::builder(program)
-            .on_stderr(move |line| line_tx.send(line.to_owned()).unwrap())
+            .on_program_event(move |event| send_line(&line_tx, event))
             .connect_blocking()
             .unwrap();
         // Ends once the program has.

@@ -138,3 +138,98 @@ fn proxy_that_closes_fails_connection() {
     let error = echo(builder).unwrap_err();
     assert!(error.to_string().contains("closed the connection"), "{error}");
 }
+
+/// A SOCKS proxy that wants `user` and `secret`, answers a request with `reply`, and connects to
+/// `server`. Sends the requests, from the type of the address on.
+fn start_socks(server: SocketAddr, reply: u8) -> (SocketAddr, Receiver<Vec<u8>>) {
+    let (sender, requests) = channel();
+    let address = serve(move |mut stream| {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let read = |stream: &mut TcpStream, length: usize| {
+                let mut bytes = vec![0; length];
+                stream.read_exact(&mut bytes).expect("a request");
+                bytes
+            };
+            assert_eq!(read(&mut stream, 4), [5, 2, 0, 2]);
+            stream.write_all(&[5, 2]).expect("the client reads");
+            assert_eq!(read(&mut stream, 2), [1, 4]);
+            let login = read(&mut stream, 4 + 1 + 6);
+            let is_right = login == b"user\x06secret";
+            stream.write_all(&[1, u8::from(!is_right)]).expect("the client reads");
+            if !is_right {
+                return;
+            }
+            assert_eq!(read(&mut stream, 3), [5, 1, 0]);
+            let mut request = read(&mut stream, 1);
+            let length = match request[0] {
+                1 => 4,
+                4 => 16,
+                3 => {
+                    request.extend(read(&mut stream, 1));
+                    usize::from(request[1])
+                }
+                other => panic!("{other}"),
+            };
+            request.extend(read(&mut stream, length + 2));
+            sender.send(request).ok();
+            stream.write_all(&[5, reply, 0, 1, 127, 0, 0, 1, 0, 1]).expect("the client reads");
+            if reply == 0 {
+                relay(stream, TcpStream::connect(server).expect("the server listens"));
+            }
+        });
+    });
+    (address, requests)
+}
+
+fn socks_at(scheme: &str, password: &str, address: SocketAddr) -> ProxyOptions {
+    ProxyOptions::all(&format!("{scheme}://user:{password}@{address}")).expect("a proxy")
+}
+
+#[test]
+fn server_is_reached_through_socks() {
+    let mut options = http_options();
+    options.http.hosts = vec!["mcp.example:8080".to_owned()];
+    let server = TestServer::start(options);
+    let (proxy, requests) = start_socks(server.http(), 0);
+    for scheme in ["http", "ws"] {
+        // Only the proxy knows the name.
+        let target = format!("{scheme}://mcp.example:8080");
+        let proxies = socks_at("socks5h", "secret", proxy);
+        assert_eq!(echo(Client::builder(target.as_str()).proxy(proxies)).unwrap(), "hi");
+        let mut expected = b"\x03\x0bmcp.example".to_vec();
+        expected.extend(8080_u16.to_be_bytes());
+        assert_eq!(requests.recv().unwrap(), expected, "{scheme}");
+    }
+    let server = TestServer::start(http_options());
+    let (proxy, requests) = start_socks(server.http(), 0);
+    let target = format!("http://localhost:{}/mcp", server.http().port());
+    let proxies = socks_at("socks5", "secret", proxy);
+    assert_eq!(echo(Client::builder(target.as_str()).proxy(proxies)).unwrap(), "hi");
+    let request = requests.recv().unwrap();
+    assert_eq!(request[request.len() - 2..], server.http().port().to_be_bytes());
+    // The client has resolved the name.
+    assert_ne!(request[0], 3);
+}
+
+#[test]
+fn refusal_of_socks_proxy_is_named() {
+    let server = TestServer::start(http_options());
+    for (password, reply, text) in [
+        ("secrat", 0, "refused the user name and password"),
+        ("secret", 2, "not allowed by its rules"),
+        ("secret", 5, "the connection was refused"),
+        ("secret", 77, "an unknown reply"),
+    ] {
+        let (proxy, _requests) = start_socks(server.http(), reply);
+        let builder =
+            Client::builder("ws://mcp.example").proxy(socks_at("socks5h", password, proxy));
+        let error = echo(builder).unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Connect, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+        assert!(!error.to_string().contains(password), "{error}");
+    }
+    let error = ProxyOptions::all("https://proxy.example:3128").unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
+    assert!(error.to_string().contains("use an http://, socks5h:// or socks5:// proxy"), "{error}");
+}

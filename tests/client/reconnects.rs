@@ -45,7 +45,7 @@ fn expect_event(events: &Receiver<String>, expected: &str) {
 }
 
 /// Options whose delays are a millisecond at most.
-fn fast() -> ReconnectOptions {
+pub(crate) fn fast() -> ReconnectOptions {
     let mut options = ReconnectOptions::default();
     options.delay_min = Duration::from_millis(1);
     options.delay_max = Duration::from_millis(1);
@@ -59,7 +59,7 @@ fn on_demand() -> ReconnectOptions {
 }
 
 /// A peer on lines, and a client of it.
-fn line_peer(
+pub(crate) fn line_peer(
     serve: impl FnOnce(&TcpListener) + Send + 'static,
 ) -> (ClientBuilder, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -301,6 +301,26 @@ fn websocket_close_is_followed_by_a_connection() {
         block_on(client.close());
         peer.join().unwrap();
     }
+}
+
+#[test]
+fn unanswered_ping_is_followed_by_a_connection() {
+    let (builder, peer) = serve(|listener| {
+        let silent = WebSocketPeer::accept(listener).handshake();
+        let peer = WebSocketPeer::accept(listener).handshake();
+        assert_eq!(peer.expect_close(), Some(1000));
+        drop(silent);
+    });
+    let mut options = fast();
+    options.ping_interval = Some(Duration::from_millis(250));
+    let (builder, events) = with_events(builder.reconnect(options));
+    let client = builder.connect_blocking().unwrap();
+    expect_event(&events, "connected");
+    let reason = "the server did not answer a ping within 250ms";
+    expect_event(&events, &format!("disconnected, retry true: {reason}"));
+    expect_event(&events, "connected");
+    block_on(client.close());
+    peer.join().unwrap();
 }
 
 #[test]

@@ -27,7 +27,7 @@ const GENERATIONS: [EraPreference; 2] =
 /// | `hold` | optional | waits for the gate |
 /// | `ask` | optional | elicits a name |
 /// | `fail` | required | returns a result with `isError` |
-fn catalog(gate: &Gate) -> Catalog {
+pub(crate) fn catalog(gate: &Gate) -> Catalog {
     let gate = gate.clone();
     let tools = [
         Tool::new("plain").local(|_: NoArguments, _| async { Ok(CallToolResult::text("plain")) }),

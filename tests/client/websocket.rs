@@ -3,12 +3,13 @@
 
 use std::error::Error;
 use std::io::{Read, Write};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{ClientBuilder, ClientError, ClientErrorKind};
+use corelane::client::{ClientBuilder, ClientError, ClientErrorKind, ReconnectOptions};
 use corelane::testing::block_on;
-use corelane_test_support::{TestServer, http_options, run_program};
+use corelane_test_support::{TIMEOUT, TestServer, http_options, run_program};
 use serde_json::{Value, json};
 use tungstenite::handshake::derive_accept_key;
 
@@ -65,6 +66,28 @@ fn fragments_and_pings_of_tungstenite_are_handled() {
     let client = builder.connect_blocking().unwrap();
     let result = client.call_tool("a", &json!({})).wait().unwrap();
     assert_eq!(result.text(), "in parts é");
+    block_on(client.close());
+    peer.join().unwrap();
+}
+
+#[test]
+fn idle_connection_is_pinged_and_kept() {
+    let (pinged_tx, pinged_rx) = mpsc::channel();
+    let (builder, peer) = serve(move |listener| {
+        let mut peer = WebSocketPeer::accept(listener).handshake();
+        // The second ping follows the pong to the first.
+        peer.receive_ping();
+        peer.receive_ping();
+        pinged_tx.send(()).unwrap();
+        let call = peer.receive();
+        peer.send(&text_result(&call, "kept"));
+        assert_eq!(peer.expect_close(), Some(1000));
+    });
+    let mut options = ReconnectOptions::default();
+    options.ping_interval = Some(Duration::from_millis(500));
+    let client = builder.reconnect(options).connect_blocking().unwrap();
+    pinged_rx.recv_timeout(TIMEOUT).unwrap();
+    assert_eq!(client.call_tool("a", &json!({})).wait().unwrap().text(), "kept");
     block_on(client.close());
     peer.join().unwrap();
 }

@@ -8,8 +8,9 @@ use corelane::Client;
 use corelane::client::ClientBuilder;
 use corelane_test_support::TIMEOUT;
 use serde_json::Value;
+use tungstenite::handshake::derive_accept_key;
 use tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tungstenite::protocol::{CloseFrame, Message, WebSocket};
+use tungstenite::protocol::{CloseFrame, Message, Role, WebSocket};
 
 use super::discover_result;
 
@@ -36,6 +37,18 @@ impl WebSocketPeer {
         Self { socket: socket.expect("a valid upgrade request") }
     }
 
+    /// Accepts an upgrade whose request has been read.
+    pub(crate) fn of_request(mut stream: TcpStream, key: &str) -> Self {
+        let accept = derive_accept_key(key.as_bytes());
+        write!(
+            stream,
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        )
+        .expect("the client reads");
+        Self { socket: WebSocket::from_raw_socket(stream, Role::Server, None) }
+    }
+
     /// Answers `server/discover`.
     pub(crate) fn handshake(mut self) -> Self {
         let discover = self.receive();
@@ -57,6 +70,12 @@ impl WebSocketPeer {
             Message::Pong(payload) => payload.to_vec(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Receives a ping, which the next read answers.
+    pub(crate) fn receive_ping(&mut self) {
+        let message = self.socket.read().expect("a ping");
+        assert!(matches!(message, Message::Ping(_)), "{message:?}");
     }
 
     /// Sends a message.

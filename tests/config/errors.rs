@@ -133,7 +133,7 @@ fn every_option_rejects_empty_and_foreign_text() {
         // Almost any text is a text, and the path of a directory.
         let foreign: &[&str] = match row.unit {
             Unit::Directory | Unit::Files => &["~"],
-            Unit::Text => &[" \t", "\u{7f}"],
+            Unit::Text | Unit::Words => &[" \t", "\u{7f}"],
             _ => &["¾", "none of it"],
         };
         for text in ["", "\u{0}"].iter().chain(foreign) {
@@ -228,9 +228,9 @@ fn options_without_effect_are_warned_where_set() {
         warnings("http.address = \"0.0.0.0:8080\""),
         [
             "corelane.toml:1: http.address: 0.0.0.0:8080 is reachable from other machines, and \
-             the server neither encrypts nor authenticates clients; require client certificates \
-             (tls.client_certificates), listen on 127.0.0.1 behind a proxy that authenticates \
-             clients, or restrict the network",
+             the server neither encrypts nor authenticates clients; set tls.certificates, and \
+             auth.api_keys, auth.issuers or tls.client_certificates; listen on 127.0.0.1 behind a \
+             proxy that does both; or restrict the network",
             "corelane.toml:1: http.address: browsers are admitted only at 0.0.0.0:8080, not at a \
              host name; list the host name in http.hosts, and other sites' origins in http.origins",
         ]

@@ -21,10 +21,14 @@ mod http_simulation;
 
 mod websocket_simulation;
 
+mod client_simulation;
+
 mod seeds;
 
 use corelane_test_support::alloc_counter::CountingAllocator;
 
+use crate::client_simulation::plan::{ClientPlan, ClientTransport};
+use crate::client_simulation::seeds::run_seeds as run_clients;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
 use crate::seeds::{run_feature_simulations, run_memory_limited_features, run_mesh, run_scenarios};
 
@@ -87,6 +91,21 @@ fn websocket_clients_receive_whole_frames_and_one_close() {
 }
 
 #[test]
+fn line_client_calls_end_once_despite_faults() {
+    run_clients(ClientTransport::Lines, 0..30);
+}
+
+#[test]
+fn http_client_calls_end_once_despite_faults() {
+    run_clients(ClientTransport::Http, 0..30);
+}
+
+#[test]
+fn websocket_client_calls_end_once_despite_faults() {
+    run_clients(ClientTransport::WebSocket, 0..30);
+}
+
+#[test]
 fn mesh_messages_arrive_once_in_channel_order() {
     run_mesh(0..400);
 }
@@ -110,4 +129,8 @@ fn same_seed_gives_same_run() {
     );
     let plan = http_simulation::HttpPlan::draw(1);
     assert_eq!(http_simulation::run(&plan), http_simulation::run(&plan));
+    for transport in ClientTransport::ALL {
+        let run = || client_simulation::simulation::run(&ClientPlan::draw(transport, 1));
+        assert_eq!(run(), run(), "{transport:?}");
+    }
 }

@@ -168,6 +168,22 @@ totals! {
     going_away_closes,
     /// Clients closed because they did not read.
     slow_readers_closed,
+    /// Calls of the client that were answered.
+    client_calls_answered,
+    /// Calls of the client that failed because their connection ended.
+    client_calls_closed,
+    /// Calls of the client that timed out.
+    client_calls_timed_out,
+    /// Calls of the client that found no connection.
+    client_calls_unconnected,
+    /// Calls of the client that the server refused or ended.
+    client_calls_refused,
+    /// Calls of the client that were cancelled.
+    client_calls_cancelled,
+    /// Last calls of the client that were made again.
+    client_calls_repeated,
+    /// Times that the server ended and started again.
+    server_restarts,
 }
 
 impl fmt::Display for Totals {

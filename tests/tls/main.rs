@@ -15,6 +15,8 @@ use corelane::client::{ClientBuilder, ClientError, TlsOptions};
 use corelane::{Client, Options};
 use corelane_test_support::tls::{Certificate, CertificateValidity, Issuer};
 use corelane_test_support::{http_options, tcp_options};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -70,6 +72,12 @@ impl Authority {
     fn client(&self, scheme: &str, port: u16) -> ClientBuilder {
         Client::builder(format!("{scheme}://localhost:{port}").as_str()).tls(self.trusting())
     }
+}
+
+/// The arguments of the tool `echo`.
+#[derive(Deserialize, JsonSchema, Serialize)]
+struct Echo {
+    message: String,
 }
 
 fn echo(client: &Client, message: &str) -> Result<String, ClientError> {

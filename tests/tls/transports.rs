@@ -1,14 +1,16 @@
 //! Calls over TLS on each transport and ring.
 
 use std::process::Command;
+use std::sync::Arc;
 
-use corelane::client::EraPreference;
-use corelane::model::Revision;
+use corelane::client::{ClientPool, EraPreference};
+use corelane::model::{Implementation, Revision};
 use corelane::testing::block_on;
+use corelane::{Catalog, HandlerError, Server, Tool};
 use corelane_test_support::{TestServer, over_each_ring};
 use serde_json::json;
 
-use super::{Authority, echo};
+use super::{Authority, Echo, echo};
 
 const ERAS: [EraPreference; 2] =
     [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)];
@@ -124,4 +126,33 @@ fn curl_calls_tool_over_https() {
     let text = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains(r#""text":"hi""#), "{text} {error}");
+}
+
+#[test]
+fn encrypted_server_calls_another_on_its_shard() {
+    let authority = Authority::new();
+    over_each_ring(authority.server_options(), |options| {
+        let upstream = TestServer::start(authority.server_options());
+        let trusting = authority.trusting();
+        let pool = ClientPool::on_shards().configure(move |client| client.tls(trusting.clone()));
+        let pool = Arc::new(pool);
+        over_each_transport(&upstream, |scheme, port| {
+            let (of_tool, target) = (Arc::clone(&pool), format!("{scheme}://localhost:{port}"));
+            let proxy = Tool::new("echo").local(move |arguments: Echo, _| {
+                let call = of_tool.call_tool(target.as_str(), "echo", &arguments);
+                async move { Ok::<_, HandlerError>(call.await?.text()) }
+            });
+            let info = Implementation::new("proxy", "1.0.0");
+            let catalog = Catalog::builder(info).tool(proxy).build().unwrap();
+            let server = Server::builder(catalog).options(options.clone()).client_pool(&*pool);
+            let server = TestServer::with_server(|_| server);
+            over_each_transport(&server, |outer, port| {
+                let client = authority.client(outer, port).connect_blocking().unwrap();
+                // More than a record of TLS.
+                for text in ["hi", &"0123456789".repeat(4_000)] {
+                    assert_eq!(echo(&client, text).unwrap(), text, "{outer} {scheme}");
+                }
+            });
+        });
+    });
 }

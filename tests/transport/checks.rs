@@ -9,42 +9,23 @@ use corelane::transport::http::checks::{
 use corelane::transport::http::head::Head;
 use corelane::transport::http::limits::RequestLimits;
 
-const DEFAULT: CheckProfile = CheckProfile {
-    strict: None,
-    legacy: true,
-    legacy_sse: false,
-    session_id_query: false,
-    paths: EndpointPaths::DEFAULT,
-    websocket: None,
-    operators: OperatorEndpoints::All,
-};
-const MODERN: CheckProfile = CheckProfile {
-    strict: None,
-    legacy: false,
-    legacy_sse: false,
-    session_id_query: false,
-    paths: EndpointPaths::DEFAULT,
-    websocket: None,
-    operators: OperatorEndpoints::All,
-};
-const WITH_LEGACY_SSE: CheckProfile = CheckProfile {
-    strict: None,
-    legacy: true,
-    legacy_sse: true,
-    session_id_query: false,
-    paths: EndpointPaths::DEFAULT,
-    websocket: None,
-    operators: OperatorEndpoints::All,
-};
-const STRICT: CheckProfile = CheckProfile {
-    strict: Some(Revision::V2025_06_18),
-    legacy: true,
-    legacy_sse: true,
-    session_id_query: false,
-    paths: EndpointPaths::DEFAULT,
-    websocket: None,
-    operators: OperatorEndpoints::All,
-};
+const DEFAULT: CheckProfile = profile(None, true, false);
+const MODERN: CheckProfile = profile(None, false, false);
+const WITH_LEGACY_SSE: CheckProfile = profile(None, true, true);
+const STRICT: CheckProfile = profile(Some(Revision::V2025_06_18), true, true);
+
+const fn profile(strict: Option<Revision>, legacy: bool, legacy_sse: bool) -> CheckProfile {
+    CheckProfile {
+        strict,
+        legacy,
+        legacy_sse,
+        session_id_query: false,
+        paths: EndpointPaths::DEFAULT,
+        websocket: None,
+        resource_metadata: false,
+        operators: OperatorEndpoints::All,
+    }
+}
 
 /// A request to be written.
 #[derive(Clone, Copy, Debug)]

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 pub use self::descendants::end_descendants;
 pub use self::pool::ProcessPool;
+pub(crate) use self::stderr_tail::StderrTail;
 
 /// Time a child has to exit after its input is closed, and again after `SIGTERM`.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(2);

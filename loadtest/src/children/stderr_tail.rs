@@ -9,12 +9,12 @@ const LINE_CHARACTERS_MAX: usize = 200;
 
 /// The end of a byte stream of any length.
 #[derive(Debug, Default)]
-pub(super) struct StderrTail {
+pub(crate) struct StderrTail {
     bytes: Vec<u8>,
 }
 
 impl StderrTail {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         if self.bytes.len() > 2 * KEPT_BYTES {
             self.bytes.drain(..self.bytes.len() - KEPT_BYTES);
@@ -22,7 +22,7 @@ impl StderrTail {
     }
 
     /// Returns the last nonempty lines joined into one, or `None` if there are none.
-    pub(super) fn last_lines(&self) -> Option<String> {
+    pub(crate) fn last_lines(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.bytes);
         let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
         let mut lines: Vec<String> = lines.take(LINES_MAX).map(sanitize_line).collect();

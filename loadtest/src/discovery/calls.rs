@@ -1,10 +1,10 @@
 //! Choice of a tool and of its arguments.
 
+use corelane::client::ToolInfo;
 use serde_json::{Map, Value};
 
 use super::DiscoveryError;
 use super::arguments::ArgumentMaker;
-use super::tools::Tool;
 use crate::mcp::RequestTemplate;
 use crate::plan::CallPlan;
 use crate::plan::call::DEFAULT_ECHO_BYTES;
@@ -16,7 +16,7 @@ const LISTED_MAX: usize = 20;
 /// choice.
 pub(super) fn complete_calls(
     calls: &mut Vec<CallPlan>,
-    tools: &[Tool],
+    tools: &[ToolInfo],
 ) -> Result<Vec<String>, DiscoveryError> {
     if calls.is_empty() {
         calls.push(CallPlan::default());
@@ -27,7 +27,7 @@ pub(super) fn complete_calls(
             let (tool, arguments) = choose_tool(tools, call.bytes)?;
             (call.tool, call.arguments) = (Some(tool.name.clone()), Some(arguments));
             call.output_schema.clone_from(&tool.output_schema);
-            let reason = if tool.is_echo() { "named like an echo" } else { "read-only" };
+            let reason = if is_echo(tool) { "named like an echo" } else { "read-only" };
             notes.push(format!("{} ({reason}; choose another with --tool)", call.describe()));
             continue;
         };
@@ -53,19 +53,31 @@ pub(super) fn complete_calls(
 
 /// Chooses a tool that returns its arguments, else one that is read-only.
 fn choose_tool(
-    tools: &[Tool],
+    tools: &[ToolInfo],
     bytes: Option<usize>,
-) -> Result<(&Tool, Map<String, Value>), DiscoveryError> {
-    let exact = tools.iter().filter(|tool| tool.name == "echo" && tool.is_echo());
-    let similar = tools.iter().filter(|tool| tool.name != "echo" && tool.is_echo());
-    let read_only = tools.iter().filter(|tool| tool.is_read_only());
+) -> Result<(&ToolInfo, Map<String, Value>), DiscoveryError> {
+    let exact = tools.iter().filter(|tool| tool.name == "echo" && is_echo(tool));
+    let similar = tools.iter().filter(|tool| tool.name != "echo" && is_echo(tool));
+    let read_only = tools.iter().filter(|tool| is_read_only(tool));
     let mut candidates = exact.chain(similar).chain(read_only);
     let found = candidates.find_map(|tool| Some((tool, make_arguments(tool, bytes).ok()?)));
     found.ok_or_else(|| DiscoveryError::NoTool { tools: list(tools, describe_refusal) })
 }
 
+/// Returns whether the tool says that it changes nothing.
+fn is_read_only(tool: &ToolInfo) -> bool {
+    tool.annotations.as_ref().is_some_and(|hints| hints.read_only_hint == Some(true))
+}
+
+/// Returns whether its name says that it returns its arguments.
+fn is_echo(tool: &ToolInfo) -> bool {
+    let hints = tool.annotations.as_ref();
+    let destroys = hints.is_some_and(|hints| hints.destructive_hint == Some(true));
+    tool.name.to_ascii_lowercase().contains("echo") && (!destroys || is_read_only(tool))
+}
+
 /// Returns why a tool is not called by itself.
-fn describe_refusal(tool: &Tool) -> String {
+fn describe_refusal(tool: &ToolInfo) -> String {
     let name = &tool.name;
     match make_arguments(tool, None) {
         Err(why) => format!("{name} ({why})"),
@@ -73,13 +85,13 @@ fn describe_refusal(tool: &Tool) -> String {
     }
 }
 
-fn make_arguments(tool: &Tool, bytes: Option<usize>) -> Result<Map<String, Value>, String> {
+fn make_arguments(tool: &ToolInfo, bytes: Option<usize>) -> Result<Map<String, Value>, String> {
     let text = RequestTemplate::message(bytes.unwrap_or(DEFAULT_ECHO_BYTES));
-    let text = (tool.is_echo() || bytes.is_some()).then_some(text.as_str());
+    let text = (is_echo(tool) || bytes.is_some()).then_some(text.as_str());
     ArgumentMaker::new(&tool.input_schema, text).make()
 }
 
-fn list(tools: &[Tool], describe: impl Fn(&Tool) -> String) -> String {
+fn list(tools: &[ToolInfo], describe: impl Fn(&ToolInfo) -> String) -> String {
     let shown: Vec<String> = tools.iter().take(LISTED_MAX).map(describe).collect();
     let more = tools.len().saturating_sub(LISTED_MAX);
     match (tools.len(), more) {

@@ -1,26 +1,21 @@
 //! What the server is, found out before the run: its protocol version and its tools.
 //!
-//! One connection of its own, with blocking calls, which is closed before the run.
+//! The client of the library is used, with a connection of its own, which is closed before the run.
 
 mod arguments;
-mod byte_stream;
 mod request_error;
 
-mod peer;
-
-mod negotiation;
-mod tools;
-
 mod calls;
+mod server;
 
 use self::calls::complete_calls;
-use self::negotiation::negotiate;
-use self::peer::Peer;
+use self::request_error::RequestCause;
 pub use self::request_error::RequestError;
-use self::tools::list_tools;
+use self::server::{Server, check_address};
 use crate::generator::{LoadMode, RunConfig};
 use crate::mcp::HttpField;
 use crate::plan::Plan;
+use crate::target::{Era, Target};
 
 /// Why a server cannot be measured.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -34,19 +29,11 @@ pub enum DiscoveryError {
     )]
     Unauthorized(RequestError),
     /// Neither era is spoken.
-    #[error(
-        "no MCP server answers here: server/discover: {discover}; initialize: {initialize}; \
-         correct the address, or name the version with --era"
-    )]
-    NotMcp {
-        /// Answer to `server/discover`.
-        discover: String,
-        /// Answer to `initialize`.
-        initialize: RequestError,
-    },
+    #[error("no MCP server answers here: {0}; correct the address, or name the version with --era")]
+    NotMcp(RequestError),
     /// The handshake of the chosen version failed.
-    #[error("initialize: {0}; choose another version with --era")]
-    Initialize(RequestError),
+    #[error("{0}; choose another version with --era")]
+    Handshake(RequestError),
     /// The program of a stdio target ended.
     #[error("the program did not come up: {0}; correct the command")]
     Program(String),
@@ -78,9 +65,9 @@ pub enum DiscoveryError {
         /// The tools of the server, with the reason for each.
         tools: String,
     },
-    /// Only versions that this program does not know.
-    #[error("the server supports only MCP {0}, which this program does not speak")]
-    UnknownVersion(String),
+    /// The target is invalid.
+    #[error("{0}")]
+    Target(String),
 }
 
 /// What an error tells about a server that may be starting.
@@ -98,15 +85,15 @@ impl DiscoveryError {
     /// Returns whether the server may be starting.
     pub const fn readiness(&self) -> Readiness {
         let (Self::Unreachable(error)
-        | Self::NotMcp { initialize: error, .. }
-        | Self::Initialize(error)
+        | Self::NotMcp(error)
+        | Self::Handshake(error)
         | Self::Tools(error)) = self
         else {
             return Readiness::Final;
         };
-        match error {
-            RequestError::Refused(_) | RequestError::Closed(_) => Readiness::Absent,
-            RequestError::Timeout(_) => Readiness::Silent,
+        match error.cause {
+            RequestCause::Refused | RequestCause::Closed => Readiness::Absent,
+            RequestCause::Timeout => Readiness::Silent,
             _ => Readiness::Final,
         }
     }
@@ -127,36 +114,35 @@ pub struct Discovery {
 ///
 /// If the server does not answer, speaks no known version, or offers no tool that can be called.
 pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryError> {
-    let mut peer = Peer::new(config);
     let mut plan = plan.clone();
     let sends_requests = !matches!(config.mode, LoadMode::Hold { .. });
     let tools = if sends_requests { Necessity::of_tools(&plan) } else { Necessity::Useless };
     let mut notes = Vec::new();
     if plan.era.is_none() || tools != Necessity::Useless {
-        let found = discover_with(&mut peer, &mut plan, tools, &mut notes);
-        match found {
-            Err(DiscoveryError::NotMcp { initialize: RequestError::Closed(why), .. })
-                if config.endpoint.program().is_some() =>
+        let target: Target =
+            plan.target.parse().map_err(|error| DiscoveryError::Target(format!("{error}")))?;
+        let server = Server::new(&target, config, plan.era).map_err(DiscoveryError::Unreachable)?;
+        let found = discover_with(&server, &mut plan, tools, &mut notes);
+        let exit = server.close();
+        match (found, exit) {
+            (Err(DiscoveryError::NotMcp(error)), Some(exit))
+                if error.cause == RequestCause::Closed =>
             {
-                return Err(DiscoveryError::Program(why));
+                return Err(DiscoveryError::Program(exit));
             }
             // What is missing is only the output schemas.
-            Err(error)
+            (Err(error), _)
                 if plan.era.is_some()
                     && tools == Necessity::Useful
                     && !matches!(error, DiscoveryError::Unreachable(_)) =>
             {
                 notes.push(format!("results are not checked against output schemas: {error}"));
             }
-            found => found?,
+            (found, _) => found?,
         }
-    } else if config.endpoint.program().is_none()
-        && let Err(error) = peer.connect()
-        && error.is_unopened()
-    {
-        return Err(DiscoveryError::Unreachable(error));
+    } else if let Err(error) = check_address(config) {
+        return Err(DiscoveryError::Unreachable(RequestError::unopened(&error)));
     }
-    peer.close();
     let fields = &config.request_settings.fields;
     let redact = |note| HttpField::redact_all(fields, note);
     Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect() })
@@ -188,24 +174,27 @@ impl Necessity {
 
 /// Completes the version, then the calls.
 fn discover_with(
-    peer: &mut Peer<'_>,
+    server: &Server<'_>,
     plan: &mut Plan,
     tools: Necessity,
     notes: &mut Vec<String>,
 ) -> Result<(), DiscoveryError> {
-    let was_known = plan.era.is_some();
-    let negotiated = negotiate(peer, plan.era)?;
-    let version = negotiated.era.mcp_version();
-    match negotiated.reason {
-        Some(reason) => {
-            notes.push(format!("MCP {version}, since server/discover was answered by: {reason}"));
-        }
-        None if was_known && plan.era == Some(negotiated.era) => {}
+    let info = server.info().map_err(|error| match error.cause {
+        _ if error.is_unopened() => DiscoveryError::Unreachable(error),
+        RequestCause::Unauthorized => DiscoveryError::Unauthorized(error),
+        RequestCause::UnknownRevision => DiscoveryError::Handshake(error),
+        _ if plan.era.is_some() => DiscoveryError::Handshake(error),
+        _ => DiscoveryError::NotMcp(error),
+    })?;
+    let (era, version) = (Era::from(info.revision), info.revision);
+    match &info.discover_error {
+        Some(error) => notes.push(format!("MCP {version}, since server/discover: {error}")),
+        None if plan.era == Some(era) => {}
         None => notes.push(format!("MCP {version}")),
     }
-    plan.era = Some(negotiated.era);
+    plan.era = Some(era);
     if tools != Necessity::Useless {
-        let listed = list_tools(peer).map_err(|error| match error {
+        let listed = server.tools().map_err(|error| match error {
             error if error.is_unopened() => DiscoveryError::Unreachable(error),
             error => DiscoveryError::Tools(error),
         })?;

@@ -1,111 +1,107 @@
 //! Reasons why a request before the run got no result.
 
-use std::time::Duration;
+use std::error::Error;
+use std::io::{self, ErrorKind};
 
-use serde_json::Value;
+use corelane::client::{ClientError, ClientErrorKind};
+use corelane::transport::tls::TlsError;
 
+use crate::generator::RunConfig;
+use crate::generator::run_config::CONNECT_HINT;
 use crate::mcp::HttpField;
-use crate::plan::HumanDuration;
+use crate::wire::tls::describe_tls_error;
 
-/// JSON-RPC error codes that only modern servers send (MCP 2026-07-28, basic).
-const MODERN_CODES: std::ops::RangeInclusive<i64> = -32_099..=-32_020;
-/// `UnsupportedProtocolVersion`.
-const UNSUPPORTED_VERSION: i64 = -32_022;
-
-/// Why a request got no result.
+/// Why a request got no result, in one line without secrets.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum RequestError {
-    /// The address refuses connections.
-    #[error("{0}")]
-    Refused(String),
-    /// No connection, for another reason.
-    #[error("{0}")]
-    Connect(String),
-    /// The connection ended first.
-    #[error("{0}")]
-    Closed(String),
-    /// No response in time.
-    #[error("no response within {}", HumanDuration::from(*.0))]
-    Timeout(Duration),
-    /// The upgrade to WebSocket was refused.
-    #[error("no upgrade to WebSocket: {0}")]
-    Upgrade(String),
-    /// HTTP status without a JSON-RPC message.
-    #[error("HTTP status {status} {text}")]
-    Status {
-        /// The status.
-        status: u16,
-        /// Beginning of the body, quoted.
-        text: String,
-    },
-    /// JSON-RPC error.
-    #[error("{}error {code}: {message}", status_prefix(*.status))]
-    Rpc {
-        /// HTTP status, if it is not 200.
-        status: Option<u16>,
-        /// Code of the error.
-        code: i64,
-        /// Message of the error.
-        message: String,
-        /// Versions that the server supports, if the error names them.
-        supported: Vec<String>,
-    },
-    /// Not a message of MCP.
-    #[error("not a message of MCP: {0}")]
-    Invalid(String),
+#[error("{text}")]
+pub struct RequestError {
+    text: String,
+    pub(super) cause: RequestCause,
 }
 
-fn status_prefix(status: Option<u16>) -> String {
-    status.map_or_else(String::new, |status| format!("HTTP status {status}, "))
+/// What a [`RequestError`] tells about the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum RequestCause {
+    /// The address refuses connections.
+    Refused,
+    /// There is no connection, for another reason.
+    Unopened,
+    /// The connection ended first.
+    Closed,
+    /// There was no response in time.
+    Timeout,
+    /// The server requires credentials, so that nothing else can be learned.
+    Unauthorized,
+    /// There is no revision that both know.
+    UnknownRevision,
+    Other,
 }
 
 impl RequestError {
-    /// Reads the `error` of a JSON-RPC response, without the secrets in `fields`.
-    pub(super) fn from_error(error: &Value, fields: &[HttpField]) -> Self {
-        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
-        let message = HttpField::redact_all(fields, message.to_owned());
-        let supported = error.pointer("/data/supported").and_then(Value::as_array);
-        let names = supported.into_iter().flatten().filter_map(Value::as_str);
-        Self::Rpc {
-            status: None,
-            code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
-            message: message.split_whitespace().collect::<Vec<_>>().join(" "),
-            supported: names.map(String::from).collect(),
-        }
+    /// Describes `error` of a client for the run with this configuration.
+    pub(super) fn new(error: &ClientError, config: &RunConfig) -> Self {
+        let cause = cause_of(error);
+        let is_unopened = matches!(cause, RequestCause::Refused | RequestCause::Unopened);
+        let text = match (source::<TlsError>(error), source::<io::Error>(error)) {
+            (Some(tls), _) => describe_tls_error(tls),
+            (None, Some(system)) if is_unopened => match config.endpoint.program() {
+                Some(program) => {
+                    let name = program.command.first().map_or("", String::as_str);
+                    format!("'{name}' cannot be started: {system}")
+                }
+                None => format!("{system}; {CONNECT_HINT}"),
+            },
+            _ => error.to_string(),
+        };
+        let text = HttpField::redact_all(&config.request_settings.fields, text);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown = text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char });
+        Self { text: shown.collect(), cause }
     }
 
-    /// Adds the HTTP status of the response.
-    #[must_use]
-    pub(super) fn with_status(mut self, code: u16) -> Self {
-        if let Self::Rpc { status, .. } = &mut self {
-            *status = (code >= 300).then_some(code);
-        }
-        self
-    }
-
-    /// Returns the versions that the server supports, if this is an error that names them.
-    pub(super) fn supported_versions(&self) -> Option<&[String]> {
-        match self {
-            Self::Rpc { code: UNSUPPORTED_VERSION, supported, .. } => Some(supported),
-            _ => None,
-        }
-    }
-
-    /// Returns whether only a server of the modern era sends this error.
-    pub(super) fn is_modern(&self) -> bool {
-        matches!(self, Self::Rpc { code, .. } if MODERN_CODES.contains(code))
+    /// Describes a connection that the system cannot open.
+    pub(super) fn unopened(error: &io::Error) -> Self {
+        let cause = match error.kind() {
+            ErrorKind::ConnectionRefused => RequestCause::Refused,
+            _ => RequestCause::Unopened,
+        };
+        Self { text: format!("{error}; {CONNECT_HINT}"), cause }
     }
 
     /// Returns whether there was no connection.
     pub(super) const fn is_unopened(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Connect(_))
+        matches!(self.cause, RequestCause::Refused | RequestCause::Unopened)
     }
+}
 
-    /// Returns whether the server requires credentials, so that nothing else can be learned.
-    pub(super) const fn is_unauthorized(&self) -> bool {
-        matches!(
-            self,
-            Self::Status { status: 401 | 403, .. } | Self::Rpc { status: Some(401 | 403), .. }
-        )
+/// Returns the first source of this type.
+fn source<E: Error + 'static>(error: &ClientError) -> Option<&E> {
+    let mut next = error.source();
+    while let Some(source) = next {
+        if let Some(found) = source.downcast_ref() {
+            return Some(found);
+        }
+        next = source.source();
+    }
+    None
+}
+
+fn cause_of(error: &ClientError) -> RequestCause {
+    let cause = || error.source().and_then(<dyn Error>::downcast_ref::<ClientError>);
+    match error.kind() {
+        ClientErrorKind::Handshake => cause().map_or(RequestCause::UnknownRevision, cause_of),
+        ClientErrorKind::Connect => match source::<io::Error>(error).map(io::Error::kind) {
+            Some(ErrorKind::ConnectionRefused) => RequestCause::Refused,
+            // The upgrade to WebSocket has no answer.
+            None if error.source().is_none() => RequestCause::Timeout,
+            _ => RequestCause::Unopened,
+        },
+        ClientErrorKind::InvalidInput | ClientErrorKind::Tls => RequestCause::Unopened,
+        ClientErrorKind::Closed => RequestCause::Closed,
+        ClientErrorKind::Timeout => RequestCause::Timeout,
+        ClientErrorKind::Authorization | ClientErrorKind::Http { status: 401 | 403 } => {
+            RequestCause::Unauthorized
+        }
+        _ => RequestCause::Other,
     }
 }

@@ -1,7 +1,7 @@
 //! One connection of the load generator.
 //!
 //! Memory of an idle connection: the [`Connection`] with its request log (about 190 bytes), a
-//! reader (about 140 bytes over HTTP, 50 over WebSocket), the ring's entry of its socket, and 8
+//! reader (about 280 bytes over HTTP, 50 over WebSocket), the ring's entry of its socket, and 8
 //! bytes in lists of its load thread. TLS adds a filter of about 1,100 bytes and the keys held by
 //! rustls. Buffers are allocated only while data is in transit.
 

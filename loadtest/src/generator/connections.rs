@@ -173,7 +173,7 @@ impl<R: Ring> Connections<R> {
     }
 
     fn begin_mcp_handshake(&mut self, index: usize, ctx: &mut RunContext) {
-        if let ConnectionState::Handshake(handshake) = &self.lifecycle.io[index].state {
+        if let ConnectionState::Handshake(handshake) = &mut self.lifecycle.io[index].state {
             let progress = handshake.begin(&ctx.config.request_settings);
             self.advance_handshake(index, progress, ctx);
         }
@@ -341,7 +341,7 @@ impl<R: Ring> Connections<R> {
             self.lifecycle.io.buffer_output(index, &output);
             for (id, is_ping) in server_requests {
                 let text = message_kind::response_text(&id, is_ping);
-                let framed = ctx.config.request_settings.frame(&text);
+                let framed = ctx.config.request_settings.frame(text.as_bytes());
                 self.lifecycle.io.buffer_output(index, &framed);
             }
             self.lifecycle.io.queue_flush(index);

@@ -88,8 +88,8 @@ impl SlowReader {
             ReceiveEvent::Unsolicited => period.outcomes.unsolicited += 1,
             ReceiveEvent::Failed { .. } | ReceiveEvent::Notification | ReceiveEvent::Streamed => {}
             ReceiveEvent::ServerRequest { id, is_ping } => {
-                output
-                    .extend_from_slice(&settings.frame(&message_kind::response_text(&id, is_ping)));
+                let response = message_kind::response_text(&id, is_ping);
+                output.extend_from_slice(&settings.frame(response.as_bytes()));
             }
             ReceiveEvent::Send(bytes) => output.extend_from_slice(&bytes),
             ReceiveEvent::Closing => is_closing = true,

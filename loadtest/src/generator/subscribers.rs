@@ -38,7 +38,7 @@ pub(super) struct Subscribers {
 }
 
 /// Result of a handshake: the reader, its unread bytes, and the session.
-pub(super) type HandshakeResult = (Reader, Vec<u8>, Option<Box<[u8]>>);
+pub(super) type HandshakeResult = (Reader, Vec<u8>, Option<Box<str>>);
 
 /// Actions required by data received on a subscriber connection.
 #[derive(Debug, Default)]

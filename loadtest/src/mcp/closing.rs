@@ -9,7 +9,7 @@
 //! ```
 
 use super::request_log::DrainedConnection;
-use super::request_template::{RequestSettings, push_field};
+use super::request_settings::RequestSettings;
 use crate::target::Transport;
 use crate::wire::{Reader, WireEvent, frames};
 
@@ -42,7 +42,12 @@ impl Closing {
                 frames::write_close(&mut words);
                 CloseAction::Send(words)
             }
-            (Transport::Http, Some(session)) => CloseAction::Send(delete_request(speech, &session)),
+            (Transport::Http, Some(session)) => {
+                let mut request = Vec::new();
+                let fields = speech.http_fields(Some(&session));
+                speech.writer().write_delete(&mut request, &fields);
+                CloseAction::Send(request)
+            }
             (Transport::Http | Transport::Stdio, _) => CloseAction::CloseNow,
         };
         (Self { reader, buffered: begun }, action)
@@ -72,18 +77,6 @@ impl Closing {
     }
 }
 
-/// Returns the DELETE request of a session.
-fn delete_request(speech: &RequestSettings, session: &[u8]) -> Vec<u8> {
-    let RequestSettings { authority, path, fields, .. } = speech;
-    let mut head = format!("DELETE {path} HTTP/1.1\r\nHost: {authority}\r\n");
-    for field in fields {
-        push_field(&mut head, field.name(), field.value());
-    }
-    push_field(&mut head, "MCP-Protocol-Version", speech.era.mcp_version());
-    head.push_str("Mcp-Session-Id: ");
-    [head.as_bytes(), session, b"\r\n\r\n"].concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,14 +89,9 @@ mod tests {
         reader: Reader,
         session: Option<&str>,
     ) -> (Closing, CloseAction) {
-        let speech = RequestSettings {
-            transport,
-            era: Era::Legacy,
-            authority: "localhost:1".into(),
-            path: "/mcp".into(),
-            fields: vec![HttpField::bearer("secret").unwrap()],
-        };
-        let session = session.map(|session| session.as_bytes().into());
+        let (place, fields) = (("localhost:1", "/mcp"), vec![HttpField::bearer("secret").unwrap()]);
+        let speech = RequestSettings::new(transport, Era::Legacy, place, fields).unwrap();
+        let session = session.map(Box::from);
         Closing::new(&speech, DrainedConnection { reader, buffered: Vec::new(), session })
     }
 

@@ -9,6 +9,9 @@
 //!           HTTP               initialize, then POST of notifications/initialized in the session
 //! ```
 //!
+//! The messages are those of a session of the library's client; this adds HTTP, and what a run
+//! accepts.
+//!
 //! Invariants: a connection counts as open only after the server accepted every step; a refusal
 //! carries the server's message.
 //!
@@ -16,12 +19,20 @@
 //! server must implement, shows when it does, so that no request includes the start of its server.
 //! Any response is accepted.
 
-use httparse::{EMPTY_HEADER, Header, Status};
+use std::error::Error;
+use std::sync::Arc;
 
-use super::message_kind::{MessageKind, classify_message};
-use super::request_template::{
-    INITIALIZED_TEXT, RequestSettings, discover_text, frame_message, initialize_text, push_field,
+use corelane::base::time::Instant;
+use corelane::client::session::{
+    MessageSink, OutgoingKind, OutgoingMessage, Session, SessionBuffers, SessionContext,
+    SessionEvent,
 };
+use corelane::client::{ClientError, ClientErrorKind};
+use corelane::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use corelane::transport::http::client::request_writer::RequestFields;
+use corelane::transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
+
+use super::request_settings::RequestSettings;
 use crate::metrics::outcome::Failure;
 use crate::target::{Era, Transport};
 use crate::wire::lines::LineReader;
@@ -29,16 +40,14 @@ use crate::wire::{Reader, WireEvent};
 
 /// Bytes of a server message that an error quotes.
 const QUOTED_BYTES_MAX: usize = 200;
-/// `Sec-WebSocket-Key` of every upgrade: 16 bytes, which need not be secret (RFC 6455 section 4.1).
-const UPGRADE_KEY: &str = "Y29yZWxhbmUtbG9hZC1nZQ==";
-/// The `Sec-WebSocket-Accept` value for that key (RFC 6455 section 4.2.2).
-const UPGRADE_ACCEPT: &str = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
+/// `Sec-WebSocket-Key` of every upgrade, which need not be secret (RFC 6455 section 4.1).
+const UPGRADE_KEY: [u8; 16] = *b"corelane-load-ge";
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 enum HandshakeStep {
-    Upgrade,
-    Discover,
-    Initialize,
+    Upgrade(Box<UpgradeRequest>),
+    Session,
+    /// Over HTTP: the server has to accept `notifications/initialized`.
     Initialized,
     Complete,
 }
@@ -47,11 +56,12 @@ enum HandshakeStep {
 #[derive(Debug)]
 pub struct Handshake {
     step: HandshakeStep,
+    session: Session<()>,
+    /// Messages that are not sent yet.
+    outgoing: Outgoing,
     reader: Reader,
     buffered: Vec<u8>,
-    session: Option<Box<[u8]>>,
-    /// Whether the server accepted `initialize`.
-    is_initialized: bool,
+    session_id: Option<Box<str>>,
     /// Error in the body of an unfinished HTTP response, whose status takes precedence.
     error: Option<ConnectError>,
 }
@@ -81,16 +91,72 @@ impl ConnectError {
         let text = String::from_utf8_lossy(&message[..message.len().min(QUOTED_BYTES_MAX)]);
         Self { failure, message: text.escape_debug().to_string() }
     }
+
+    /// Describes a handshake that the session has failed.
+    fn of_session(error: &ClientError) -> Self {
+        let cause = error.source().and_then(<dyn Error>::downcast_ref::<ClientError>);
+        let failure = match cause.unwrap_or(error).kind() {
+            ClientErrorKind::Rpc { .. } => Failure::Rpc,
+            _ => Failure::Garbage,
+        };
+        Self { failure, message: error.to_string().escape_debug().to_string() }
+    }
+}
+
+/// What a message of a session is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum MessageClass {
+    Request,
+    Notification,
+    /// Response to a request of the server.
+    Response,
+}
+
+/// The messages of a session.
+#[derive(Debug, Default)]
+struct Outgoing(Vec<(MessageClass, Vec<u8>)>);
+
+impl MessageSink for Outgoing {
+    fn send(&mut self, message: OutgoingMessage<'_>) {
+        let class = match message.kind {
+            OutgoingKind::Request { .. } => MessageClass::Request,
+            OutgoingKind::Response => MessageClass::Response,
+            OutgoingKind::Notification | OutgoingKind::Cancellation { .. } => {
+                MessageClass::Notification
+            }
+        };
+        self.0.push((class, message.text.to_vec()));
+    }
+}
+
+impl Outgoing {
+    /// Frames the messages. Over HTTP requests of a handshake are outside of any session. Requests
+    /// of the server get no response over HTTP, where one message is sent at a time, and in the
+    /// modern era, which has none.
+    fn frame(&mut self, settings: &RequestSettings, session_id: Option<&str>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let answers_requests = settings.transport != Transport::Http && !settings.era.is_modern();
+        for (class, text) in self.0.drain(..) {
+            let fields = match class {
+                MessageClass::Response if !answers_requests => continue,
+                MessageClass::Request => RequestFields::default(),
+                _ => settings.http_fields(session_id),
+            };
+            settings.write_message(&mut out, &text, &fields);
+        }
+        out
+    }
 }
 
 impl Handshake {
     /// Creates the handshake for this transport and era.
     pub fn new(settings: &RequestSettings) -> Self {
         let step = match (settings.transport, settings.era) {
-            (Transport::WebSocket, _) => HandshakeStep::Upgrade,
-            (Transport::Stdio, Era::Modern) => HandshakeStep::Discover,
-            (_, Era::Modern) => HandshakeStep::Complete,
-            _ => HandshakeStep::Initialize,
+            (Transport::WebSocket, _) => {
+                HandshakeStep::Upgrade(Box::new(UpgradeRequest::new(UPGRADE_KEY)))
+            }
+            (Transport::Tcp | Transport::Http, Era::Modern) => HandshakeStep::Complete,
+            _ => HandshakeStep::Session,
         };
         let reader = match settings.transport {
             Transport::Tcp | Transport::Stdio => Reader::Lines(LineReader::default()),
@@ -99,28 +165,28 @@ impl Handshake {
         };
         Self {
             step,
+            session: Session::new(Arc::clone(settings.session())),
+            outgoing: Outgoing::default(),
             reader,
             buffered: Vec::new(),
-            session: None,
-            is_initialized: false,
+            session_id: None,
             error: None,
         }
     }
 
     /// Returns the first action.
-    pub fn begin(&self, settings: &RequestSettings) -> HandshakeProgress {
-        match self.step {
-            HandshakeStep::Upgrade => HandshakeProgress::Send(upgrade_request(settings)),
-            HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),
-            HandshakeStep::Discover => {
-                HandshakeProgress::Send(frame_message(settings, &discover_text(), "", None))
+    pub fn begin(&mut self, settings: &RequestSettings) -> HandshakeProgress {
+        match &self.step {
+            HandshakeStep::Upgrade(upgrade) => {
+                let mut request = Vec::new();
+                upgrade.write(&mut request, settings.writer(), &RequestFields::default());
+                HandshakeProgress::Send(request)
             }
-            _ => HandshakeProgress::Send(frame_message(
-                settings,
-                &initialize_text(settings.era),
-                "initialize",
-                None,
-            )),
+            HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),
+            HandshakeStep::Session | HandshakeStep::Initialized => {
+                self.with_session(|session, ctx| session.start(false, ctx));
+                HandshakeProgress::Send(self.outgoing.frame(settings, None))
+            }
         }
     }
 
@@ -135,11 +201,14 @@ impl Handshake {
         settings: &RequestSettings,
         arrived: &[u8],
     ) -> Result<HandshakeProgress, ConnectError> {
-        self.buffered.extend_from_slice(arrived);
-        if self.step == HandshakeStep::Upgrade {
-            return self.receive_upgrade(settings);
+        if let HandshakeStep::Upgrade(upgrade) = &mut self.step {
+            let mut from = 0;
+            let event = upgrade.next(arrived, &mut from);
+            self.buffered.extend_from_slice(&arrived[from..]);
+            return self.handle_upgrade(settings, &event, arrived);
         }
-        while self.step != HandshakeStep::Complete {
+        self.buffered.extend_from_slice(arrived);
+        while !matches!(self.step, HandshakeStep::Complete) {
             let begun = std::mem::take(&mut self.buffered);
             let (taken, progress) = self.read_response(settings, &begun)?;
             self.buffered = begun;
@@ -159,46 +228,51 @@ impl Handshake {
     }
 
     /// Returns the reader, its unconsumed bytes, and the session id after the handshake.
-    pub fn finish(self) -> (Reader, Vec<u8>, Option<Box<[u8]>>) {
+    pub fn finish(self) -> (Reader, Vec<u8>, Option<Box<str>>) {
         // Frees the buffer that held the response to `initialize`: most connections need none.
         let begun = if self.buffered.is_empty() { Vec::new() } else { self.buffered };
-        (self.reader, begun, self.session)
+        (self.reader, begun, self.session_id)
     }
 
-    fn receive_upgrade(
+    fn handle_upgrade(
         &mut self,
         settings: &RequestSettings,
+        event: &UpgradeEvent,
+        arrived: &[u8],
     ) -> Result<HandshakeProgress, ConnectError> {
-        let mut fields = [EMPTY_HEADER; 32];
-        let mut response = httparse::Response::new(&mut fields);
-        let length = match response.parse(&self.buffered) {
-            Ok(Status::Complete(length)) => length,
-            Ok(Status::Partial) => return Ok(HandshakeProgress::Wait),
-            Err(_) => return Err(ConnectError::new(Failure::Garbage, &self.buffered)),
+        match event {
+            UpgradeEvent::NeedMore => Ok(HandshakeProgress::Wait),
+            UpgradeEvent::Accepted { .. } if settings.era == Era::Modern => {
+                self.step = HandshakeStep::Complete;
+                Ok(HandshakeProgress::Open(Vec::new()))
+            }
+            UpgradeEvent::Accepted { .. } => {
+                self.step = HandshakeStep::Session;
+                Ok(self.begin(settings))
+            }
+            UpgradeEvent::Refused(refusal) => Err(refused(refusal.status, &refusal.body)),
+            UpgradeEvent::Invalid(reason) => {
+                let text = [reason.as_bytes(), b": ", arrived].concat();
+                Err(ConnectError::new(Failure::Garbage, &text))
+            }
+        }
+    }
+
+    /// Calls the session; returns its events.
+    fn with_session(
+        &mut self,
+        act: impl FnOnce(&mut Session<()>, &mut SessionContext<'_, (), Outgoing>),
+    ) -> Vec<SessionEvent<()>> {
+        let (mut events, mut buffers) = (Vec::new(), SessionBuffers::default());
+        let mut ctx = SessionContext {
+            // The time of the handshake is limited by the run.
+            now: Instant::ORIGIN,
+            sink: &mut self.outgoing,
+            events: &mut events,
+            buffers: &mut buffers,
         };
-        if response.code != Some(101) {
-            let failure = status_failure(response.code.unwrap_or_default());
-            return Err(ConnectError::new(failure, &self.buffered));
-        }
-        let accepts = |field: &Header<'_>| {
-            field.name.eq_ignore_ascii_case("sec-websocket-accept")
-                && field.value.trim_ascii() == UPGRADE_ACCEPT.as_bytes()
-        };
-        if !response.headers.iter().any(accepts) {
-            return Err(ConnectError::new(Failure::Garbage, &self.buffered));
-        }
-        self.buffered.drain(..length);
-        if settings.era == Era::Modern {
-            self.step = HandshakeStep::Complete;
-            return Ok(HandshakeProgress::Open(Vec::new()));
-        }
-        self.step = HandshakeStep::Initialize;
-        Ok(HandshakeProgress::Send(frame_message(
-            settings,
-            &initialize_text(settings.era),
-            "initialize",
-            None,
-        )))
+        act(&mut self.session, &mut ctx);
+        events
     }
 
     /// Reads the response that the current step waits for.
@@ -207,86 +281,120 @@ impl Handshake {
         settings: &RequestSettings,
         bytes: &[u8],
     ) -> Result<(Option<usize>, Option<HandshakeProgress>), ConnectError> {
-        let look = self.reader.read_next(bytes);
-        let look =
-            look.map_err(|broken| ConnectError::new(Failure::Garbage, broken.0.as_bytes()))?;
-        let Some((taken, event)) = look else { return Ok((None, None)) };
-        let is_response = settings.transport == Transport::Http;
-        let progress = match event {
-            Some(WireEvent::Message(text)) => {
-                let failure = match classify_message(text, |_| None) {
-                    MessageKind::Response { id: 0, .. } if self.step == HandshakeStep::Discover => {
-                        self.step = HandshakeStep::Complete;
-                        return Ok((Some(taken), Some(HandshakeProgress::Open(Vec::new()))));
-                    }
-                    MessageKind::Response { id: 0, failure } => failure,
-                    // Other messages may come before the response.
-                    MessageKind::Notification | MessageKind::Request { .. } => {
-                        return Ok((Some(taken), None));
-                    }
-                    MessageKind::Response { failure: Some(failure), .. } => Some(failure),
-                    _ => Some(Failure::Garbage),
-                };
-                let refused = failure.map(|failure| ConnectError::new(failure, text));
-                match (refused, is_response) {
-                    (Some(refused), false) => return Err(refused),
-                    (refused, true) => {
-                        self.is_initialized = refused.is_none();
-                        self.error = refused;
-                        None
-                    }
-                    (None, false) => {
-                        self.step = HandshakeStep::Complete;
-                        Some(HandshakeProgress::Open(frame_message(
-                            settings,
-                            INITIALIZED_TEXT,
-                            "",
-                            None,
-                        )))
-                    }
-                }
+        // Moved out, because its events borrow from it.
+        let mut reader = std::mem::replace(&mut self.reader, Reader::Lines(LineReader::default()));
+        let read = match reader.read_next(bytes) {
+            Ok(Some((taken, event))) => {
+                self.handle_event(settings, event).map(|progress| (Some(taken), progress))
             }
-            Some(WireEvent::ResponseEnd { status, .. }) if status >= 300 => {
-                let body = self.error.take().map_or_else(String::new, |error| error.message);
-                return Err(ConnectError {
-                    failure: status_failure(status),
-                    message: format!("{status} {body}"),
-                });
+            Ok(None) => Ok((None, None)),
+            Err(error) => {
+                let text = [error.0.as_bytes(), b": ", bytes].concat();
+                Err(ConnectError::new(Failure::Garbage, &text))
+            }
+        };
+        self.reader = reader;
+        read
+    }
+
+    fn handle_event(
+        &mut self,
+        settings: &RequestSettings,
+        event: Option<WireEvent<'_>>,
+    ) -> Result<Option<HandshakeProgress>, ConnectError> {
+        match event {
+            Some(WireEvent::Message(text)) => self.handle_message(settings, text),
+            Some(WireEvent::ResponseEnd { status, excerpt, .. }) if status >= 300 => {
+                Err(self.error.take().map_or_else(
+                    || refused(status, body_of(excerpt)),
+                    |error| ConnectError {
+                        failure: status_failure(status),
+                        message: format!("{status} {}", error.message),
+                    },
+                ))
             }
             Some(WireEvent::ResponseEnd { session, .. }) => {
-                let session = session.map(Box::from);
-                Some(self.complete_response(settings, session)?)
+                self.complete_response(settings, session.map(Box::from)).map(Some)
             }
-            Some(WireEvent::Reply(reply)) => Some(HandshakeProgress::Send(reply.to_vec())),
+            Some(WireEvent::Reply(reply)) => Ok(Some(HandshakeProgress::Send(reply.to_vec()))),
             Some(WireEvent::Close) => {
-                return Err(ConnectError::new(Failure::Closed, b"the server closed the WebSocket"));
+                Err(ConnectError::new(Failure::Closed, b"the server closed the WebSocket"))
             }
-            None => None,
-        };
-        Ok((Some(taken), progress))
+            None => Ok(None),
+        }
+    }
+
+    fn handle_message(
+        &mut self,
+        settings: &RequestSettings,
+        text: &[u8],
+    ) -> Result<Option<HandshakeProgress>, ConnectError> {
+        let mut padded = PaddedBuffer::copy_of(text);
+        let events = self.with_session(|session, ctx| {
+            session.receive(padded.text(), &mut Parser::new(ParseLimits::default()), ctx);
+        });
+        let is_http = settings.transport == Transport::Http;
+        for event in events {
+            let error = match event {
+                SessionEvent::HandshakeFailed(_) if settings.era == Era::Modern => {
+                    self.step = HandshakeStep::Complete;
+                    return Ok(Some(HandshakeProgress::Open(Vec::new())));
+                }
+                SessionEvent::HandshakeFailed(error) => ConnectError::of_session(&error),
+                SessionEvent::Violation(_) => ConnectError::new(Failure::Garbage, text),
+                _ => continue,
+            };
+            if !is_http {
+                return Err(error);
+            }
+            self.error = Some(error);
+        }
+        if is_http {
+            // What follows is sent once the response is complete.
+            return Ok(None);
+        }
+        let sent = self.outgoing.frame(settings, None);
+        if self.session.server().is_some() {
+            self.step = HandshakeStep::Complete;
+            return Ok(Some(HandshakeProgress::Open(sent)));
+        }
+        Ok((!sent.is_empty()).then_some(HandshakeProgress::Send(sent)))
     }
 
     /// Proceeds to the next step after a successful HTTP response.
     fn complete_response(
         &mut self,
         settings: &RequestSettings,
-        session: Option<Box<[u8]>>,
+        session_id: Option<Box<str>>,
     ) -> Result<HandshakeProgress, ConnectError> {
-        match (self.step, self.error.take()) {
-            (_, Some(error)) => Err(error),
-            (HandshakeStep::Initialize, None) if self.is_initialized => {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        match self.step {
+            HandshakeStep::Session if self.session.server().is_some() => {
                 self.step = HandshakeStep::Initialized;
-                self.session = session;
-                let session = self.session.as_deref();
-                Ok(HandshakeProgress::Send(frame_message(settings, INITIALIZED_TEXT, "", session)))
+                self.session_id = session_id;
+                let sent = self.outgoing.frame(settings, self.session_id.as_deref());
+                Ok(HandshakeProgress::Send(sent))
             }
-            (HandshakeStep::Initialized, None) => {
+            HandshakeStep::Initialized => {
                 self.step = HandshakeStep::Complete;
                 Ok(HandshakeProgress::Open(Vec::new()))
             }
             _ => Err(ConnectError::new(Failure::Garbage, b"no response to initialize")),
         }
     }
+}
+
+/// Returns the error of an HTTP response with this status.
+fn refused(status: u16, body: &[u8]) -> ConnectError {
+    let ConnectError { message, .. } = ConnectError::new(Failure::Garbage, body.trim_ascii());
+    ConnectError { failure: status_failure(status), message: format!("{status} {message}") }
+}
+
+/// Returns the body in the excerpt of a response.
+fn body_of(excerpt: &[u8]) -> &[u8] {
+    memchr::memmem::find(excerpt, b"\r\n\r\n").map_or(&[][..], |end| &excerpt[end + 4..])
 }
 
 /// Returns how an HTTP status other than success is counted.
@@ -297,34 +405,15 @@ pub(super) const fn status_failure(status: u16) -> Failure {
     }
 }
 
-fn upgrade_request(settings: &RequestSettings) -> Vec<u8> {
-    let RequestSettings { authority, path, fields, .. } = settings;
-    let mut head = format!(
-        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\n\
-         Connection: Upgrade\r\nSec-WebSocket-Key: {UPGRADE_KEY}\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mcp\r\n"
-    );
-    for field in fields {
-        push_field(&mut head, field.name(), field.value());
-    }
-    head.push_str("\r\n");
-    head.into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const INITIALIZE_RESPONSE: &str = "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}";
+    const INITIALIZE_RESPONSE: &str = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\
+        {\"protocolVersion\":\"2025-11-25\",\"capabilities\":{}}}";
 
     fn settings(transport: Transport, era: Era) -> RequestSettings {
-        RequestSettings {
-            transport,
-            era,
-            authority: "localhost:1".into(),
-            path: "/mcp".into(),
-            fields: Vec::new(),
-        }
+        RequestSettings::new(transport, era, ("localhost:1", "/mcp"), Vec::new()).unwrap()
     }
 
     fn response(status: &str, body: &str) -> String {
@@ -368,23 +457,36 @@ mod tests {
 
     #[test]
     fn modern_stdio_handshake_accepts_any_discover_response() {
-        let error = "{\"id\":0,\"error\":{\"code\":-32601}}\n".to_owned();
-        for answer in [format!("{INITIALIZE_RESPONSE}\nmore"), error + "more"] {
+        let error = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,\"message\":\"\"}}\n";
+        for answer in [format!("{INITIALIZE_RESPONSE}\nmore"), format!("{error}more")] {
             let (opening, sent) =
                 open(&settings(Transport::Stdio, Era::Modern), &[&answer]).unwrap();
-            assert!(sent.contains("\"id\":0,\"method\":\"server/discover\""), "{sent}");
+            assert!(sent.contains("\"id\":1,\"method\":\"server/discover\""), "{sent}");
             assert!(sent.contains("2026-07-28") && sent.lines().count() == 1, "{sent}");
             assert_eq!(opening.finish().1, b"more");
         }
     }
 
     #[test]
+    fn modern_handshake_ignores_server_request() {
+        let settings = settings(Transport::Stdio, Era::Modern);
+        let mut opening = Handshake::new(&settings);
+        let HandshakeProgress::Send(request) = opening.begin(&settings) else { panic!("nothing") };
+        // As `cat` answers.
+        let progress = opening.receive(&settings, &request).unwrap();
+        assert!(matches!(progress, HandshakeProgress::Wait), "{progress:?}");
+    }
+
+    #[test]
     fn legacy_handshake_over_lines_sends_initialize() {
-        let answer =
-            format!("{{\"method\":\"notifications/message\"}}\n{INITIALIZE_RESPONSE}\nmore");
+        let ping = "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}";
+        let note = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}";
+        let answer = format!("{note}\n{ping}\n{INITIALIZE_RESPONSE}\nmore");
         for transport in [Transport::Tcp, Transport::Stdio] {
             let (opening, sent) = open(&settings(transport, Era::Legacy), &[&answer]).unwrap();
-            assert!(sent.contains("\"initialize\""), "{sent}");
+            let lines: Vec<&str> = sent.lines().collect();
+            assert!(lines[0].contains("\"initialize\"") && lines.len() == 3, "{sent}");
+            assert_eq!(lines[1], "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{}}");
             assert!(sent.ends_with("initialized\"}\n"), "{sent}");
             assert_eq!(opening.finish().1, b"more");
         }
@@ -395,14 +497,19 @@ mod tests {
         let answers = [response("200 OK", INITIALIZE_RESPONSE), response("202 Accepted", "")];
         let answers = answers.each_ref().map(String::as_str);
         let (opening, sent) = open(&settings(Transport::Http, Era::Legacy), &answers).unwrap();
-        assert!(sent.contains("\r\nMcp-Session-Id: s1\r\n"), "{sent}");
-        assert_eq!(opening.finish().2.as_deref(), Some(&b"s1"[..]));
+        let (first, second) = sent.split_at(sent.rfind("POST ").unwrap());
+        assert!(!first.contains("Mcp-") && !first.contains("MCP-"), "{first}");
+        for field in ["Mcp-Session-Id: s1", "MCP-Protocol-Version: 2025-11-25"] {
+            assert!(second.lines().any(|line| line == field), "{second}");
+        }
+        assert_eq!(opening.finish().2.as_deref(), Some("s1"));
     }
 
     fn upgraded() -> String {
+        let accept = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
         format!(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Accept: {UPGRADE_ACCEPT}\r\n\r\n"
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
         )
     }
 
@@ -429,14 +536,25 @@ mod tests {
             open(&settings(transport, Era::Legacy), &[answer]).map(|_| ()).unwrap_err()
         };
         let full = refused(Transport::Http, &response("503 Busy", "full"));
-        assert_eq!(full.failure, Failure::Http5xx);
-        let error = refused(Transport::Tcp, "{\"id\":0,\"error\":{\"code\":-32602}}\n");
-        assert_eq!(error.failure, Failure::Rpc);
-        assert!(error.message.contains("-32602"));
-        assert_eq!(refused(Transport::Tcp, "hello\n").failure, Failure::Garbage);
+        assert_eq!((full.failure, &*full.message), (Failure::Http5xx, "503 full"));
+        let error = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"no\"}}";
+        for (transport, answer, failure) in [
+            (Transport::Tcp, format!("{error}\n"), Failure::Rpc),
+            (Transport::Http, response("200 OK", error), Failure::Rpc),
+            (Transport::Http, response("400 No", error), Failure::Http4xx),
+        ] {
+            let error = refused(transport, &answer);
+            assert_eq!(error.failure, failure);
+            assert!(error.message.contains("-32602: no"), "{}", error.message);
+        }
+        let other = INITIALIZE_RESPONSE.replace("2025-11-25", "2031-01-01") + "\n";
+        assert!(refused(Transport::Tcp, &other).message.contains("2031-01-01"));
+        let text = refused(Transport::Tcp, "hello\n");
+        assert_eq!((text.failure, &*text.message), (Failure::Garbage, "hello"));
         let gone = refused(Transport::WebSocket, "HTTP/1.1 404 Not Found\r\n\r\n");
         assert_eq!(gone.failure, Failure::Http4xx);
         let mismatched = refused(Transport::WebSocket, &upgraded().replace("mY3B", "mY3C"));
         assert_eq!(mismatched.failure, Failure::Garbage);
+        assert!(mismatched.message.contains("Sec-WebSocket-Accept"), "{}", mismatched.message);
     }
 }

@@ -12,6 +12,7 @@ pub mod result_check;
 mod varying_text;
 
 pub mod message_kind;
+pub mod request_settings;
 pub mod request_template;
 mod response_template;
 
@@ -31,7 +32,8 @@ pub use self::closing::{CloseAction, Closing};
 pub use self::handshake::{ConnectError, Handshake, HandshakeProgress};
 pub use self::http_field::{HttpField, Secret};
 pub use self::request_log::RequestLog;
-pub use self::request_template::{RequestSettings, RequestTemplate};
+pub use self::request_settings::RequestSettings;
+pub use self::request_template::RequestTemplate;
 pub use self::request_templates::RequestTemplates;
 pub use self::response_matcher::{CompletedRequest, ReceiveEvent};
 pub use self::result_check::{Expectation, ResultCheck};

@@ -19,7 +19,7 @@ pub struct DrainedConnection {
     /// Received bytes that the reader has not consumed.
     pub buffered: Vec<u8>,
     /// Session id.
-    pub session: Option<Box<[u8]>>,
+    pub session: Option<Box<str>>,
 }
 
 /// Request log of one connection.
@@ -32,13 +32,13 @@ pub struct RequestLog {
     reader: Reader,
     /// Received bytes that the reader has not consumed.
     buffered: Vec<u8>,
-    session: Option<Box<[u8]>>,
+    session: Option<Box<str>>,
 }
 
 impl RequestLog {
     /// Creates an empty log from the results of a handshake: the reader, its unconsumed bytes, and
     /// the session id.
-    pub fn new(reader: Reader, buffered: Vec<u8>, session: Option<Box<[u8]>>) -> Self {
+    pub fn new(reader: Reader, buffered: Vec<u8>, session: Option<Box<str>>) -> Self {
         let matcher = ResponseMatcher::new(matches!(reader, Reader::Responses(_)));
         Self { matcher, is_at_start: reader.is_at_message_start(), reader, buffered, session }
     }
@@ -201,7 +201,8 @@ impl RequestLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
+    use crate::mcp::request_settings::RequestSettings;
+    use crate::mcp::request_template::{ID_FIRST, RequestTemplate};
     use crate::mcp::response_matcher::CompletedRequest;
     use crate::target::{Era, Transport};
     use crate::wire::lines::LineReader;
@@ -218,13 +219,8 @@ mod tests {
 
     impl Fixture {
         fn new(transport: Transport, reader: Reader) -> Self {
-            let speech = RequestSettings {
-                transport,
-                era: Era::Modern,
-                authority: "localhost:1".into(),
-                path: "/mcp".into(),
-                fields: Vec::new(),
-            };
+            let place = ("localhost:1", "/mcp");
+            let speech = RequestSettings::new(transport, Era::Modern, place, Vec::new()).unwrap();
             let calls = RequestTemplates::new(vec![RequestTemplate::echo(&speech, 2)]);
             let log = RequestLog::new(reader, Vec::new(), None);
             Self { log, calls, events: Vec::new(), answers: Vec::new() }
@@ -407,7 +403,7 @@ mod tests {
         let expected = format!("HTTP/1.1 500 No\r\nContent-Length: 600\r\n\r\n{}", &body[..500]);
         assert_eq!(fixture.answers, [expected]);
         assert_eq!(fixture.receive("nonsense\r\n\r\n"), ["broken"]);
-        assert_eq!(fixture.answers[1], "not an HTTP/1.1 response:\nnonsense\r\n\r\n");
+        assert_eq!(fixture.answers[1], "the server does not speak HTTP/1.1:\nnonsense\r\n\r\n");
         let mut fixture = Fixture::lines();
         fixture.send_requests(1);
         assert_eq!(fixture.receive("what?\n"), ["garbage"]);

@@ -6,14 +6,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use corelane::client::session::EncodedParams;
+use corelane::protocol::eras::Method;
+use corelane::transport::http::client::request_writer::RequestFields;
+use corelane::transport::http::header_consistency::name_key;
 use serde_json::{Map, Value, json};
 
-use super::http_field::HttpField;
+use super::request_settings::RequestSettings;
 use super::result_check::ResultCheck;
 use super::varying_text::{ID_PLACEHOLDER, VaryingText};
-use crate::target::{Era, Transport};
+use crate::target::Transport;
 use crate::wire::frames;
 
 /// Digits of every request id: the same number, so that requests of one template have one length.
@@ -23,30 +25,10 @@ pub const ID_FIRST: u64 = 1_000_000_000;
 /// Number of distinct request ids. After 9,000,000,000 requests the first id is used again.
 pub const ID_COUNT: u64 = 9_000_000_000;
 
+/// The end of an HTTP head.
+const HEAD_END: &[u8] = b"\r\n";
 /// Text before the progress token.
 const PROGRESS_TOKEN_KEY: &str = "\"progressToken\":";
-
-/// Transport, era and HTTP fields used for all messages to a server.
-#[derive(Clone, Debug)]
-pub struct RequestSettings {
-    /// Transport of messages.
-    pub transport: Transport,
-    /// Protocol era.
-    pub era: Era,
-    /// Value of `Host`, for HTTP and the WebSocket upgrade.
-    pub authority: String,
-    /// Request path.
-    pub path: String,
-    /// Additional HTTP fields, for example `Authorization`.
-    pub fields: Vec<HttpField>,
-}
-
-impl RequestSettings {
-    /// Frames a message that is not a request of the run, for example a response to the server.
-    pub fn frame(&self, text: &str) -> Vec<u8> {
-        frame_message(self, text, "", None)
-    }
-}
 
 /// A request that can be written with any id.
 #[derive(Clone)]
@@ -69,7 +51,17 @@ enum Variation {
     /// Position of the progress token, which equals the id.
     ProgressToken(IdPosition),
     /// The whole text, which has random values.
-    Text { transport: Transport, text: VaryingText },
+    Text(Box<VaryingRequest>),
+}
+
+/// A request whose text has random values.
+#[derive(Clone)]
+struct VaryingRequest {
+    settings: RequestSettings,
+    method: String,
+    /// Value of `Mcp-Name`.
+    name: Option<String>,
+    text: VaryingText,
 }
 
 /// Position of an id.
@@ -109,20 +101,16 @@ impl RequestTemplate {
         (method, params): (&str, Option<Map<String, Value>>),
         expected_text: Option<String>,
     ) -> Self {
-        let text = request_text(speech.era, method, params.as_ref());
+        let text = request_text(speech, method, params.as_ref());
         let (mut head, mut tail) = (Vec::new(), Vec::new());
-        let text_at = match speech.transport {
-            Transport::Tcp | Transport::Stdio => {
-                tail.extend_from_slice(text.as_bytes());
-                tail.push(b'\n');
-                0
-            }
-            Transport::Http => {
-                (head, tail) = http_post(speech, &text, (method, params.as_ref()));
-                tail.len() - text.len()
-            }
-            Transport::WebSocket => frames::write_text(&mut tail, text.as_bytes()),
-        };
+        let fields = request_fields(speech, (method, mcp_name(method, params.as_ref())), None);
+        let mut text_at = speech.write_message(&mut tail, text.as_bytes(), &fields);
+        if speech.transport == Transport::Http {
+            // The session id is the last field: the tail begins with the empty line.
+            head = tail;
+            tail = head.split_off(text_at - HEAD_END.len());
+            text_at = HEAD_END.len();
+        }
         // `id` is the second member of the JSON-RPC object.
         let id_at = text.find(&ID_FIRST.to_string()).unwrap_or_default();
         let spot = |at| IdPosition::new(speech.transport, text_at, at);
@@ -145,14 +133,17 @@ impl RequestTemplate {
         (method, params): (&str, Option<Map<String, Value>>),
         seed: u64,
     ) -> Result<Self, String> {
-        let text = request_text(speech.era, method, params.as_ref());
+        let text = request_text(speech, method, params.as_ref());
         let id = ID_FIRST.to_string();
         let token = format!("{PROGRESS_TOKEN_KEY}{id}");
         let text = text
             .replacen(&id, ID_PLACEHOLDER, 1)
             .replace(&token, &format!("{PROGRESS_TOKEN_KEY}{ID_PLACEHOLDER}"));
         let text = VaryingText::parse(&text, seed)?;
-        let variation = Some(Variation::Text { transport: speech.transport, text });
+        let name = mcp_name(method, params.as_ref()).map(String::from);
+        let (settings, method_name) = (speech.clone(), method.to_owned());
+        let request = VaryingRequest { settings, method: method_name, name, text };
+        let variation = Some(Variation::Text(Box::new(request)));
         Ok(Self { variation, ..Self::new(speech, (method, params), None) })
     }
 
@@ -193,19 +184,22 @@ impl RequestTemplate {
 
     /// Appends the request to `out`.
     #[inline]
-    pub fn write_request(&self, out: &mut Vec<u8>, id: u64, session: Option<&[u8]>) {
+    pub fn write_request(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
+        if let Some(Variation::Text(request)) = &self.variation {
+            return request.write(out, id, session);
+        }
         out.extend_from_slice(&self.head);
         if let Some(session) = session {
             out.extend_from_slice(b"Mcp-Session-Id: ");
-            out.extend_from_slice(session);
+            out.extend_from_slice(session.as_bytes());
             out.extend_from_slice(b"\r\n");
         }
         let at = out.len();
         out.extend_from_slice(&self.tail);
         let digits = id_digits(id);
         self.id.patch(&mut out[at..], digits);
-        if let Some(variation) = &self.variation {
-            variation.write(out, at, (id, digits));
+        if let Some(Variation::ProgressToken(token)) = &self.variation {
+            token.patch(&mut out[at..], digits);
         }
     }
 
@@ -232,26 +226,10 @@ impl fmt::Debug for RequestTemplate {
     }
 }
 
-impl Variation {
-    /// Completes the request whose tail is at `at` of `out`.
-    fn write(&self, out: &mut Vec<u8>, at: usize, (id, digits): (u64, [u8; ID_DIGITS])) {
-        match self {
-            Self::ProgressToken(token) => token.patch(&mut out[at..], digits),
-            Self::Text { transport, text } => {
-                out.truncate(at);
-                let text = text.render(id);
-                match transport {
-                    Transport::Tcp | Transport::Stdio => {
-                        out.extend_from_slice(text.as_bytes());
-                        out.push(b'\n');
-                    }
-                    Transport::Http => out.extend_from_slice(&http_tail(&text)),
-                    Transport::WebSocket => {
-                        frames::write_text(out, text.as_bytes());
-                    }
-                }
-            }
-        }
+impl VaryingRequest {
+    fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
+        let fields = request_fields(&self.settings, (&self.method, self.name.as_deref()), session);
+        self.settings.write_message(out, self.text.render(id).as_bytes(), &fields);
     }
 }
 
@@ -262,146 +240,48 @@ pub(super) fn id_digits(id: u64) -> [u8; ID_DIGITS] {
     buf.format(id).as_bytes().first_chunk().copied().unwrap_or([b'0'; ID_DIGITS])
 }
 
-fn client_info() -> Value {
-    json!({ "name": "corelane-load", "version": env!("CARGO_PKG_VERSION") })
-}
-
-/// Returns the params of `initialize` for this version.
-pub fn initialize_params(era: Era) -> Option<Map<String, Value>> {
-    let params = json!({
-        "protocolVersion": era.mcp_version(),
-        "capabilities": {},
-        "clientInfo": client_info(),
-    });
-    params.as_object().cloned()
-}
-
-/// Returns `notifications/initialized` as it is sent in a session.
-pub fn initialized_message(settings: &RequestSettings, session: Option<&[u8]>) -> Vec<u8> {
-    frame_message(settings, INITIALIZED_TEXT, "", session)
-}
-
-/// Returns the `initialize` request, with id 0.
-pub(super) fn initialize_text(era: Era) -> String {
-    let params = Value::from(initialize_params(era));
-    format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#)
-}
-
-/// Returns the `server/discover` request, with id 0.
-pub(super) fn discover_text() -> String {
-    let text = request_text(Era::Modern, "server/discover", None);
-    text.replacen(&ID_FIRST.to_string(), "0", 1)
-}
-
-/// The `notifications/initialized` message.
-pub(super) const INITIALIZED_TEXT: &str =
-    r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-
-fn request_text(era: Era, method: &str, params: Option<&Map<String, Value>>) -> String {
-    let mut params = params.cloned();
-    if era == Era::Modern {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": era.mcp_version(),
-            "io.modelcontextprotocol/clientInfo": client_info(),
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let params = params.get_or_insert_default();
-        let present = params.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
-        if let (Value::Object(present), Value::Object(meta)) = (present, meta) {
-            present.extend(meta);
-        }
-    }
-    let method = Value::from(method);
-    let params =
-        params.map_or_else(String::new, |params| format!(r#","params":{}"#, Value::from(params)));
-    format!(r#"{{"jsonrpc":"2.0","id":{ID_FIRST},"method":{method}{params}}}"#)
-}
-
-/// Returns a POST request in two parts: before the session id, and the rest with the body.
-fn http_post(
-    speech: &RequestSettings,
-    text: &str,
-    (method, params): (&str, Option<&Map<String, Value>>),
-) -> (Vec<u8>, Vec<u8>) {
-    let RequestSettings { authority, path, era, fields, .. } = speech;
-    let mut head = format!(
-        "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\n"
-    );
-    for field in fields {
-        push_field(&mut head, field.name(), field.value());
-    }
-    if method != "initialize" {
-        push_field(&mut head, "MCP-Protocol-Version", era.mcp_version());
-    }
-    if *era == Era::Modern {
-        push_field(&mut head, "Mcp-Method", method);
-        if let Some(name) = mcp_name(method, params) {
-            push_field(&mut head, "Mcp-Name", &field_value(name));
-        }
-    }
-    (head.into_bytes(), http_tail(text))
-}
-
-/// Returns the end of a POST request, from the length of its body.
-fn http_tail(text: &str) -> Vec<u8> {
-    format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
-}
-
-/// Appends an HTTP field to a request head.
-pub(super) fn push_field(head: &mut String, name: &str, value: &str) {
-    head.extend([name, ": ", value, "\r\n"]);
-}
-
-/// Frames a message for the transport.
-pub(super) fn frame_message(
-    speech: &RequestSettings,
-    text: &str,
+/// Returns the text of a request. Its id is [`ID_FIRST`], and so is its progress token, if `_meta`
+/// of the params has one.
+fn request_text(
+    settings: &RequestSettings,
     method: &str,
-    session: Option<&[u8]>,
-) -> Vec<u8> {
-    let mut out = Vec::new();
-    match speech.transport {
-        Transport::Tcp | Transport::Stdio => {
-            out.extend_from_slice(text.as_bytes());
-            out.push(b'\n');
-        }
-        Transport::Http => {
-            let (before, after) = http_post(speech, text, (method, None));
-            out.extend_from_slice(&before);
-            if let Some(session) = session {
-                out.extend_from_slice(b"Mcp-Session-Id: ");
-                out.extend_from_slice(session);
-                out.extend_from_slice(b"\r\n");
-            }
-            out.extend_from_slice(&after);
-        }
-        Transport::WebSocket => {
-            frames::write_text(&mut out, text.as_bytes());
-        }
+    params: Option<&Map<String, Value>>,
+) -> String {
+    let (mut params, mut meta) = (params.cloned(), String::new());
+    if let Some(Value::Object(members)) = params.as_mut().and_then(|it| it.shift_remove("_meta")) {
+        let text = Value::from(members).to_string();
+        text[1..text.len() - 1].clone_into(&mut meta);
     }
-    out
+    let params = params.map_or_else(String::new, |params| Value::from(params).to_string());
+    let encoded = EncodedParams {
+        params: params.as_bytes(),
+        meta: meta.as_bytes(),
+        ..EncodedParams::default()
+    };
+    let mut out = Vec::new();
+    let revision = settings.era.revision();
+    settings.session().write_request(&mut out, (ID_FIRST, method), &encoded, revision);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Returns the HTTP fields of a request. `name` is the value of `Mcp-Name`.
+fn request_fields<'a>(
+    settings: &RequestSettings,
+    (method, name): (&'a str, Option<&'a str>),
+    session: Option<&'a str>,
+) -> RequestFields<'a> {
+    let fields = settings.http_fields(session);
+    if settings.era.is_modern() {
+        RequestFields { method: Some(method), name, ..fields }
+    } else {
+        fields
+    }
 }
 
 /// Returns the value of `Mcp-Name` (MCP 2026-07-28, basic/transports/streamable-http).
 fn mcp_name<'a>(method: &str, params: Option<&'a Map<String, Value>>) -> Option<&'a str> {
-    let member = match method {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        _ => return None,
-    };
-    params?.get(member)?.as_str()
-}
-
-/// Returns `value` as an HTTP field value, Base64-encoded if it has characters not allowed there.
-fn field_value(value: &str) -> String {
-    let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        && value.trim() == value
-        && !value.starts_with("=?");
-    if is_plain {
-        return value.into();
-    }
-    format!("=?base64?{}?=", STANDARD.encode(value))
+    let key = Method::parse(method).and_then(name_key)?;
+    params?.get(key)?.as_str()
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::request_template::{ID_DIGITS, ID_FIRST, RequestSettings, RequestTemplate, id_digits};
+use super::request_settings::RequestSettings;
+use super::request_template::{ID_DIGITS, ID_FIRST, RequestTemplate, id_digits};
 use crate::target::{Era, Transport};
 
 /// What is subscribed to.
@@ -195,7 +196,7 @@ impl Subscription {
     }
 
     /// Writes the request at position `place` of a connection.
-    pub(super) fn write_request(&self, out: &mut Vec<u8>, place: usize, session: Option<&[u8]>) {
+    pub(super) fn write_request(&self, out: &mut Vec<u8>, place: usize, session: Option<&str>) {
         let request =
             if self.is_modern() { self.requests.first() } else { self.requests.get(place) };
         if let Some(request) = request {
@@ -295,13 +296,8 @@ mod tests {
     use super::*;
 
     fn subscription(era: Era, subject: SubscriptionFilter) -> Subscription {
-        let speech = RequestSettings {
-            transport: Transport::Tcp,
-            era,
-            authority: "localhost:1".into(),
-            path: "/mcp".into(),
-            fields: Vec::new(),
-        };
+        let place = ("localhost:1", "/mcp");
+        let speech = RequestSettings::new(Transport::Tcp, era, place, Vec::new()).unwrap();
         Subscription::new(&speech, subject, 3)
     }
 

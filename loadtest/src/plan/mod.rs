@@ -324,18 +324,18 @@ impl Plan {
         RateProfile::new([warm_up].into_iter().chain(phases))
     }
 
-    fn request_settings(&self, target: &Target, fields: Vec<HttpField>) -> RequestSettings {
-        let (authority, path) = match target {
-            Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
-            Target::Command(_) => (String::new(), String::new()),
+    fn request_settings(
+        &self,
+        target: &Target,
+        fields: Vec<HttpField>,
+    ) -> Result<RequestSettings, PlanError> {
+        let place = match target {
+            Target::Address { authority, path, .. } => (&**authority, &**path),
+            Target::Command(_) => ("", ""),
         };
-        RequestSettings {
-            transport: target.transport(),
-            era: self.era.unwrap_or_default(),
-            authority,
-            path,
-            fields,
-        }
+        let era = self.era.unwrap_or_default();
+        RequestSettings::new(target.transport(), era, place, fields)
+            .map_err(|why| PlanError(format!("{why}: remove it from headers and --header")))
     }
 
     /// Validates the plan and builds the configuration of a run. Without a protocol version it is
@@ -354,7 +354,7 @@ impl Plan {
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
             opening.build(self.total_connections(), &addresses, self.connect_timeout.get())?;
-        let speech = self.request_settings(&target, fields);
+        let speech = self.request_settings(&target, fields)?;
         let mut calls = Vec::new();
         for (number, call) in (1..).zip(&self.calls) {
             // Random values differ between calls.

@@ -10,15 +10,14 @@
 //! The section is not needed if the server's certificate chains to a root of this machine. It is an
 //! error without an encrypted target.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use corelane::client::system_roots;
-use corelane::transport::tls::{Identity, Roots, TlsClient, TlsClientOptions, Trust};
+use corelane::client::{ClientErrorKind, IntoTarget, TlsOptions, tls_client};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
-use crate::target::{Target, Transport};
+use crate::target::Target;
 use crate::wire::tls::RunTls;
 
 /// The `[tls]` section. Files are PEM; relative paths start at the working directory.
@@ -46,7 +45,7 @@ pub(super) fn build_tls(
     plan: Option<&TlsPlan>,
     target: &Target,
 ) -> Result<Option<RunTls>, PlanError> {
-    let Some(host) = target.host().filter(|_| target.is_encrypted()) else {
+    if !target.is_encrypted() {
         return match plan {
             None => Ok(None),
             Some(_) => Err(PlanError(format!(
@@ -54,72 +53,48 @@ pub(super) fn build_tls(
                  https://, wss:// or tls://"
             ))),
         };
-    };
+    }
     let standard = TlsPlan::default();
     let plan = plan.unwrap_or(&standard);
-    let (trust, verification) = plan.trust()?;
-    let client = TlsClient::new(TlsClientOptions {
-        server_name: plan.server_name.as_deref().unwrap_or(host),
-        is_http: target.transport() != Transport::Tcp,
-        trust,
-        pins: &[],
-        identity: plan.identity()?,
-    });
-    Ok(Some(RunTls::new(client.map_err(PlanError)?, &verification)))
+    let (options, verification) = plan.options()?;
+    let client = target.into_target().and_then(|target| tls_client(&target, Some(&options)));
+    match client {
+        Ok(Some(client)) => Ok(Some(RunTls::new(options, client, &verification))),
+        Ok(None) => Ok(None),
+        Err(error) if error.kind() == ClientErrorKind::Tls => {
+            Err(PlanError(format!("{error} or --insecure")))
+        }
+        Err(error) => Err(PlanError(error.to_string())),
+    }
 }
 
 impl TlsPlan {
-    /// Returns which certificates are accepted, and the words for it.
-    fn trust(&self) -> Result<(Trust, String), PlanError> {
-        match (&self.ca, self.insecure) {
-            (Some(_), true) => Err(PlanError::new(
-                "insecure accepts any certificate, so ca has no effect: leave one of them out",
-            )),
-            (None, true) => Ok((Trust::Insecure, "NOT CHECKED (insecure)".into())),
-            (Some(path), false) => {
-                let name = path.display().to_string();
-                let roots = Roots::from_pem(&read_file(path)?, &name).map_err(PlanError)?;
-                Ok((Trust::Roots(roots), format!("checked against {name}")))
-            }
-            (None, false) => {
-                let roots = system_roots();
-                if roots.is_empty() {
-                    return Err(PlanError::new(
-                        "this machine has no root certificates: install ca-certificates, or pass \
-                         --ca FILE or --insecure",
-                    ));
-                }
-                Ok((
-                    Trust::Roots(roots.clone()),
-                    "checked against the roots of this machine".into(),
-                ))
-            }
-        }
-    }
-
-    fn identity(&self) -> Result<Option<Identity>, PlanError> {
-        let (certificate, key) = match (&self.cert, &self.key) {
-            (None, None) => return Ok(None),
-            (Some(certificate), Some(key)) => (certificate, key),
+    /// Returns the options of a client, and the words for how it verifies certificates.
+    fn options(&self) -> Result<(TlsOptions, String), PlanError> {
+        let options = match &self.server_name {
+            Some(name) => TlsOptions::new().server_name(name),
+            None => TlsOptions::new(),
+        };
+        let options = match (&self.cert, &self.key) {
+            (None, None) => options,
+            (Some(cert), Some(key)) => options.client_certificate(cert.clone(), key.clone()),
             (Some(_), None) => return Err(PlanError::new("cert is set without key: set key, too")),
             (None, Some(_)) => {
                 return Err(PlanError::new("key is set without cert: set cert, too"));
             }
         };
-        let name = |path: &Path| path.display().to_string();
-        let identity = Identity::from_pem(
-            (&read_file(certificate)?, &name(certificate)),
-            (&read_file(key)?, &name(key)),
-        );
-        identity.map(Some).map_err(PlanError)
+        match (&self.ca, self.insecure) {
+            (Some(_), true) => Err(PlanError::new(
+                "insecure accepts any certificate, so ca has no effect: leave one of them out",
+            )),
+            (None, true) => Ok((options.insecure(), "NOT CHECKED (insecure)".into())),
+            (Some(path), false) => {
+                let verification = format!("checked against {}", path.display());
+                Ok((options.ca(path.clone()), verification))
+            }
+            (None, false) => Ok((options, "checked against the roots of this machine".into())),
+        }
     }
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, PlanError> {
-    std::fs::read(path).map_err(|error| {
-        let path = path.display();
-        PlanError(format!("cannot read {path}: {error}; name an existing PEM file"))
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! once as [`FramingError`], and nothing after it is read; no event exceeds [`MESSAGE_BYTES_MAX`].
 //! Message contents are handled by [`crate::mcp`].
 
-pub mod events;
 pub mod frames;
 pub mod lines;
 pub mod responses;
@@ -26,7 +25,7 @@ pub enum WireEvent<'a> {
         /// Status code.
         status: u16,
         /// Value of `Mcp-Session-Id`, if present.
-        session: Option<&'a [u8]>,
+        session: Option<&'a str>,
         /// Whether the server closes the connection after it.
         closes_connection: bool,
         /// Whether its body was an SSE stream.

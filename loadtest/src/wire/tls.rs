@@ -2,23 +2,30 @@
 //!
 //! The filter of a connection is [`corelane::transport::tls::TlsFilter`].
 
-use std::io;
 use std::sync::Arc;
 
+use corelane::client::TlsOptions;
 use corelane::transport::tls::{TlsClient, TlsError};
 
 /// TLS configuration shared by all connections of a run.
 #[derive(Clone, Debug)]
 pub struct RunTls {
+    options: TlsOptions,
     client: TlsClient,
     /// How certificates are verified.
     verification: Arc<str>,
 }
 
 impl RunTls {
-    /// Creates the configuration; `verification` says how `client` verifies certificates.
-    pub fn new(client: TlsClient, verification: &str) -> Self {
-        Self { client, verification: verification.into() }
+    /// Creates the configuration. `client` was created with `options`; `verification` says how it
+    /// verifies certificates.
+    pub fn new(options: TlsOptions, client: TlsClient, verification: &str) -> Self {
+        Self { options, client, verification: verification.into() }
+    }
+
+    /// Returns the options of a client.
+    pub const fn options(&self) -> &TlsOptions {
+        &self.options
     }
 
     /// Returns what the connections share.
@@ -51,12 +58,6 @@ pub fn describe_tls_error(error: &TlsError) -> String {
     }
 }
 
-/// Describes the error of a stream that may be encrypted.
-pub fn describe_io_error(error: &io::Error) -> String {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
-    tls.map_or_else(|| error.to_string(), describe_tls_error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +67,6 @@ mod tests {
         let error = TlsError::timeout();
         let text = "no reply to the TLS handshake: does the server speak TLS on this port?";
         assert_eq!(describe_tls_error(&error), text);
-        assert_eq!(describe_io_error(&io::Error::other(error)), text);
         assert!(!describe_tls_error(&TlsError::closed()).contains(": "));
     }
 }

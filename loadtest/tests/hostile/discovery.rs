@@ -9,9 +9,7 @@ use corelane_load::plan::{CallPlan, HumanDuration, Plan};
 use corelane_load::target::{Era, Transport};
 use serde_json::{Value, json};
 
-use crate::scripted_server::{
-    Reaction, ReceivedRequest, ScriptedServer, framed, response, upgraded,
-};
+use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, framed, response};
 use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
 /// Answers a method of a legacy server of this version, or `None` for others.
@@ -22,7 +20,7 @@ fn legacy_answer(transport: Transport, call: &Value, version: &str) -> Option<Re
         Some(Reaction::Send(framed(transport, &text)))
     };
     match call["method"].as_str() {
-        None => Some(Reaction::Send(upgraded())),
+        None => Some(Reaction::Upgrade),
         Some("initialize") => result(json!({
             "protocolVersion": version, "capabilities": { "tools": {} },
             "serverInfo": { "name": "old", "version": "1" },
@@ -33,6 +31,11 @@ fn legacy_answer(transport: Transport, call: &Value, version: &str) -> Option<Re
         Some("notifications/initialized") => Some(Reaction::Send(Vec::new())),
         _ => None,
     }
+}
+
+/// The result of `server/discover`.
+fn discovered() -> Value {
+    json!({ "supportedVersions": ["2026-07-28", "2025-11-25"], "capabilities": { "tools": {} } })
 }
 
 /// Returns what is found out about this server for a plan with these calls.
@@ -64,7 +67,7 @@ fn start_server_with(tools: &[Value]) -> ScriptedServer {
     ScriptedServer::without_handshake(Transport::Http, move |asked: &ReceivedRequest<'_>| {
         let call = asked.call;
         let result = match call["method"].as_str() {
-            Some("server/discover") => json!({ "supportedVersions": ["2026-07-28"] }),
+            Some("server/discover") => discovered(),
             Some("tools/list") => {
                 let cursor = call["params"]["cursor"].as_str().unwrap_or("0");
                 let page: usize = cursor.parse().unwrap();
@@ -102,11 +105,11 @@ fn discover_result_selects_modern_era() {
         let server =
             ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
                 if asked.call.is_null() {
-                    return Reaction::Send(upgraded());
+                    return Reaction::Upgrade;
                 }
                 assert_eq!(asked.call["method"], "server/discover");
-                let result = json!({ "supportedVersions": ["2026-07-28", "2025-11-25"] });
-                let answer = json!({ "id": asked.call["id"], "result": result });
+                let id = &asked.call["id"];
+                let answer = json!({ "jsonrpc": "2.0", "id": id, "result": discovered() });
                 Reaction::Send(framed(transport, &answer.to_string()))
             });
         let found = discover_era(&server, PATIENT).unwrap();
@@ -154,13 +157,13 @@ fn answer_without_length_ends_with_connection() {
     let server =
         ScriptedServer::without_handshake(Transport::Http, |asked: &ReceivedRequest<'_>| {
             let answer = match asked.call["method"].as_str().unwrap() {
-                "server/discover" => json!({ "supportedVersions": ["2026-07-28"] }),
+                "server/discover" => discovered(),
                 _ => json!({ "tools": [tool("echo", "text", &json!({ "type": "string" }),
                     &json!({}))] }),
             };
             let answer = json!({ "jsonrpc": "2.0", "id": asked.call["id"], "result": answer });
-            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
-            Reaction::SendAndClose(format!("{head}{answer}").into_bytes())
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+            Reaction::SendAndClose(format!("{head}\r\n\r\n{answer}").into_bytes())
         });
     let found = discover_server(&server).unwrap();
     assert_eq!(found.plan.calls[0].tool.as_deref(), Some("echo"), "{:?}", found.notes);
@@ -187,8 +190,10 @@ fn unsupported_version_error_selects_supported_version() {
         );
         match (discover_era(&server, PATIENT), era) {
             (Ok(found), era) => assert_eq!(found.plan.era, era),
-            (Err(DiscoveryError::UnknownVersion(versions)), None) => {
-                assert_eq!(versions, "2031-01-01");
+            (Err(error @ DiscoveryError::Handshake(_)), None) => {
+                let error = error.to_string();
+                let parts = ["no revision of MCP", "the server 2031-01-01", "--era"];
+                assert!(parts.iter().all(|part| error.contains(part)), "{error}");
             }
             other => panic!("{other:?}"),
         }
@@ -230,7 +235,7 @@ fn server_without_mcp_is_refused_with_its_answers() {
         Reaction::SendAndClose(response("501 Unsupported", "<p>no POST</p>"))
     });
     let error = discover_era(&server, PATIENT).unwrap_err().to_string();
-    for part in ["no MCP server", "status 501 '<p>no POST</p>'", "initialize", "--era"] {
+    for part in ["no MCP server", "status 501: <p>no POST</p>", "initialize", "--era"] {
         assert!(error.contains(part), "'{part}' is not in {error}");
     }
     let server = ScriptedServer::without_handshake(Transport::Http, |_: &ReceivedRequest<'_>| {

@@ -33,7 +33,7 @@ fn http_error_status_is_counted_by_class() {
 
 #[test]
 fn body_without_length_ends_with_connection() {
-    for head in ["1.1 200 OK\r\nConnection: close", "1.0 200 OK"] {
+    for head in ["1.1 200 OK\r\nConnection: close", "1.1 200 OK", "1.0 200 OK"] {
         let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
             let body = echo_response(asked.call);
             Reaction::SendAndClose(format!("HTTP/{head}\r\n\r\n{body}").into_bytes())
@@ -59,7 +59,6 @@ fn malformed_http_response_closes_connection() {
     for bytes in [
         endless.as_str(),
         many.as_str(),
-        "HTTP/1.1 200 OK\r\n\r\n{}",
         "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",

@@ -8,7 +8,7 @@ use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
 
 use crate::scripted_server::{
-    Reaction, ReceivedRequest, ScriptedServer, echo_response, framed, response, upgraded,
+    Reaction, ReceivedRequest, ScriptedServer, echo_response, framed, handshake_response, response,
 };
 use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
@@ -25,12 +25,14 @@ fn handshake_error(server: &ScriptedServer) -> String {
 
 #[test]
 fn rejected_handshake_reports_server_error() {
-    let error = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"too old"}}"#;
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"too old"}}"#;
     for transport in TRANSPORTS {
         let server =
             ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                let upgrade = asked.call.is_null().then(upgraded);
-                Reaction::Send(upgrade.unwrap_or_else(|| framed(transport, error)))
+                if asked.call.is_null() {
+                    return Reaction::Upgrade;
+                }
+                Reaction::Send(framed(transport, error))
             });
         let why = handshake_error(&server);
         assert!(why.contains("rpc_error") && why.contains("too old"), "{transport:?}: {why}");
@@ -68,9 +70,9 @@ fn rejected_connections_fail_the_run() {
                 let call = asked.call;
                 match (asked.connection % 2, call.get("id")) {
                     (1, _) => Reaction::SendAndClose(Vec::new()),
-                    _ if call.is_null() => Reaction::Send(upgraded()),
+                    _ if call.is_null() => Reaction::Upgrade,
                     _ if call["method"] == "initialize" => {
-                        Reaction::Send(framed(transport, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#))
+                        Reaction::Send(handshake_response(transport, call))
                     }
                     (_, None) if transport == Transport::Http => {
                         Reaction::Send(response("202 Accepted", ""))

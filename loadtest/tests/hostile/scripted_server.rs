@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use corelane_load::target::Transport;
 use serde_json::{Value, json};
-
-/// `Sec-WebSocket-Accept` for the key of the load generator (RFC 6455 section 4.2.2).
-const ACCEPT: &str = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
+use tungstenite::handshake::derive_accept_key;
 
 /// A request received by the server.
 pub(crate) struct ReceivedRequest<'a> {
@@ -29,6 +27,8 @@ pub(crate) enum Reaction {
     Send(Vec<u8>),
     /// Sends these bytes and closes the connection.
     SendAndClose(Vec<u8>),
+    /// Accepts the upgrade to WebSocket.
+    Upgrade,
 }
 
 type Answer = dyn Fn(&ReceivedRequest<'_>) -> Reaction + Send + Sync;
@@ -93,13 +93,16 @@ struct ScriptedConnection {
     connection: usize,
     reader: BufReader<TcpStream>,
     writer: TcpStream,
+    /// `Sec-WebSocket-Key` of the last request.
+    key: String,
 }
 
 impl ScriptedConnection {
     fn new(stream: TcpStream, transport: Transport, connection: usize) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
         let writer = stream.try_clone()?;
-        Ok(Self { transport, connection, reader: BufReader::new(stream), writer })
+        let (reader, key) = (BufReader::new(stream), String::new());
+        Ok(Self { transport, connection, reader, writer, key })
     }
 
     fn serve(&mut self, is_polite: bool, answer: &Answer) -> std::io::Result<()> {
@@ -107,7 +110,7 @@ impl ScriptedConnection {
         if self.transport == Transport::WebSocket {
             self.read_head()?;
             let asked = ReceivedRequest { connection, number: 0, call: &Value::Null };
-            let reaction = if is_polite { Reaction::Send(upgraded()) } else { answer(&asked) };
+            let reaction = if is_polite { Reaction::Upgrade } else { answer(&asked) };
             if !self.perform(reaction)? {
                 return Ok(());
             }
@@ -134,6 +137,7 @@ impl ScriptedConnection {
         let (bytes, goes_on) = match reaction {
             Reaction::Send(bytes) => (bytes, true),
             Reaction::SendAndClose(bytes) => (bytes, false),
+            Reaction::Upgrade => (upgraded(&self.key), true),
         };
         self.writer.write_all(&bytes)?;
         if !goes_on {
@@ -163,12 +167,15 @@ impl ScriptedConnection {
         loop {
             let mut line = String::new();
             self.reader.read_line(&mut line)?;
-            let line = line.trim_end().to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
+            let line = line.trim_end();
             if line.is_empty() {
                 return Ok(length);
+            }
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            match &*name.to_ascii_lowercase() {
+                "content-length" => length = value.trim().parse().unwrap(),
+                "sec-websocket-key" => value.trim().clone_into(&mut self.key),
+                _ => {}
             }
         }
     }
@@ -191,16 +198,18 @@ impl ScriptedConnection {
     }
 }
 
-/// Returns the response to an upgrade.
-pub(crate) fn upgraded() -> Vec<u8> {
+/// Returns the response to an upgrade (RFC 6455 section 4.2.2).
+fn upgraded(key: &str) -> Vec<u8> {
+    let accept = derive_accept_key(key.as_bytes());
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Accept: {ACCEPT}\r\nSec-WebSocket-Protocol: mcp\r\n\r\n"
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: mcp\r\n\r\n"
     )
     .into_bytes()
 }
 
-fn handshake_response(transport: Transport, call: &Value) -> Vec<u8> {
+/// Returns the response to a message of a handshake.
+pub(crate) fn handshake_response(transport: Transport, call: &Value) -> Vec<u8> {
     match call.get("id") {
         Some(id) => {
             let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {},

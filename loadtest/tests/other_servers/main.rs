@@ -107,8 +107,10 @@ fn server_of_old_version_is_measured() {
             return Some(response("405 Method Not Allowed", ""));
         };
         let result = match call["method"].as_str().unwrap() {
-            "initialize" => json!({ "protocolVersion": "2025-03-26", "capabilities": {},
-                "serverInfo": { "name": "old", "version": "1" } }),
+            "initialize" => {
+                json!({ "protocolVersion": "2025-03-26", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "old", "version": "1" } })
+            }
             "tools/list" => json!({ "tools": [{ "name": "now", "inputSchema": { "type": "object" },
                 "annotations": { "readOnlyHint": true } }] }),
             "tools/call" => json!({ "content": [{ "type": "text", "text": "12:00" }] }),
@@ -125,7 +127,7 @@ fn server_of_old_version_is_measured() {
 #[test]
 fn server_that_answers_500_is_refused() {
     let address = start(|_| Some(response("500 Internal Server Error", "out of order")));
-    let parts = ["no MCP server answers", "HTTP status 500 'out of order'", "initialize: HTTP"];
+    let parts = ["no MCP server answers", "HTTP status 500: out of order", "at initialize: the"];
     assert_refused(&format!("http://{address}/mcp"), &parts);
 }
 

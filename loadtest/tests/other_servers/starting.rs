@@ -22,7 +22,8 @@ fn silent_server_is_awaited_until_it_answers() {
         }
         let call: Value = serde_json::from_str(body).unwrap();
         let result = match call["method"].as_str().unwrap() {
-            "server/discover" => json!({ "supportedVersions": ["2026-07-28"] }),
+            "server/discover" => json!({ "supportedVersions": ["2026-07-28"],
+                "capabilities": { "tools": {} } }),
             "tools/list" => json!({ "tools": [{ "name": "now", "inputSchema": { "type": "object" },
                 "annotations": { "readOnlyHint": true } }] }),
             _ => json!({ "content": [] }),
@@ -78,7 +79,7 @@ fn started_server_is_awaited_while_it_runs() {
     let (target, command) = closing_server(&serve);
     let ended = run(&target, &["--quiet", FOREVER, "--server", &command]);
     assert_eq!(ended.status, 2, "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stderr.contains("HTTP status 500 'later'"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("HTTP status 500: later"), "{}", ended.stderr);
     let (target, command) = closing_server("sys.exit(5)");
     let ended = run(&target, &["--quiet", FOREVER, "--server", &command]);
     assert_eq!(ended.status, 2, "{}{}", ended.stdout, ended.stderr);

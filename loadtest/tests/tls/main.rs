@@ -256,7 +256,7 @@ fn failed_tls_handshake_is_reported() {
     ] {
         for scheme in ["tls", "https", "wss"] {
             let target = format!("{scheme}://{address}");
-            let ended = run(&target, &["--insecure", "--connect-timeout=300ms"]);
+            let ended = run(&target, &["--insecure", "--connect-timeout=1s"]);
             assert_usage_error(&ended, &[&target, part]);
         }
     }

@@ -1,13 +1,17 @@
 //! `corelane call`: calls a tool.
 
+use std::time::Duration;
+
 use clap::ArgMatches;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Argument, GivenArguments, arguments_of, describe, find_mistakes};
 use super::connection::{Connection, read, read_item};
 use super::failure::Failure;
-use super::flags::{NAME, given_arguments};
-use super::output::{Content, Output};
+use super::flags::{NAME, TASK, TTL, given_arguments};
+use super::output::{Output, error_text};
+use super::tasks::follow;
 use super::text::clip;
 use crate::client::{CallToolResult, ClientError, ClientErrorKind, ToolInfo};
 use crate::config::suggest::nearest;
@@ -21,13 +25,28 @@ const NAMES_WIDTH_MAX: usize = 400;
 pub(crate) struct ToolCall {
     name: String,
     given: GivenArguments,
+    task: TaskChoice,
+}
+
+/// Whether a call runs as a task.
+#[derive(Clone, Copy, Debug)]
+enum TaskChoice {
+    /// If the server decides so.
+    Default,
+    /// The server keeps it for this time, or as long as it likes.
+    Task { ttl: Option<Duration> },
 }
 
 impl ToolCall {
     /// Reads the call.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Result<Self, Failure> {
         let name = matches.get_one::<String>(NAME).cloned().unwrap_or_default();
-        Ok(Self { name, given: given_arguments(matches)? })
+        let task = if matches.get_flag(TASK) {
+            TaskChoice::Task { ttl: matches.get_one(TTL).copied() }
+        } else {
+            TaskChoice::Default
+        };
+        Ok(Self { name, given: given_arguments(matches)?, task })
     }
 
     /// Calls the tool and prints its result. The server decides whether the arguments are valid;
@@ -41,8 +60,7 @@ impl ToolCall {
             Vec::new()
         };
         let arguments = self.given.to_object(&declared);
-        let params = json!({ "name": self.name, "arguments": arguments });
-        let document = match server.request(Method::ToolsCall, &params) {
+        let document = match self.send(server, &arguments) {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {
@@ -61,10 +79,21 @@ impl ToolCall {
             let text = format!("the tool {} failed: {}", self.name, error_text(&result));
             return Err(Failure::call(text, hint));
         }
-        if !output.is_json() {
-            write_result(&result, output)?;
+        if output.is_json() { Ok(()) } else { output.write_result(&result) }
+    }
+
+    fn send(
+        &self,
+        server: &Connection,
+        arguments: &Map<String, Value>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        match self.task {
+            TaskChoice::Default => {
+                let params = json!({ "name": self.name, "arguments": arguments });
+                server.request(Method::ToolsCall, &params)
+            }
+            TaskChoice::Task { ttl } => follow(&server.call_as_task(&self.name, arguments, ttl)?),
         }
-        Ok(())
     }
 
     /// Returns what the list of tools suggests about a call that failed.
@@ -85,16 +114,6 @@ impl ToolCall {
 
     fn find<'a>(&self, tools: &'a [ToolInfo]) -> Option<&'a ToolInfo> {
         tools.iter().find(|tool| tool.name == self.name)
-    }
-}
-
-/// Returns what a failed tool says about its failure.
-fn error_text(result: &CallToolResult) -> String {
-    let text = result.text();
-    match &result.structured_content {
-        _ if !text.trim().is_empty() => text,
-        Some(structured) => structured.to_string(),
-        None => "the result has isError and no text".to_owned(),
     }
 }
 
@@ -140,22 +159,4 @@ fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
             _ => Err(error),
         },
     }
-}
-
-/// Prints the content, and the structured result unless a text block holds the same.
-fn write_result(result: &CallToolResult, output: &mut Output) -> Result<(), Failure> {
-    let structured = result.structured_content.as_ref();
-    let repeats_structured = |content: &Content<'_>| match (content, structured) {
-        (Content::Text(text), Some(structured)) => {
-            serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
-        }
-        _ => false,
-    };
-    let mut contents: Vec<Content<'_>> = result.content.iter().map(Content::from).collect();
-    contents.retain(|content| !repeats_structured(content));
-    let text = structured.map(|value| format!("{value:#}"));
-    if let Some(text) = &text {
-        contents.push(Content::Text(text));
-    }
-    output.write_contents(&contents)
 }

@@ -16,7 +16,7 @@ use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
     Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, ServerInfo,
-    Subscription, SubscriptionFilter, Target, block_on,
+    Subscription, SubscriptionFilter, Target, Task, block_on,
 };
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
@@ -111,6 +111,24 @@ impl Connection {
         self.progress.clear();
         self.note(method.as_str());
         result
+    }
+
+    /// Calls a tool as a task, and returns the task. A server of 2025-11-25 is asked to keep it for
+    /// `ttl`.
+    pub(crate) fn call_as_task(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+        ttl: Option<Duration>,
+    ) -> Result<Task, ClientError> {
+        let task = self.client.call_tool(name, arguments).task(ttl).wait();
+        self.note(Method::ToolsCall.as_str());
+        task
+    }
+
+    /// Names a task.
+    pub(crate) fn task(&self, id: &str) -> Task {
+        self.client.task(id)
     }
 
     /// Reads all pages of a list whose items are in the member `key`. The document of more than

@@ -1,5 +1,5 @@
-//! The commands that call a server: `tools`, `call`, `resources`, `read`, `prompts`, `prompt`,
-//! `complete`, `listen`, `ping` and `inspect`.
+//! The commands that call a server: `tools`, `call`, `tasks`, `resources`, `read`,
+//! `prompts`, `prompt`, `complete`, `listen`, `ping` and `inspect`.
 //!
 //! Standard output carries results, standard error all else. Exit codes: 0 success, 1 the
 //! connection or the call failed, 2 usage error.
@@ -16,6 +16,8 @@ mod progress_line;
 
 mod connection;
 mod output;
+
+mod tasks;
 
 mod call;
 
@@ -34,6 +36,7 @@ use self::connection::Connection;
 use self::failure::Failure;
 use self::output::Output;
 use self::requests::PromptRequest;
+use self::tasks::TaskCommand;
 
 pub(crate) use self::flags::{commands, is_client_command};
 
@@ -49,11 +52,13 @@ fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
     // Invalid arguments are reported before a connection is opened.
     let call = if name == "call" { Some(ToolCall::from_matches(matches)?) } else { None };
     let prompt = if name == "prompt" { Some(PromptRequest::from_matches(matches)?) } else { None };
+    let task = if name == "tasks" { Some(TaskCommand::from_matches(matches)?) } else { None };
     let mut output = Output::new(matches);
     let server = Connection::open(matches)?;
-    let result = match (name, &call, &prompt) {
-        (_, Some(call), _) => call.run(&server, &mut output),
-        (_, _, Some(prompt)) => prompt.run(&server, &mut output),
+    let result = match (name, &call, &prompt, &task) {
+        (_, Some(call), ..) => call.run(&server, &mut output),
+        (_, _, Some(prompt), _) => prompt.run(&server, &mut output),
+        (_, _, _, Some(task)) => task.run(&server, &mut output),
         ("tools", ..) => lists::tools(&server, &mut output),
         ("resources", ..) => lists::resources(&server, &mut output),
         ("prompts", ..) => lists::prompts(&server, &mut output),

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::ArgMatches;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::flags::{JSON, OUTPUT};
 use super::text::{self, printable};
-use crate::client::{ContentBlock, ResourceContents};
+use crate::client::{CallToolResult, ContentBlock, ResourceContents};
 
 /// Standard output.
 pub(crate) struct Output {
@@ -104,6 +105,24 @@ impl Output {
         text::write_rows(&mut self.out, indent, rows)
     }
 
+    /// Prints the content, and the structured result unless a text block holds the same.
+    pub(crate) fn write_result(&mut self, result: &CallToolResult) -> Result<(), Failure> {
+        let structured = result.structured_content.as_ref();
+        let repeats_structured = |content: &Content<'_>| match (content, structured) {
+            (Content::Text(text), Some(structured)) => {
+                serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+            }
+            _ => false,
+        };
+        let mut contents: Vec<Content<'_>> = result.content.iter().map(Content::from).collect();
+        contents.retain(|content| !repeats_structured(content));
+        let text = structured.map(|value| format!("{value:#}"));
+        if let Some(text) = &text {
+            contents.push(Content::Text(text));
+        }
+        self.write_contents(&contents)
+    }
+
     /// Prints content, or writes it to the file of the command line.
     pub(crate) fn write_contents(&mut self, contents: &[Content<'_>]) -> Result<(), Failure> {
         if let Some(path) = self.file.take() {
@@ -174,5 +193,15 @@ impl Output {
     /// Writes what is buffered.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// Returns what a failed tool says about its failure.
+pub(crate) fn error_text(result: &CallToolResult) -> String {
+    let text = result.text();
+    match &result.structured_content {
+        _ if !text.trim().is_empty() => text,
+        Some(structured) => structured.to_string(),
+        None => "the result has isError and no text".to_owned(),
     }
 }

@@ -157,6 +157,9 @@ pub(crate) fn listen(
             Change::ResourceList => "the list of resources has changed".to_owned(),
             Change::Resource { uri } => format!("{} has changed", printable(uri)),
             Change::Task { id } => format!("the task {} has changed", printable(id)),
+            Change::Resubscribed => {
+                "the connection was lost and is back: changes may be missing".to_owned()
+            }
             Change::Lost(count) => format!("{count} changes were lost"),
         };
         if output.is_json() {

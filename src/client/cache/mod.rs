@@ -35,7 +35,8 @@ pub enum CachePolicy {
 pub(super) struct Cache {
     policy: CachePolicy,
     clock: Clock,
-    store: Mutex<CacheStore>,
+    /// Created by the first request whose result may be stored.
+    store: Mutex<Option<Box<CacheStore>>>,
 }
 
 /// What a cache has for a request.
@@ -82,6 +83,7 @@ impl Cache {
         }
         let (key, now) = (CacheKey::of_request(request), self.clock.now());
         let mut store = self.lock();
+        let store = store.get_or_insert_default();
         if !request.is_fresh
             && let Some(message) = store.get(&key, now)
         {
@@ -98,20 +100,24 @@ impl Cache {
         }
         let CacheTicket { key, changes, sent_at } = ticket;
         let Some(hint) = Freshness::read(message) else { return };
-        let mut store = self.lock();
-        if store.changes(key.kind()) == changes {
+        if let Some(store) = &mut *self.lock()
+            && store.changes(key.kind()) == changes
+        {
             store.insert(key, message.clone(), sent_at.after(hint.ttl()));
         }
     }
 
     /// Removes what a notification concerns.
     pub(super) fn handle_notification(&self, message: &ReceivedMessage) {
-        if self.policy != CachePolicy::Off && message.revision().is_modern() {
-            self.lock().handle_notification(message);
+        if self.policy != CachePolicy::Off
+            && message.revision().is_modern()
+            && let Some(store) = &mut *self.lock()
+        {
+            store.handle_notification(message);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, CacheStore> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<CacheStore>>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

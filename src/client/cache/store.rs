@@ -36,7 +36,11 @@ pub(super) struct CacheKey {
 impl CacheKey {
     pub(super) fn of_request(request: &CallRequest) -> Self {
         let CallRequest { method, name, params, .. } = request;
-        Self { method: *method, name: name.clone(), params: params.as_slice().into() }
+        Self {
+            method: *method,
+            name: name.as_deref().map(Box::from),
+            params: params.as_slice().into(),
+        }
     }
 
     pub(super) const fn kind(&self) -> CacheKind {
@@ -106,6 +110,8 @@ impl CacheStore {
 
     /// Removes what a notification concerns.
     pub(super) fn handle_notification(&mut self, message: &ReceivedMessage) {
+        use CacheKind::{Contents, Prompts, Resources, Tools};
+
         #[derive(Deserialize)]
         struct Notification {
             method: String,
@@ -120,22 +126,26 @@ impl CacheStore {
         let Ok(notification) = serde_json::from_slice::<Notification>(message.as_bytes()) else {
             return;
         };
-        let kind = match notification.method.as_str() {
-            "notifications/tools/list_changed" => CacheKind::Tools,
-            "notifications/prompts/list_changed" => CacheKind::Prompts,
-            "notifications/resources/list_changed" => CacheKind::Resources,
-            "notifications/resources/updated" => CacheKind::Contents,
+        let kinds: &[CacheKind] = match notification.method.as_str() {
+            "notifications/tools/list_changed" => &[Tools],
+            "notifications/prompts/list_changed" => &[Prompts],
+            "notifications/resources/list_changed" => &[Resources],
+            "notifications/resources/updated" => &[Contents],
+            // Changes before the subscription, or while its connection was lost, were not notified.
+            "notifications/subscriptions/acknowledged" => &[Tools, Prompts, Resources, Contents],
             _ => return,
         };
-        *self.changes.entry(kind).or_default() += 1;
+        for kind in kinds {
+            *self.changes.entry(*kind).or_default() += 1;
+        }
         // The URI may be that of a part of a resource.
         let uri = &notification.params.uri;
         let is_part = |name: &str| uri.starts_with(name) || name.starts_with(uri.as_str());
         let removed: Vec<CacheKey> = self
             .order
             .iter()
-            .filter(|key| key.kind() == kind)
-            .filter(|key| kind != CacheKind::Contents || key.name.as_deref().is_none_or(is_part))
+            .filter(|key| kinds.contains(&key.kind()))
+            .filter(|key| key.kind() != Contents || key.name.as_deref().is_none_or(is_part))
             .cloned()
             .collect();
         for key in removed {
@@ -227,7 +237,9 @@ mod tests {
             present(r#"{"method":"notifications/tools/list_changed","params":{}}"#),
             [false, false, false, false, true]
         );
-        assert_eq!(store.changes(CacheKind::Tools), 1);
-        assert_eq!(store.changes(CacheKind::Prompts), 0);
+        let acknowledged = r#"{"method":"notifications/subscriptions/acknowledged"}"#;
+        assert_eq!(present(acknowledged), [false; 5]);
+        assert_eq!(store.changes(CacheKind::Tools), 2);
+        assert_eq!(store.changes(CacheKind::Prompts), 1);
     }
 }

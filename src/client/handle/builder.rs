@@ -10,18 +10,25 @@ use crate::client::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
 };
 use crate::client::io::{
-    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, StderrCallback,
+    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, ProgramCallback,
+    ProgramEvent,
 };
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
+use crate::client::sync::SharedValue;
 use crate::client::target::Target;
 use crate::client::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use crate::transport::http::client::request_writer::ExtraFields;
+
+/// Clients of the same server have the same target.
+static TARGET: SharedValue<Target> = SharedValue::new();
+static PROXIES: SharedValue<ProxyOptions> = SharedValue::new();
+static RECONNECT: SharedValue<ReconnectOptions> = SharedValue::new();
 
 /// How the server is verified, and how requests are authorized.
 #[derive(Default)]
@@ -40,7 +47,7 @@ struct Connecting {
 impl Connecting {
     fn into_options(self) -> ConnectOptions {
         let proxies = self.proxies.unwrap_or_else(ProxyOptions::from_environment);
-        ConnectOptions { timeout: self.timeout, proxies: Arc::new(proxies) }
+        ConnectOptions { timeout: self.timeout, proxies: PROXIES.share(proxies) }
     }
 }
 
@@ -55,7 +62,7 @@ pub struct ClientBuilder {
     extra_fields: ExtraFields,
     notifications: NotificationHandlers,
     cache: CachePolicy,
-    on_stderr: Option<StderrCallback>,
+    on_program_event: Option<ProgramCallback>,
     reconnect: ReconnectOptions,
     on_connection_event: Option<ConnectionCallback>,
     thread: Option<IoThread>,
@@ -72,7 +79,7 @@ impl ClientBuilder {
             extra_fields: ExtraFields::default(),
             notifications: NotificationHandlers::default(),
             cache: CachePolicy::default(),
-            on_stderr: None,
+            on_program_event: None,
             reconnect: ReconnectOptions::default(),
             on_connection_event: None,
             thread: None,
@@ -97,7 +104,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time to open a connection to one address, and that of its TLS handshake. Default
+    /// Sets the time to open a connection, with that of its proxy and of its TLS handshake. Default
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connecting.timeout = timeout;
@@ -186,9 +193,9 @@ impl ClientBuilder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Obtains access tokens with OAuth when the server asks for authorization. A target that is
-    /// not HTTP, and a header `Authorization` besides, fail the connection with
-    /// [`ClientErrorKind::InvalidInput`].
+    /// Obtains access tokens with OAuth when the server asks for authorization: with the response
+    /// to a request over HTTP, or to the upgrade to WebSocket. Another target, and a header
+    /// `Authorization` besides, fail the connection with [`ClientErrorKind::InvalidInput`].
     pub fn oauth(mut self, options: OAuthOptions) -> Self {
         self.security.oauth = Some(options);
         self
@@ -218,10 +225,14 @@ impl ClientBuilder {
     }
 
     /// Receives each line that a program writes to its standard error, whatever
-    /// [`Program::stderr`](crate::client::Program::stderr) says. `on_stderr` is called on a thread
-    /// of its own.
-    pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_stderr = Some(Arc::new(on_stderr));
+    /// [`Program::stderr`](crate::client::Program::stderr) says, and how the program ends.
+    /// [`Client::close`](crate::Client::close) waits for the latter. `on_program_event` is called
+    /// on threads of its own.
+    pub fn on_program_event(
+        mut self,
+        on_program_event: impl Fn(ProgramEvent<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_program_event = Some(Arc::new(on_program_event));
         self
     }
 
@@ -266,8 +277,8 @@ impl ClientBuilder {
             config.set_log_level(level);
         }
         let handle = PeerHandle {
-            target: Arc::new(target),
-            tls,
+            target: TARGET.share(target),
+            tls: tls.map(Box::new),
             config: Arc::new(config),
             connect: self.connecting.into_options(),
             inputs: self.inputs,
@@ -275,8 +286,8 @@ impl ClientBuilder {
             oauth,
             notifications: self.notifications,
             cache: Arc::new(Cache::new(self.cache)),
-            on_stderr: self.on_stderr,
-            reconnect: self.reconnect,
+            on_event: self.on_program_event,
+            reconnect: RECONNECT.share(self.reconnect),
             on_connection_event: self.on_connection_event,
         };
         PeerRef::add(thread, handle)

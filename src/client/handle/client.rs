@@ -8,11 +8,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::builder::ClientBuilder;
-use crate::client::block_on::block_on;
 use crate::client::error::ClientError;
 use crate::client::io::PeerRef;
 use crate::client::oneshot::Oneshot;
-use crate::client::request::{ListItem, Pages, Request, Task};
+use crate::client::request::{ListItem, Pages, Request, Task, take_request};
 use crate::client::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
@@ -98,7 +97,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<CallToolResult> {
-        self.new_request(CallRequest::with_arguments(Method::ToolsCall, name, arguments))
+        self.new_request(take_request().with_arguments(Method::ToolsCall, name, arguments))
     }
 
     /// Gets the messages of a prompt. `arguments` must serialize to a JSON object of strings.
@@ -107,7 +106,7 @@ impl Client {
         name: &str,
         arguments: &(impl Serialize + ?Sized),
     ) -> Request<GetPromptResult> {
-        self.new_request(CallRequest::with_arguments(Method::PromptsGet, name, arguments))
+        self.new_request(take_request().with_arguments(Method::PromptsGet, name, arguments))
     }
 
     /// Reads a resource.
@@ -215,7 +214,7 @@ impl Client {
 
     fn new_request<R: DeserializeOwned>(
         &self,
-        request: Result<CallRequest, ClientError>,
+        request: Result<impl Into<Box<CallRequest>>, ClientError>,
     ) -> Request<R> {
         Request::new(Arc::clone(&self.peer), request)
     }
@@ -312,9 +311,14 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// As [`ClientBuilder::connect`].
+    /// As [`ClientBuilder::connect`]; [`ClientErrorKind::InvalidInput`] on the thread that does the
+    /// I/O of the client.
+    ///
+    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
     pub fn connect_blocking(self) -> Result<Client, ClientError> {
-        block_on(self.connect())
+        let client = self.connect_lazy()?;
+        client.peer.wait(client.server())?;
+        Ok(client)
     }
 
     /// Creates a client that connects with its first request. Concurrent first requests share one

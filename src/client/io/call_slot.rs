@@ -11,20 +11,27 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::Oneshot;
-use crate::client::session::{CallId, Progress, ReceivedMessage};
+use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage};
 
 /// What is called on the I/O thread for the notifications of a call.
 #[derive(Clone, Default)]
 pub(in crate::client) struct CallCallbacks {
     /// For each progress notification.
     pub(in crate::client) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// For each notification of a subscription.
+    /// For each notification of a subscription, and each state of a task.
     pub(in crate::client) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
+}
+
+/// How a call has ended.
+pub(in crate::client) struct CallOutcome {
+    pub(in crate::client) result: Result<ReceivedMessage, ClientError>,
+    /// A request that was answered, for the memory that it has.
+    pub(in crate::client) spare: Option<Box<CallRequest>>,
 }
 
 /// The outcome of a call and its callbacks.
 pub(in crate::client) struct CallSlot {
-    outcome: Oneshot<Result<ReceivedMessage, ClientError>>,
+    outcome: Oneshot<CallOutcome>,
     callbacks: CallCallbacks,
     /// Tokens of the call.
     tokens: AtomicU32,
@@ -38,15 +45,14 @@ impl CallSlot {
         Self { outcome: Oneshot::new(), callbacks, tokens, id }
     }
 
-    pub(in crate::client) const fn outcome(
-        &self,
-    ) -> &Oneshot<Result<ReceivedMessage, ClientError>> {
+    pub(in crate::client) const fn outcome(&self) -> &Oneshot<CallOutcome> {
         &self.outcome
     }
 
-    /// Ends the call.
-    pub(in crate::client) fn complete(&self, outcome: Result<ReceivedMessage, ClientError>) {
-        self.outcome.set(outcome);
+    /// Ends the call, which has not ended before.
+    pub(in crate::client) fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
+        debug_assert!(self.outcome.is_pending(), "a call ends twice");
+        self.outcome.set(CallOutcome { result, spare: None });
     }
 
     /// Reports progress to the caller.
@@ -56,7 +62,7 @@ impl CallSlot {
         }
     }
 
-    /// Reports a notification of a subscription.
+    /// Reports a notification of a subscription, or a state of a task.
     pub(super) fn report_message(&self, message: ReceivedMessage) {
         if let Some(on_message) = &self.callbacks.on_message {
             run_callback(|| on_message(message));
@@ -82,18 +88,37 @@ impl fmt::Debug for CallSlot {
 
 /// The right to end a call, held by the I/O thread and on the way to it.
 #[derive(Debug)]
-pub(in crate::client) struct CallToken(Arc<CallSlot>);
+pub(in crate::client) struct CallToken(Option<Arc<CallSlot>>);
 
 impl CallToken {
     pub(in crate::client) fn new(slot: Arc<CallSlot>) -> Self {
         slot.tokens.fetch_add(1, Ordering::Relaxed);
-        Self(slot)
+        Self(Some(slot))
+    }
+
+    fn slot(&self) -> &Arc<CallSlot> {
+        self.0.as_ref().expect("only `end`, which takes the token, takes its slot")
+    }
+
+    /// Ends the call, and passes a request to its caller, for the memory that it has. The caller is
+    /// woken when the thread does not hold the slot any more.
+    pub(super) fn end(
+        mut self,
+        result: Result<ReceivedMessage, ClientError>,
+        spare: Option<Box<CallRequest>>,
+    ) {
+        let Some(slot) = self.0.take() else { return };
+        let waker = slot.outcome.store(CallOutcome { result, spare });
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 
 impl Clone for CallToken {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.0))
+        Self::new(Arc::clone(self.slot()))
     }
 }
 
@@ -101,15 +126,15 @@ impl Deref for CallToken {
     type Target = CallSlot;
 
     fn deref(&self) -> &CallSlot {
-        &self.0
+        self.slot()
     }
 }
 
 impl Drop for CallToken {
     fn drop(&mut self) {
-        if self.tokens.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Has no effect if the call has ended.
-            self.complete(Err(stopped()));
+        let Some(slot) = &self.0 else { return };
+        if slot.tokens.fetch_sub(1, Ordering::AcqRel) == 1 && slot.outcome.is_pending() {
+            slot.complete(Err(stopped()));
         }
     }
 }
@@ -139,7 +164,7 @@ mod tests {
         drop(first);
         assert!(slot.outcome().is_pending());
         drop(second);
-        let error = block_on(slot.outcome().take()).unwrap_err();
+        let error = block_on(slot.outcome().take()).result.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::Closed);
     }
 

@@ -1,6 +1,7 @@
 //! Opens the streams of a target, on a thread that may block.
 
 use std::io;
+use std::iter;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -8,27 +9,39 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::process::{self, ServerProcess, StartedProgram, StderrCallback};
+use super::process::{self, ProgramCallback, ServerProcess, StartedProgram};
 use super::stream::TlsConnection;
-use super::tunnel;
+use super::tunnel::{self, Deadline};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Program, Target};
-use crate::engine::clock::Clock;
-use crate::engine::ring::{Registered, Ring, Socket, Source};
+use crate::engine::ring::{Operation, Registered, Ring, Socket, Source};
 use crate::transport::tls::{TlsClient, TlsError, TlsStream};
 
 /// Idle time of a TCP connection before its peer is probed, and the interval of the probes.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// One stream of an open target.
+#[derive(Debug)]
+pub(super) enum OpenStream {
+    /// It is to be registered with the ring.
+    Source(Source),
+    /// The ring has opened it.
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "only the ring of a simulation opens connections")
+    )]
+    Socket(Socket),
+}
+
 /// The streams of an open target.
 #[derive(Debug)]
 pub(super) struct OpenStreams {
     /// Read from.
-    pub(super) receive: Source,
+    pub(super) receive: OpenStream,
     /// Written to; `None` if it is the same as `receive`.
-    pub(super) send: Option<Source>,
+    pub(super) send: Option<OpenStream>,
     /// The TLS of the stream, after its handshake.
     pub(super) tls: Option<TlsConnection>,
     /// The program behind the streams.
@@ -76,54 +89,65 @@ pub(super) struct RegisteredStreams {
 impl OpenStreams {
     /// Registers the streams with the ring.
     pub(super) fn register<R: Ring>(self, ring: &mut R) -> io::Result<RegisteredStreams> {
-        let mut socket = |source: Source| match ring.register(source)? {
-            Registered::Socket(socket) => Ok(socket),
-            Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
+        let mut socket = |stream: OpenStream| match stream {
+            OpenStream::Source(source) => match ring.register(source)? {
+                Registered::Socket(socket) => Ok(socket),
+                Registered::Listener(_) => Err(io::Error::other("the ring registered a listener")),
+            },
+            OpenStream::Socket(socket) => Ok(socket),
         };
         let receive = socket(self.receive)?;
         let send = self.send.map_or(Ok(receive), socket)?;
         let Self { tls, process, .. } = self;
         Ok(RegisteredStreams { sockets: [receive, send], tls, process })
     }
+
+    /// Closes streams that are not needed.
+    pub(super) fn close<R: Ring>(self, ring: &mut R) {
+        for stream in iter::once(self.receive).chain(self.send) {
+            match stream {
+                OpenStream::Source(source) => drop(source),
+                OpenStream::Socket(socket) => ring.submit(Operation::Close(socket)),
+            }
+        }
+    }
 }
 
-/// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, once
-/// more for an encrypted one and for a proxy, and while a name is resolved. The lines that a
-/// program writes to its standard error are passed to `on_stderr`.
+/// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, and
+/// while a name is resolved. The events of a program are passed to `on_event`.
 pub(super) fn open(
     (target, route): (&Target, &Route),
     tls: Option<&TlsClient>,
     timeout: Duration,
-    on_stderr: Option<StderrCallback>,
+    on_event: Option<ProgramCallback>,
 ) -> Result<OpenStreams, OpenError> {
+    let deadline = Deadline::start(timeout);
     let stream = match target {
         Target::Http(HttpEndpoint { host, port, .. })
         | Target::WebSocket(HttpEndpoint { host, port, .. })
         | Target::Tcp { host, port }
-        | Target::Tls { host, port } => open_route(host, *port, route, timeout)?,
+        | Target::Tls { host, port } => open_route(host, *port, route, &deadline)?,
         Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
-        Target::Stdio(program) => return Ok(start(program, on_stderr)?),
+        Target::Stdio(program) => return Ok(start(program, on_event)?),
     };
     let Some(tls) = tls else { return Ok(stream_of(stream.into(), None)) };
-    let (stream, connection) = encrypt(stream, tls, timeout)?;
+    let (stream, connection) = encrypt(stream, tls, &deadline)?;
     Ok(stream_of(stream.into(), Some(connection)))
 }
 
 const fn stream_of(fd: OwnedFd, tls: Option<TlsConnection>) -> OpenStreams {
-    OpenStreams { receive: Source::Stream(fd), send: None, tls, process: None }
+    let receive = OpenStream::Source(Source::Stream(fd));
+    OpenStreams { receive, send: None, tls, process: None }
 }
 
-/// Completes the TLS handshake within `timeout`.
+/// Completes the TLS handshake.
 fn encrypt(
     stream: TcpStream,
     tls: &TlsClient,
-    timeout: Duration,
+    deadline: &Deadline,
 ) -> Result<(TcpStream, TlsConnection), OpenError> {
-    let clock = Clock::start();
-    let deadline = clock.now().after(timeout);
-    stream.set_write_timeout(Some(timeout))?;
-    let opened =
-        TlsStream::open(tls, stream, |stream| tunnel::limit_read(stream, &clock, deadline));
+    stream.set_write_timeout(Some(deadline.left()?))?;
+    let opened = TlsStream::open(tls, stream, |stream| deadline.limit_read(stream));
     let (stream, filter, received) = opened.map_err(OpenError::Tls)?.into_parts();
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
@@ -131,27 +155,27 @@ fn encrypt(
 }
 
 /// Opens a connection to a host, or to the proxy for it.
-fn open_route(host: &str, port: u16, route: &Route, timeout: Duration) -> io::Result<TcpStream> {
+fn open_route(host: &str, port: u16, route: &Route, deadline: &Deadline) -> io::Result<TcpStream> {
     let (proxy, is_tunnel) = match route {
-        Route::Direct => return open_tcp(host, port, timeout),
+        Route::Direct => return open_tcp(host, port, deadline),
         Route::Tunnel(proxy) => (proxy, true),
         Route::Forward(proxy) => (proxy, false),
     };
     let through = |error: io::Error| {
         io::Error::new(error.kind(), format!("through the proxy {proxy}: {error}"))
     };
-    let stream = open_tcp(&proxy.host, proxy.port, timeout).map_err(through)?;
+    let stream = open_tcp(&proxy.host, proxy.port, deadline).map_err(through)?;
     if is_tunnel {
-        tunnel::open(&stream, (host, port), proxy, timeout).map_err(through)?;
+        tunnel::open(&stream, (host, port), proxy, deadline).map_err(through)?;
     }
     Ok(stream)
 }
 
 /// Tries the addresses of a host in turn.
-fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+fn open_tcp(host: &str, port: u16, deadline: &Deadline) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+        match TcpStream::connect_timeout(&address, deadline.left()?) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME);
@@ -166,8 +190,8 @@ fn open_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
 }
 
 /// Starts a program.
-fn start(program: &Program, on_stderr: Option<StderrCallback>) -> io::Result<OpenStreams> {
-    let StartedProgram { input, output, process } = process::start(program, on_stderr)?;
-    let (receive, send) = (Source::Pipe(output), Some(Source::Pipe(input)));
-    Ok(OpenStreams { receive, send, tls: None, process: Some(process) })
+fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<OpenStreams> {
+    let StartedProgram { input, output, process } = process::start(program, on_event)?;
+    let [receive, send] = [output, input].map(|pipe| OpenStream::Source(Source::Pipe(pipe)));
+    Ok(OpenStreams { receive, send: Some(send), tls: None, process: Some(process) })
 }

@@ -3,22 +3,20 @@
 use std::io;
 use std::sync::Arc;
 
-use super::commands::connect_job::{ConnectJob, Purpose};
-use super::commands::{Command, PeerId, own_commands};
+use super::commands::connect_job::ConnectJob;
+use super::commands::{Command, Connector, PeerId, own_commands};
 use super::connect::{OpenError, OpenStreams, RegisteredStreams};
 use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
 use super::link::PeerAction;
 use super::messages::ClosingSockets;
 use super::peer::Peer;
-use super::peer_handle::PeerHandle;
 use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
-use crate::engine::blocking::BlockingPool;
 use crate::engine::mesh::{Inbox, Sender};
 use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
@@ -28,14 +26,10 @@ use crate::engine::timer::TimerWheel;
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
 /// Timers handled per turn.
 const TIMERS_PER_TURN_MAX: usize = 1_024;
-/// Threads that open connections: name resolution and the start of programs block.
-const CONNECT_THREADS_MAX: usize = 8;
-/// Connections that wait to be opened.
-const CONNECTS_MAX: usize = 65_536;
 
 /// The servers of an I/O thread.
-pub(super) struct IoDriver {
-    peers: IdMap<PeerId, Peer>,
+pub struct IoDriver {
+    peers: IdMap<PeerId, Box<Peer>>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
@@ -46,13 +40,18 @@ pub(super) struct IoDriver {
     flush_queue: Vec<PeerId>,
     inbox: Inbox<Command>,
     commands: Vec<Command>,
-    connects: BlockingPool<PeerId, ConnectJob>,
+    connector: Connector,
     sender: Sender<Command>,
     is_stopping: bool,
 }
 
 impl IoDriver {
-    pub(super) fn new(inbox: Inbox<Command>, sender: Sender<Command>, waker: Waker) -> Self {
+    pub(super) fn new(
+        inbox: Inbox<Command>,
+        sender: Sender<Command>,
+        waker: Waker,
+        connector: Connector,
+    ) -> Self {
         Self {
             peers: IdMap::default(),
             sockets: Vec::new(),
@@ -63,17 +62,27 @@ impl IoDriver {
             flush_queue: Vec::new(),
             inbox,
             commands: Vec::new(),
-            connects: BlockingPool::new(CONNECT_THREADS_MAX, CONNECTS_MAX),
+            connector,
             sender,
             is_stopping: false,
         }
     }
 
+    /// Returns the number of servers, and of what is left of them; zero at rest.
+    #[cfg(feature = "internals")]
+    pub fn held_objects(&self) -> usize {
+        let is_unfinished = !self.closing.is_empty() || !self.connector.is_idle();
+        self.peers.len() + usize::from(is_unfinished)
+    }
+
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
+            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
-                self.peers.insert(id, Peer::new(id, *handle, redirects));
+                let seed = self.connector.backoff_seed(id);
+                let peer = Peer::new(id, *handle, redirects, seed);
+                self.peers.insert(id, Box::new(peer));
             }
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
@@ -83,13 +92,12 @@ impl IoDriver {
                     peer.connect(slot, workspace, now)
                 });
             }
-            Command::Call(id, call) => {
-                let (request, slot) = *call;
+            Command::Call(id, request, token) => {
                 if !self.peers.contains_key(&id) {
-                    return slot.complete(Err(closed()));
+                    return token.end(Err(closed()), None);
                 }
                 self.with_peer(ring, id, now, |peer, _, workspace| {
-                    peer.call(request, &slot, workspace, now)
+                    peer.call(request, token, workspace, now)
                 });
             }
             Command::Cancel(id, slot) => {
@@ -179,7 +187,7 @@ impl IoDriver {
         }
     }
 
-    /// Lets a thread open the streams of a server, or of the target for a request of a flow.
+    /// Opens the streams of a server, or of the target for a request of a flow.
     fn open_streams<R: Ring>(
         &mut self,
         ring: &mut R,
@@ -188,30 +196,9 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let PeerHandle { target, tls, connect, oauth, on_stderr, .. } = peer.handle();
-        let (tls, on_stderr, oauth) = (tls.clone(), on_stderr.clone(), oauth.clone());
-        let server = || (Purpose::Server { tls, on_stderr }, Arc::clone(target));
-        let is_flow = flow_target.is_some();
-        let (purpose, target) = flow_target
-            .map_or_else(server, |(number, target)| (Purpose::Flow { number, oauth }, target));
-        let route = connect.proxies.route(&target);
-        // The requests of a flow do not name the proxy.
-        let route = if is_flow { route.tunnelled() } else { route };
-        let job = ConnectJob {
-            peer: id,
-            purpose,
-            target,
-            route,
-            timeout: connect.timeout,
-            commands: self.sender.clone(),
-        };
-        let refused = match self.connects.spawn(id, job) {
-            Ok(spawned) => spawned.displaced,
-            Err(job) => Some(job),
-        };
-        if let Some(job) = refused {
-            let error = io::Error::other("too many connections are being opened");
-            self.handle_command(ring, job.fail(error), now);
+        let job = ConnectJob::new(id, peer.handle(), flow_target, self.sender.clone());
+        if let Some(report) = self.connector.open(ring, job) {
+            self.handle_command(ring, report, now);
         }
     }
 
@@ -257,6 +244,7 @@ impl IoDriver {
         opened: Result<OpenStreams, OpenError>,
     ) -> Result<RegisteredStreams, OpenError> {
         let mut streams = opened?.register(ring)?;
+        streams.sockets.into_iter().for_each(|socket| self.tls.begin_sends(socket));
         if let Some(tls) = streams.tls.take() {
             self.tls.insert(streams.sockets[0], tls);
         }
@@ -286,7 +274,7 @@ impl IoDriver {
         now: Instant,
     ) {
         if !self.peers.contains_key(&id) {
-            return;
+            return opened.into_iter().for_each(|streams| streams.close(ring));
         }
         let opened = self.register(ring, opened);
         let mut sockets = None;
@@ -373,13 +361,9 @@ impl IoDriver {
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
         }
-        if let Some(deadline) = peer.arm_timer(now) {
-            self.timers.insert(deadline, id);
-        }
         self.peers.insert(id, peer);
-        if action == PeerAction::Connect {
-            self.open_streams(ring, id, None, now);
-        }
+        // Opens what the next attempt needs.
+        self.with_peer(ring, id, now, |_, _, _| action);
     }
 
     /// Completions of the connection of a server are ignored from now on.
@@ -398,14 +382,15 @@ impl<R: Ring> Driver<R> for IoDriver {
         match completion {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
             Completion::Sent { socket, buffer, result } => {
-                self.tls.handle_sent(socket);
+                let sent = self.tls.handle_sent(ring, socket, buffer, result);
+                let Some(result) = sent else { return };
                 let Some(id) = self.peer_of(socket) else {
                     let mut ring = TlsRing::new(ring, &mut self.tls);
                     self.closing.handle_sent(&mut ring, socket, result.is_ok());
                     return;
                 };
                 let (sent, error) = match result {
-                    Ok(_) => (Ok(buffer), None),
+                    Ok(buffer) => (Ok(buffer), None),
                     Err(error) => (Err(()), Some(error)),
                 };
                 let mut is_handled = true;
@@ -425,8 +410,12 @@ impl<R: Ring> Driver<R> for IoDriver {
                 let result = self.tls.end(socket, result);
                 self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
+            Completion::Connected { token, result } => {
+                if let Some(report) = self.connector.report(token, result) {
+                    self.handle_command(ring, report, now);
+                }
+            }
             Completion::Closed { .. }
-            | Completion::Connected { .. }
             | Completion::Accepted { .. }
             | Completion::AcceptFailed { .. } => {}
         }
@@ -444,7 +433,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
-        let has_more = self.inbox.receive(&mut commands, COMMANDS_PER_TURN_MAX);
+        let has_more = own_commands::receive(&mut self.inbox, &mut commands, COMMANDS_PER_TURN_MAX);
         for command in commands.drain(..) {
             self.handle_command(ring, command, now);
         }
@@ -490,7 +479,10 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_stopping && self.peers.is_empty() && self.closing.is_empty()
+        self.is_stopping
+            && self.peers.is_empty()
+            && self.closing.is_empty()
+            && self.connector.is_idle()
     }
 }
 

@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
-use super::http::{FlowRun, HttpLink, HttpQueue};
-use super::messages::{ClosingSocket, MessageStream, StreamOutput};
+use super::http::{
+    FlowRun, HttpAuthorization, HttpLink, HttpQueue, RedirectSender, UpgradeFlow, UpgradeVerdict,
+};
+use super::messages::{ClosingSocket, MessageStream, StreamOutput, request_writer};
+use super::peer_handle::PeerHandle;
 use super::process::{ExitNotifier, ServerProcess};
+use super::stream::Loss;
 use crate::base::time::Instant;
-use crate::client::session::{MessageSink, OutgoingMessage};
-use crate::engine::ring::Ring;
+use crate::client::error::ClientError;
+use crate::client::session::restart::renewal;
+use crate::client::session::{MessageSink, OutgoingMessage, Session};
+use crate::client::target::HttpEndpoint;
+use crate::engine::ring::{Ring, Socket};
 
 /// What a server needs of its thread after an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,6 +35,8 @@ pub(super) enum Link {
         #[expect(dead_code, reason = "dropping it ends the program")]
         process: Option<Box<ServerProcess>>,
     },
+    /// A flow obtains tokens for the upgrade to WebSocket.
+    Authorizing(UpgradeFlow),
     /// Connections are opened as exchanges need them.
     Http(Box<HttpLink>),
 }
@@ -65,24 +74,106 @@ impl MessageSink for LinkSink<'_> {
 }
 
 impl Link {
+    /// Returns the link to a server of HTTP. `seed` determines its delays.
+    pub(super) fn http(
+        endpoint: &HttpEndpoint,
+        handle: &PeerHandle,
+        redirects: &RedirectSender,
+        seed: u64,
+    ) -> Self {
+        let authorization = HttpAuthorization::new(handle, redirects);
+        let writer = request_writer(endpoint, handle);
+        Self::Http(Box::new(HttpLink::new(handle, writer, authorization, seed)))
+    }
+
     /// Returns the open connection.
     pub(super) const fn stream(&mut self) -> Option<&mut MessageStream> {
         match self {
             Self::Open { stream, .. } => Some(stream),
-            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Http(_) => None,
+            _ => None,
         }
     }
 
-    /// Returns the flow that authorizes the requests, while it runs.
+    /// Returns the open connection if `socket` is one of it. A socket of a flow that has ended may
+    /// still complete.
+    pub(super) fn stream_of(&mut self, socket: Socket) -> Option<&mut MessageStream> {
+        self.stream().filter(|stream| stream.sockets().contains(&socket))
+    }
+
+    /// Returns the flow that authorizes the requests or the upgrade, while it runs.
     pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
-        if let Self::Http(link) = self { link.authorization().0.run() } else { None }
+        match self {
+            Self::Http(link) => link.authorization().0.run(),
+            Self::Authorizing(flow) => flow.run(),
+            _ => None,
+        }
+    }
+
+    /// Returns the link that follows a refused upgrade to WebSocket, or why there is none. The
+    /// session waits for the authorization.
+    pub(super) fn after_refusal<T>(
+        verdict: UpgradeVerdict,
+        session: &mut Session<T>,
+        now: Instant,
+    ) -> Result<Self, Option<ClientError>> {
+        match verdict {
+            UpgradeVerdict::Other => Err(None),
+            UpgradeVerdict::Refused(error) => Err(Some(error)),
+            UpgradeVerdict::Repeat => Ok(Self::Waiting(now)),
+            UpgradeVerdict::Authorize(flow) => {
+                renewal::pause(session, now);
+                Ok(Self::Authorizing(flow))
+            }
+        }
+    }
+
+    /// Returns how the authorization of the upgrade has ended, once it has; the link is connecting
+    /// then.
+    pub(super) fn take_authorized<T>(
+        &mut self,
+        session: &mut Session<T>,
+        now: Instant,
+    ) -> Option<Result<(), ClientError>> {
+        let Self::Authorizing(flow) = self else { return None };
+        let outcome = flow.take_outcome()?;
+        renewal::resume(session, now);
+        *self = Self::Connecting;
+        Some(outcome)
+    }
+
+    /// Handles bytes that were received for the flow for the upgrade.
+    pub(super) fn receive_for_flow<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        bytes: &[u8],
+        now: Instant,
+    ) {
+        if let Self::Authorizing(flow) = self {
+            flow.receive(ring, socket, bytes, now);
+        }
+    }
+
+    /// Handles the end of a socket of the flow for the upgrade.
+    pub(super) fn handle_flow_end<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        loss: &Loss,
+        now: Instant,
+    ) {
+        if let Self::Authorizing(flow) = self {
+            flow.handle_end(ring, socket, loss.error().is_some(), now);
+        }
     }
 
     pub(super) const fn sink(&mut self) -> LinkSink<'_> {
         match self {
             Self::Open { stream, .. } => LinkSink::Stream(stream.output()),
             Self::Http(link) => LinkSink::Http(link.queue()),
-            Self::Idle | Self::Waiting(_) | Self::Connecting => LinkSink::Closed,
+            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Authorizing(_) => {
+                LinkSink::Closed
+            }
         }
     }
 
@@ -92,18 +183,20 @@ impl Link {
             Self::Http(link) => link.deadline(now),
             Self::Open { stream, .. } => stream.deadline(),
             Self::Waiting(until) => Some(*until),
+            Self::Authorizing(flow) => flow.deadline(),
             Self::Idle | Self::Connecting => None,
         }
     }
 
-    /// Ends what has timed out by now. Returns whether the link is connecting now.
-    pub(super) fn expire(&mut self, now: Instant) -> bool {
+    /// Ends what has timed out by now. Returns whether the next attempt to connect is due.
+    pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) -> bool {
         match self {
             Self::Open { stream, .. } => stream.expire(now),
             Self::Waiting(until) if *until <= now => {
-                *self = Self::Connecting;
+                *self = Self::Idle;
                 return true;
             }
+            Self::Authorizing(flow) => flow.expire(ring, now),
             Self::Waiting(_) | Self::Idle | Self::Connecting | Self::Http(_) => {}
         }
         false
@@ -115,7 +208,7 @@ impl Link {
         match self {
             Self::Http(link) => link.is_lost() || has_ended,
             Self::Open { stream, .. } => stream.failure().is_some() || has_ended,
-            Self::Idle | Self::Waiting(_) | Self::Connecting => false,
+            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Authorizing(_) => false,
         }
     }
 
@@ -123,7 +216,7 @@ impl Link {
     pub(super) fn is_closed(&self) -> bool {
         match self {
             Self::Http(link) => link.is_closed(),
-            Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Open { .. } => true,
+            _ => true,
         }
     }
 
@@ -139,6 +232,10 @@ impl Link {
             Self::Open { stream, .. } => stream.close(ring, has_ended, exit),
             Self::Http(link) => {
                 link.close(ring);
+                None
+            }
+            Self::Authorizing(flow) => {
+                flow.cancel(ring);
                 None
             }
             Self::Idle | Self::Waiting(_) | Self::Connecting => None,

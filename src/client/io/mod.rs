@@ -11,12 +11,12 @@ mod tunnel;
 
 mod connect;
 
-mod messages;
-
 mod commands;
 mod input_tasks;
 
 mod http;
+
+mod messages;
 
 mod link;
 mod workspace;
@@ -27,9 +27,14 @@ mod driver;
 
 mod thread;
 
-pub(in crate::client) use self::call_slot::{CallCallbacks, CallSlot};
+pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
+#[cfg(feature = "internals")]
+pub use self::driver::IoDriver;
+#[cfg(feature = "internals")]
+pub use self::messages::WebSocketEcho;
 pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
-pub(in crate::client) use self::process::StderrCallback;
+pub(in crate::client) use self::process::ProgramCallback;
+pub use self::process::ProgramEvent;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;
-pub(in crate::client) use self::thread::PeerRef;
+pub(in crate::client) use self::thread::{PeerRef, ShardIo};

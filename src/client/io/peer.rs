@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::call_slot::{CallSlot, CallToken, run_callback};
+use super::call_slot::{CallSlot, CallToken};
 use super::commands::{ConnectToken, PeerId};
 use super::connect::{OpenError, RegisteredStreams};
-use super::http::{HttpAuthorization, HttpLink, RedirectSender, SessionInput};
+use super::http::{HttpLink, RedirectSender, SessionInput, UpgradeAuthorization};
 use super::input_tasks::FinishedInput;
 use super::link::{Link, LinkSink, PeerAction};
-use super::messages::{ClosingSocket, open_stream, request_writer};
+use super::messages::{ClosingSocket, MessageStream, open_stream};
 use super::peer_handle::PeerHandle;
 use super::process::ExitNotifier;
 use super::stream::Loss;
@@ -23,7 +23,7 @@ use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
 use crate::client::session::restart::suspension::{has_waiting, is_idle, suspend};
 use crate::client::session::{
-    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent,
+    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent, next_call_id,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
@@ -48,19 +48,17 @@ pub(super) struct Peer {
     reconnection: Reconnection,
     /// Held by the programs that were started.
     exit: Arc<ExitNotifier>,
-    redirects: RedirectSender,
+    upgrades: UpgradeAuthorization,
 }
 
 impl Peer {
-    pub(super) fn new(id: PeerId, handle: PeerHandle, redirects: RedirectSender) -> Self {
-        let session = Session::new(Arc::clone(&handle.config));
+    pub(super) fn new(id: PeerId, handle: PeerHandle, sender: RedirectSender, seed: u64) -> Self {
         let is_program = matches!(*handle.target, Target::Stdio(_));
-        let seed = getrandom::u64().unwrap_or(id.0);
-        let reconnection = Reconnection::new(&handle.reconnect, is_program, seed);
+        let reconnection = Reconnection::new(Arc::clone(&handle.reconnect), is_program, seed);
         Self {
             id,
+            session: Session::new(Arc::clone(&handle.config)),
             handle,
-            session,
             link: Link::Idle,
             connect_waiters: Vec::new(),
             is_legacy: false,
@@ -69,7 +67,7 @@ impl Peer {
             is_closing: false,
             reconnection,
             exit: Arc::default(),
-            redirects,
+            upgrades: UpgradeAuthorization::new(sender),
         }
     }
 
@@ -99,15 +97,14 @@ impl Peer {
     /// Makes a call.
     pub(super) fn call(
         &mut self,
-        request: CallRequest,
-        token: &CallToken,
+        request: Box<CallRequest>,
+        token: CallToken,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {
         let mut sink = self.link.sink();
-        let mut ctx = workspace.context(&mut sink, now);
-        let id = self.session.call(request, token.clone(), &mut ctx);
-        token.set_id(id);
+        token.set_id(next_call_id(&self.session));
+        self.session.call(request, token, &mut workspace.context(&mut sink, now));
         self.handle_events(workspace, now);
         self.need_link(workspace, now)
     }
@@ -133,10 +130,8 @@ impl Peer {
             self.link = Link::Connecting;
             return PeerAction::Connect;
         };
-        let writer = request_writer(endpoint, &self.handle);
-        let authorization = HttpAuthorization::new(&self.handle, &self.redirects);
-        let link = HttpLink::new(writer, self.handle.config.options(), authorization);
-        self.link = Link::Http(Box::new(link));
+        let seed = self.reconnection.draw_seed();
+        self.link = Link::http(endpoint, &self.handle, self.upgrades.redirects(), seed);
         self.start_session(workspace, now);
         PeerAction::None
     }
@@ -169,6 +164,11 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> usize {
+        match self.link.take_authorized(&mut self.session, now) {
+            Some(Ok(())) => return 1,
+            Some(Err(error)) => self.end_session(&error, workspace, now),
+            None => {}
+        }
         self.with_http(workspace, now, |link, input| link.advance(ring, input)).unwrap_or(0)
     }
 
@@ -189,7 +189,7 @@ impl Peer {
                 if let Some(process) = &mut process {
                     process.hold(&self.exit);
                 }
-                let stream = open_stream(&self.handle, ring, sockets, now);
+                let stream = open_stream(&self.handle, &self.upgrades, ring, sockets, now);
                 let is_open = stream.is_open();
                 self.link = Link::Open { stream, process: process.map(Box::new) };
                 if is_open {
@@ -218,9 +218,7 @@ impl Peer {
                 return Some(sockets);
             }
             // The session that needed the connection has ended.
-            (Ok(RegisteredStreams { sockets, .. }), _) => {
-                ring.submit(Operation::Close(sockets[0]));
-            }
+            (Ok(streams), _) => ring.submit(Operation::Close(streams.sockets[0])),
             (Err(error), Link::Http(_)) if is_ready => {
                 self.with_http(workspace, now, |link, input| {
                     link.handle_connect_failure(&error, input);
@@ -244,16 +242,17 @@ impl Peer {
         now: Instant,
     ) {
         let length = buffer.len as usize;
-        if let Link::Http(_) = self.link {
+        if let Link::Http(_) | Link::Authorizing(_) = self.link {
             let mut bytes = std::mem::take(&mut workspace.input);
             bytes.clear();
             bytes.extend_from_slice(&ring.bytes(buffer)[..length]);
             self.with_http(workspace, now, |link, input| link.receive(ring, socket, &bytes, input));
+            self.link.receive_for_flow(ring, socket, &bytes, now);
             workspace.input = bytes;
             return;
         }
         let text = PaddedText::new(ring.bytes(buffer), length);
-        let Link::Open { stream, .. } = &mut self.link else { return };
+        let Some(stream) = self.link.stream_of(socket) else { return };
         let Workspace { parser, buffers, events, .. } = workspace;
         let mut ctx = SessionContext { now, sink: &mut (), events, buffers };
         stream.receive(text, self.is_legacy, &mut self.session, parser, &mut ctx);
@@ -268,14 +267,10 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> bool {
-        let stream = match &mut self.link {
-            Link::Open { stream, .. } => stream,
-            Link::Http(link) => {
-                link.handle_sent(socket, sent.is_err(), now);
-                return true;
-            }
-            Link::Idle | Link::Waiting(_) | Link::Connecting => return true,
-        };
+        if let Link::Http(link) = &mut self.link {
+            link.handle_sent(socket, sent.is_err(), now);
+        }
+        let Some(stream) = self.link.stream_of(socket) else { return true };
         let Ok(buffer) = sent else { return false };
         stream.handle_sent(buffer);
         let mut sink = LinkSink::Stream(stream.output());
@@ -293,11 +288,9 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> bool {
-        let act = |link: &mut HttpLink, input: &mut SessionInput<'_, _>| {
-            link.handle_end(ring, socket, loss, input);
-        };
-        self.with_http(workspace, now, act);
-        matches!(*self.handle.target, Target::Http(_))
+        self.with_http(workspace, now, |link, input| link.handle_end(ring, socket, loss, input));
+        self.link.handle_flow_end(ring, socket, loss, now);
+        self.link.stream_of(socket).is_none()
     }
 
     /// Handles the loss of the connection. A server that ends it at `server/discover` may be one
@@ -320,14 +313,23 @@ impl Peer {
             || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
         let is_known = self.is_legacy || self.reconnection.is_established();
         let may_fall_back = self.session.is_discovering() && !is_known && !is_final;
+        let refusal = self.link.stream().and_then(MessageStream::take_refusal);
         let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
+        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
         if may_fall_back {
             self.is_legacy = true;
-            self.session.reset_handshake();
+            self.session.reset_handshake(error);
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
-        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
+        let verdict = self.upgrades.handle_refusal(refusal.as_deref(), &self.handle, now);
+        let error = match Link::after_refusal(verdict, &mut self.session, now) {
+            Ok(link) => {
+                self.link = link;
+                return (PeerAction::None, left);
+            }
+            Err(refused) => refused.unwrap_or(error),
+        };
         self.end_session(&error, workspace, now);
         (PeerAction::None, left)
     }
@@ -341,9 +343,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) {
-        if let Some(slot) = slot {
-            self.exit.notify(slot);
-        }
+        self.exit.notify(slot);
         if self.is_closing {
             return;
         }
@@ -353,9 +353,7 @@ impl Peer {
         if let Link::Http(link) = &mut self.link {
             link.begin_close(ring, revision.unwrap_or(Revision::LATEST_LEGACY), now);
         }
-        if let Some(event) = self.reconnection.handle_close(&error) {
-            self.handle.report(event);
-        }
+        self.reconnection.handle_close(&error).into_iter().for_each(|it| self.handle.report(it));
         self.session.disconnect(error, &mut workspace.events);
         self.handle_events(workspace, now);
     }
@@ -381,6 +379,7 @@ impl Peer {
     fn end_session(&mut self, error: &ClientError, workspace: &mut Workspace, now: Instant) {
         self.link = Link::Idle;
         let (next, event) = self.reconnection.handle_end(error, now);
+        self.is_legacy &= self.session.server().is_some() || self.reconnection.is_established();
         if !matches!(*self.handle.target, Target::Http(_)) {
             self.handle.report(event);
         }
@@ -414,8 +413,8 @@ impl Peer {
             self.session.expire(&mut workspace.context(&mut sink, now));
             self.handle_events(workspace, now);
         }
-        if self.link.expire(now) {
-            return PeerAction::Connect;
+        if self.link.expire(ring, now) {
+            return self.need_link(workspace, now);
         }
         self.with_http(workspace, now, |link, input| link.expire(ring, input));
         PeerAction::None
@@ -437,8 +436,8 @@ impl Peer {
     /// server has violated the protocol, or nothing has been in flight for too long.
     pub(super) fn has_failed(&self, now: Instant) -> bool {
         let is_idle_over = self.reconnection.is_idle_over(now) && is_idle(&self.session);
-        self.link.has_failed(is_idle_over || self.session.end_reason().is_some())
-            && !self.is_closing
+        let has_ended = is_idle_over || self.session.end_reason().is_some();
+        !self.is_closing && self.link.has_failed(has_ended)
     }
 
     /// Passes on what a handler of input has provided.
@@ -456,11 +455,12 @@ impl Peer {
     }
 
     fn handle_events(&mut self, workspace: &mut Workspace, now: Instant) {
-        for event in workspace.events.drain(..) {
+        let Workspace { buffers, events, inputs, .. } = workspace;
+        for event in events.drain(..) {
             match event {
                 SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
                     let input = self.handle.inputs.provide(kind, &params);
-                    self.inputs.insert(key, workspace.inputs.spawn(self.id, key, input));
+                    self.inputs.insert(key, inputs.spawn(self.id, key, input));
                 }
                 SessionEvent::InputCancelled(key) => drop(self.inputs.remove(&key)),
                 SessionEvent::Ready => {
@@ -470,27 +470,26 @@ impl Peer {
                         link.handle_ready(server.revision);
                     } else {
                         self.reconnection.handle_ready(now);
+                        self.upgrades.handle_ready();
                         self.handle.report(ConnectionEvent::Connected);
                     }
-                    for slot in self.connect_waiters.drain(..) {
-                        slot.complete(Ok(Arc::clone(server)));
-                    }
+                    let waiters = self.connect_waiters.drain(..);
+                    waiters.for_each(|slot| slot.complete(Ok(Arc::clone(server))));
                 }
                 SessionEvent::HandshakeFailed(error) => {
-                    for slot in self.connect_waiters.drain(..) {
-                        slot.complete(Err(error.clone()));
-                    }
+                    let waiters = self.connect_waiters.drain(..);
+                    waiters.for_each(|slot| slot.complete(Err(error.clone())));
                 }
-                SessionEvent::Completed { token, result } => token.complete(result),
+                SessionEvent::Completed { token, result } => {
+                    token.end(result, buffers.take_spare());
+                }
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
                 SessionEvent::Subscription { token, message } => {
                     self.handle.cache.handle_notification(&message);
                     token.report_message(message);
                 }
-                SessionEvent::Notification(message) => {
-                    self.handle.cache.handle_notification(&message);
-                    run_callback(|| self.handle.notifications.handle(message));
-                }
+                SessionEvent::TaskStatus { token, message } => token.report_message(message),
+                SessionEvent::Notification(message) => self.handle.notify(message),
                 SessionEvent::Violation(text) => {
                     tracing::debug!(target = %self.handle.target, "the server sent {text}");
                 }

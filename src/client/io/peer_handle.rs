@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_slot::run_callback;
-use super::process::StderrCallback;
+use super::process::ProgramCallback;
 use crate::client::cache::Cache;
 use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::session::SessionConfig;
+use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
 use crate::transport::tls::TlsClient;
@@ -23,7 +23,7 @@ pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Se
 /// How connections are opened.
 #[derive(Clone, Debug)]
 pub(in crate::client) struct ConnectOptions {
-    /// Time to open a connection to one address, that of its proxy, and that of its TLS handshake.
+    /// Time to open a connection, with that of its proxy and of its TLS handshake.
     pub(in crate::client) timeout: Duration,
     pub(in crate::client) proxies: Arc<ProxyOptions>,
 }
@@ -32,7 +32,7 @@ pub(in crate::client) struct ConnectOptions {
 pub(in crate::client) struct PeerHandle {
     pub(in crate::client) target: Arc<Target>,
     /// `Some` if the connections are encrypted.
-    pub(in crate::client) tls: Option<TlsClient>,
+    pub(in crate::client) tls: Option<Box<TlsClient>>,
     pub(in crate::client) config: Arc<SessionConfig>,
     pub(in crate::client) connect: ConnectOptions,
     pub(in crate::client) inputs: InputHandlers,
@@ -43,9 +43,9 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) notifications: NotificationHandlers,
     /// Shared with the callers.
     pub(in crate::client) cache: Arc<Cache>,
-    /// Receives the lines that a program writes to its standard error.
-    pub(in crate::client) on_stderr: Option<StderrCallback>,
-    pub(in crate::client) reconnect: ReconnectOptions,
+    /// Receives the events of a program.
+    pub(in crate::client) on_event: Option<ProgramCallback>,
+    pub(in crate::client) reconnect: Arc<ReconnectOptions>,
     pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
 }
 
@@ -56,6 +56,12 @@ impl PeerHandle {
         if let Some(on_connection_event) = &self.on_connection_event {
             run_callback(|| on_connection_event(event));
         }
+    }
+
+    /// Passes a notification that belongs to no request to the program.
+    pub(super) fn notify(&self, message: ReceivedMessage) {
+        self.cache.handle_notification(&message);
+        run_callback(|| self.notifications.handle(message));
     }
 }
 

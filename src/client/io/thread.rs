@@ -1,5 +1,9 @@
 //! Start and end of an I/O thread.
 
+mod current;
+
+mod shard;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -8,16 +12,20 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
+pub(in crate::client) use self::shard::ShardIo;
 use super::call_slot::{CallSlot, CallToken, stopped};
-use super::commands::{Command, ConnectToken, PeerId, SHARD, own_commands};
+#[cfg(feature = "internals")]
+use super::commands::RingConnector;
+use super::commands::{Command, ConnectToken, Connector, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
 use crate::client::cache::Cache;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::known_tools::KnownTools;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
+use crate::client::sync::block_on;
 use crate::client::target::Target;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
@@ -30,6 +38,11 @@ use crate::engine::shard_loop::ShardLoop;
 
 /// A thread that moves the bytes of clients, over `io_uring` or, where that is not available, over
 /// the readiness interface of the system. It ends when the last handle is dropped.
+///
+/// A shard of a server that runs clients is one too ([`ClientPool::on_shards`]), over the ring of
+/// the shard: [`IoThread::current`] returns it. It ends with its server.
+///
+/// [`ClientPool::on_shards`]: crate::client::ClientPool::on_shards
 #[derive(Clone)]
 pub struct IoThread {
     shared: Arc<Shared>,
@@ -37,32 +50,67 @@ pub struct IoThread {
 
 struct Shared {
     commands: Sender<Command>,
-    thread: ThreadId,
+    /// `None` if the caller runs the loop: every command passes through the inbox.
+    thread: Option<ThreadId>,
     last_peer: AtomicU64,
+    /// The thread ends with the last handle.
+    is_owned: bool,
+}
+
+thread_local! {
+    /// The calling thread. [`std::thread::current`] costs two atomic operations each time.
+    static THREAD: ThreadId = std::thread::current().id();
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Fails if the thread has ended.
-        drop(self.send(Command::Stop));
+        if self.is_owned {
+            // Fails if the thread has ended.
+            drop(self.send(Command::Stop));
+        }
     }
 }
 
 impl Shared {
+    /// Creates the state of the handles of the calling thread.
+    fn new(commands: Sender<Command>, is_owned: bool) -> Self {
+        let thread = Some(std::thread::current().id());
+        Self { commands, thread, last_peer: AtomicU64::new(0), is_owned }
+    }
+
+    /// Passes a command to the thread when it has read some of those of other threads. Another I/O
+    /// thread or shard does not wait for long: it may have as many commands of this thread.
+    #[cold]
+    fn send_to_full(&self, command: Command) -> Result<(), ClientError> {
+        let mut attempts = 0;
+        let retry = || {
+            attempts += 1;
+            attempts <= ATTEMPTS_OF_IO_THREAD || !current::is_set()
+        };
+        self.commands.send_while(SHARD, command, retry).map_err(|_| {
+            if self.commands.has_ended(SHARD) {
+                return stopped();
+            }
+            let text = "too many commands of other threads wait for the I/O thread";
+            ClientError::new(ClientErrorKind::Busy, text)
+        })
+    }
+
     /// Passes a command to the thread; waits while it has too many of other threads.
     fn send(&self, command: Command) -> Result<(), ClientError> {
-        if std::thread::current().id() == self.thread {
+        if THREAD.with(|thread| Some(*thread) == self.thread) {
             return own_commands::push(command).map_err(|()| stopped());
         }
         match self.commands.try_send(SHARD, command) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(stopped()),
-            Err(TrySendError::Full(command)) => {
-                self.commands.send_while(SHARD, command, || true).map_err(|_| stopped())
-            }
+            Err(TrySendError::Full(command)) => self.send_to_full(command),
         }
     }
 }
+
+/// Attempts of an I/O thread to pass a command to another one, 50 µs apart.
+const ATTEMPTS_OF_IO_THREAD: u32 = 100;
 
 /// Sizes of the ring: queues are locked memory.
 const RING_OPTIONS: RingOptions = RingOptions {
@@ -86,27 +134,66 @@ impl IoThread {
         let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
         let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
         let (started_tx, started_rx) = bounded(1);
-        let sender = commands.clone();
         let run = move || {
-            let started = |result| drop(started_tx.send(result));
+            let sender = commands.clone();
+            let started = || {
+                let thread = Self::new(Shared::new(commands, true));
+                current::set_thread(&thread);
+                // Fails if the starting thread is gone.
+                drop(started_tx.send(Ok(thread)));
+            };
             let clock = Clock::start();
             #[cfg(target_os = "linux")]
             if let Ok(ring) = UringRing::new(&RING_OPTIONS, clock) {
-                started(Ok(()));
+                started();
                 return run(ring, endpoint, sender);
             }
             match PollRing::new(&RING_OPTIONS, clock) {
                 Ok(ring) => {
-                    started(Ok(()));
+                    started();
                     run(ring, endpoint, sender);
                 }
-                Err(error) => started(Err(error)),
+                Err(error) => drop(started_tx.send(Err(error))),
             }
         };
-        let thread = std::thread::Builder::new().name("corelane-client".into()).spawn(run)?;
-        let thread = thread.thread().id();
-        started_rx.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))?;
-        Ok(Self { shared: Arc::new(Shared { commands, thread, last_peer: AtomicU64::new(0) }) })
+        std::thread::Builder::new().name("corelane-client".into()).spawn(run)?;
+        started_rx.recv().unwrap_or_else(|_| Err(io::Error::other("the I/O thread has ended")))
+    }
+
+    fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns the thread that runs the caller: in a task of [`IoThread::spawn`], and in the
+    /// handlers on a shard of a server that runs clients. `None` on every other thread.
+    ///
+    /// A client of it ([`ClientBuilder::io_thread`](crate::client::ClientBuilder::io_thread)) is
+    /// called without a wake-up of another thread, and can be called from others too.
+    pub fn current() -> Option<Self> {
+        current::get()
+    }
+
+    /// Returns the shard that runs the caller.
+    pub(in crate::client) fn current_shard() -> Option<Self> {
+        current::shard()
+    }
+
+    /// Creates the loop of a thread over `ring`, for the caller to run: a simulation. The ring
+    /// opens the connections, to numeric addresses without TLS; `seed` determines the delays
+    /// between attempts. The loop must run before its inbox is full, which holds 4,096 commands.
+    ///
+    /// # Errors
+    ///
+    /// If the loop cannot be created.
+    #[cfg(feature = "internals")]
+    pub fn simulated<R: Ring>(ring: R, seed: u64) -> io::Result<(Self, ShardLoop<R, IoDriver>)> {
+        let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
+        let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
+        let connector = Connector::Ring(RingConnector::new(seed));
+        let shard = shard_loop(ring, endpoint, commands.clone(), connector);
+        let mut shared = Shared::new(commands, true);
+        shared.thread = None;
+        Ok((Self::new(shared), shard))
     }
 
     /// Runs a task on this thread, between the turns of the I/O: its requests to clients of this
@@ -181,17 +268,34 @@ impl PeerRef {
     /// Makes a call.
     pub(in crate::client) fn call(
         &self,
-        request: CallRequest,
+        request: Box<CallRequest>,
         slot: Arc<CallSlot>,
     ) -> Result<(), ClientError> {
-        let call = Box::new((request, CallToken::new(slot)));
-        self.thread.send(Command::Call(self.id, call))
+        self.thread.send(Command::Call(self.id, request, CallToken::new(slot)))
     }
 
     /// Cancels a call.
     pub(in crate::client) fn cancel(&self, slot: Arc<CallSlot>) {
         // Fails if the thread has ended, and the call with it.
         drop(self.thread.send(Command::Cancel(self.id, slot)));
+    }
+
+    /// Blocks the calling thread until `request` ends.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of the server, and those
+    /// of `request`.
+    pub(in crate::client) fn wait<O>(
+        &self,
+        request: impl IntoFuture<Output = Result<O, ClientError>>,
+    ) -> Result<O, ClientError> {
+        if Some(std::thread::current().id()) == self.thread.shared.thread {
+            let text = "this thread does the I/O of the client, and must not wait for it: await \
+                        the request";
+            return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        }
+        block_on(request)
     }
 
     /// Disconnects the server; `closed` is set then.
@@ -215,8 +319,16 @@ impl fmt::Debug for IoThread {
 
 /// Runs the thread over `ring` until it is stopped.
 fn run<R: Ring>(ring: R, endpoint: Endpoint<Command>, sender: Sender<Command>) {
+    native::run_shard(&mut shard_loop(ring, endpoint, sender, Connector::threads()));
+}
+
+fn shard_loop<R: Ring>(
+    ring: R,
+    endpoint: Endpoint<Command>,
+    sender: Sender<Command>,
+    connector: Connector,
+) -> ShardLoop<R, IoDriver> {
     let waker = ring.waker();
-    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker);
-    let mut shard = ShardLoop::new(ring, driver);
-    native::run_shard(&mut shard);
+    let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker, connector);
+    ShardLoop::new(ring, driver)
 }

@@ -15,8 +15,12 @@ pub(in crate::client) struct Credentials {
 }
 
 impl Credentials {
-    /// Returns the credentials for these tokens, or `None` if their key cannot be read.
+    /// Returns the credentials for these tokens, or `None` if there is no access token, or its key
+    /// cannot be read.
     pub(in crate::client) fn new(tokens: StoredTokens) -> Option<Self> {
+        if !tokens.has_access() {
+            return None;
+        }
         let dpop_key = match &tokens.dpop_key {
             Some(key) => Some(DpopKey::decode(key.expose())?),
             None => None,

@@ -16,19 +16,27 @@ mod tokens;
 mod credentials;
 mod store;
 
+mod entry;
+
 mod options;
 
 mod flow;
 
+#[cfg(feature = "internals")]
+mod fuzz;
+
 pub(in crate::client) use self::challenge::Challenge;
 pub(in crate::client) use self::credentials::Credentials;
+pub(in crate::client) use self::entry::TokenEntry;
 pub(in crate::client) use self::flow::{
     FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep,
 };
+#[cfg(feature = "internals")]
+pub use self::fuzz::check_text;
 pub(in crate::client) use self::options::UserAgent;
 pub use self::options::{IdentityAssertion, OAuthOptions};
 pub(in crate::client) use self::secret::Secret;
 #[cfg(feature = "oauth-jwt")]
 pub use self::signing::SigningAlgorithm;
-pub use self::store::{FileTokenStore, MemoryTokenStore, TokenStore};
+pub use self::store::{FileTokenStore, MemoryTokenStore, TokenLock, TokenStore};
 pub use self::tokens::StoredTokens;

@@ -110,7 +110,8 @@ pub(in crate::client) struct ClientIdentity {
     pub(in crate::client) name: String,
 }
 
-/// How a client of HTTP servers obtains access tokens (MCP 2026-07-28 basic/authorization).
+/// How a client of HTTP or WebSocket servers obtains access tokens (MCP 2026-07-28
+/// basic/authorization).
 ///
 /// By default the user allows access in a browser: [`OAuthOptions::on_authorization_url`] receives
 /// the URL. The client registers itself with the authorization server unless it has an id.
@@ -180,8 +181,9 @@ impl OAuthOptions {
         tls: Option<&TlsOptions>,
     ) -> Result<Arc<Self>, ClientError> {
         let invalid = |text: &'static str| ClientError::new(ClientErrorKind::InvalidInput, text);
-        if !matches!(target, Target::Http(_)) {
-            let text = "authorization by OAuth needs a target that begins with https:// or http://";
+        if target.http_url().is_none() {
+            let text = "authorization by OAuth needs a target that begins with https://, http://, \
+                        wss:// or ws://";
             return Err(invalid(text));
         }
         if fields.contains("authorization") {

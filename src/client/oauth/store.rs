@@ -1,11 +1,13 @@
 //! Where tokens are kept.
 
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -34,11 +36,67 @@ pub trait TokenStore: Send + Sync {
     ///
     /// Those of the store; the client logs them and goes on with the tokens.
     fn save(&self, server: &str, tokens: &StoredTokens) -> io::Result<()>;
+
+    /// Begins to replace the tokens for the server at the URL `server`: other clients of the store
+    /// get `None` until the lock is dropped, ask again, and then load what has been saved. So a
+    /// refresh token, which some authorization servers accept once, is used by one of them only. It
+    /// must not wait. Default: a lock that excludes no other client.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; the client logs them and goes on without the lock.
+    fn try_lock(&self, server: &str) -> io::Result<Option<TokenLock>> {
+        let _ = server;
+        Ok(Some(TokenLock::new(())))
+    }
+}
+
+/// The right to replace the tokens for one server, until it is dropped
+/// ([`TokenStore::try_lock`]).
+pub struct TokenLock(
+    #[expect(dead_code, reason = "dropping it ends the lock")] Box<dyn Any + Send>,
+);
+
+impl TokenLock {
+    /// Creates a lock that ends when `guard` is dropped.
+    pub fn new(guard: impl Send + 'static) -> Self {
+        Self(Box::new(guard))
+    }
+}
+
+impl fmt::Debug for TokenLock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TokenLock").finish_non_exhaustive()
+    }
 }
 
 /// Keeps tokens in memory, for the clients that share it.
 #[derive(Debug, Default)]
-pub struct MemoryTokenStore(Mutex<HashMap<String, StoredTokens>>);
+pub struct MemoryTokenStore(Arc<MemoryState>);
+
+#[derive(Debug, Default)]
+struct MemoryState {
+    tokens: Mutex<HashMap<String, StoredTokens>>,
+    /// Servers whose tokens are being replaced.
+    locked: Mutex<HashSet<String>>,
+}
+
+/// Ends the lock of a server when it is dropped.
+#[derive(Debug)]
+struct MemoryLock {
+    state: Arc<MemoryState>,
+    server: String,
+}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        lock(&self.state.locked).remove(&self.server);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl MemoryTokenStore {
     /// Creates an empty store.
@@ -49,18 +107,25 @@ impl MemoryTokenStore {
 
 impl TokenStore for MemoryTokenStore {
     fn load(&self, server: &str) -> io::Result<Option<StoredTokens>> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned())
+        Ok(lock(&self.0.tokens).get(server).cloned())
     }
 
     fn save(&self, server: &str, tokens: &StoredTokens) -> io::Result<()> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(server.to_owned(), tokens.clone());
+        lock(&self.0.tokens).insert(server.to_owned(), tokens.clone());
         Ok(())
+    }
+
+    fn try_lock(&self, server: &str) -> io::Result<Option<TokenLock>> {
+        let server = server.to_owned();
+        if !lock(&self.0.locked).insert(server.clone()) {
+            return Ok(None);
+        }
+        Ok(Some(TokenLock::new(MemoryLock { state: Arc::clone(&self.0), server })))
     }
 }
 
 /// Keeps tokens in files of a directory, one for each server. Only the user may read them (mode
-/// 0600); they are replaced as a whole.
+/// 0600); they are replaced as a whole, by one process at a time (flock(2) of a file besides).
 #[derive(Clone, Debug)]
 pub struct FileTokenStore {
     directory: PathBuf,
@@ -75,6 +140,10 @@ impl FileTokenStore {
     fn path(&self, server: &str) -> PathBuf {
         let name = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(server)[..16]);
         self.directory.join(name + ".json")
+    }
+
+    fn create_directory(&self) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)
     }
 }
 
@@ -99,7 +168,7 @@ impl TokenStore for FileTokenStore {
     }
 
     fn save(&self, server: &str, tokens: &StoredTokens) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        self.create_directory()?;
         let path = self.path(server);
         let temporary = temporary_path(&path);
         let text = serde_json::to_vec(tokens)?;
@@ -117,6 +186,19 @@ impl TokenStore for FileTokenStore {
         }
         written
     }
+
+    fn try_lock(&self, server: &str) -> io::Result<Option<TokenLock>> {
+        self.create_directory()?;
+        // The file of the tokens is replaced, and a lock with it would be lost.
+        let path = self.path(server).with_extension("lock");
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(TokenLock::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
 }
 
 /// Returns the name of the file that replaces `path`, for this process alone.
@@ -127,6 +209,7 @@ fn temporary_path(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::oauth::TokenEntry;
     use crate::client::oauth::secret::Secret;
     use crate::client::oauth::tokens::{ClientAuth, RegisteredClient};
 
@@ -179,6 +262,38 @@ mod tests {
         assert_eq!(store.load("https://b").unwrap(), None);
         let shown = format!("{store:?} {:?}", tokens("token-1").client);
         assert!(!shown.contains("token-1") && !shown.contains("hidden"), "{shown}");
+    }
+
+    #[test]
+    fn lock_excludes_other_clients_of_store() {
+        let directory = tempfile::tempdir().unwrap();
+        let (memory, file) = (MemoryTokenStore::new(), FileTokenStore::new(directory.path()));
+        let other = FileTokenStore::new(directory.path());
+        for (one, two) in
+            [(&memory as &dyn TokenStore, &memory as &dyn TokenStore), (&file, &other)]
+        {
+            let lock = one.try_lock("https://a").unwrap();
+            assert!(lock.is_some());
+            assert!(two.try_lock("https://a").unwrap().is_none());
+            assert!(two.try_lock("https://b").unwrap().is_some());
+            drop(lock);
+            assert!(two.try_lock("https://a").unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn registration_is_stored_beside_no_tokens() {
+        let store: Arc<dyn TokenStore> = Arc::new(MemoryTokenStore::new());
+        let mut entry = TokenEntry::open(Arc::clone(&store), "https://a");
+        let registration = tokens("");
+        entry.save_registration(registration.clone());
+        assert_eq!(store.load("https://a").unwrap(), Some(registration.clone()));
+        assert_eq!(entry.reload(), None);
+        store.save("https://a", &tokens("one")).unwrap();
+        assert_eq!(entry.reload(), Some(&tokens("one")));
+        assert_eq!(entry.reload(), None);
+        entry.save_registration(registration);
+        assert_eq!(store.load("https://a").unwrap(), Some(tokens("one")));
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub struct StoredTokens {
     pub(in crate::client) client: RegisteredClient,
     /// Scopes that were asked for.
     pub(in crate::client) scopes: Vec<String>,
+    /// Empty for a registration whose login has failed.
     pub(in crate::client) access_token: Secret,
     pub(in crate::client) refresh_token: Option<Secret>,
     /// Seconds since 1970-01-01 UTC.
@@ -70,6 +71,11 @@ pub struct StoredTokens {
 }
 
 impl StoredTokens {
+    /// Returns whether there is an access token, and not only a registration.
+    pub(in crate::client) fn has_access(&self) -> bool {
+        !self.access_token.expose().is_empty()
+    }
+
     /// Returns whether 80 % of the life time of the access token have passed.
     pub(in crate::client) fn is_refresh_due(&self, unix_seconds: u64) -> bool {
         self.expires_in.is_some_and(|seconds| {

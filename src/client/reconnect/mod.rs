@@ -10,6 +10,7 @@ mod event;
 
 mod state;
 
+pub(super) use self::backoff::Backoff;
 pub use self::event::ConnectionEvent;
 pub use self::options::{ReconnectMode, ReconnectOptions};
 pub(super) use self::state::{NextAttempt, Reconnection};

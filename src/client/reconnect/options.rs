@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 /// How a client connects again after the loss of a connection on which the handshake was complete.
-/// Over HTTP each request finds a connection of its own, and these options have no effect.
+/// Over HTTP each request finds a connection of its own, and only the delays and the attempts have
+/// an effect: on subscriptions, whose streams are opened again.
 ///
 /// Requests that are made while there is no connection wait for it, at most for their timeout, and
 /// at most 16,384 of them; further ones fail with
 /// [`Busy`](crate::client::ClientErrorKind::Busy). A request that was sent before the loss fails
-/// with [`Closed`](crate::client::ClientErrorKind::Closed): it may have run. A subscription ends
-/// so, too.
+/// with [`Closed`](crate::client::ClientErrorKind::Closed): it may have run. A
+/// subscription counts as a request that waits: it is established again, which
+/// [`Change::Resubscribed`](crate::client::Change::Resubscribed) reports.
 ///
 /// A client that has never been connected does not repeat an attempt, unless
 /// [`ReconnectOptions::retry_first`] says so: its requests fail with
@@ -36,6 +38,10 @@ pub struct ReconnectOptions {
     /// subscription. The next request opens another one. Default `None`; 5 min in a
     /// [`ClientPool`](crate::client::ClientPool).
     pub idle_timeout: Option<Duration>,
+    /// Pings a WebSocket connection on which nothing was received for so long. If nothing is
+    /// received for as long again, the connection is lost. Cost: two frames of a few bytes each
+    /// time. Default 30 s; `None` or zero for no pings. Source: RFC 6455, section 5.5.2.
+    pub ping_interval: Option<Duration>,
     /// Sends a request again that was sent before the loss, if it is idempotent: `ping`,
     /// `server/discover`, lists, `resources/read`, `prompts/get` and `completion/complete`. Default
     /// false.
@@ -51,6 +57,7 @@ impl Default for ReconnectOptions {
             attempts_max: None,
             retry_first: false,
             idle_timeout: None,
+            ping_interval: Some(Duration::from_secs(30)),
             resend_idempotent: false,
         }
     }

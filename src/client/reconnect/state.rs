@@ -1,5 +1,7 @@
 //! The reconnection of one client: what follows a loss.
 
+use std::sync::Arc;
+
 use super::backoff::Backoff;
 use super::event::ConnectionEvent;
 use super::options::{ReconnectMode, ReconnectOptions};
@@ -16,7 +18,7 @@ const MESSAGE_TOO_LARGE: i64 = -32012;
 pub(in crate::client) struct Reconnection {
     backoff: Backoff,
     is_eager: bool,
-    options: ReconnectOptions,
+    options: Arc<ReconnectOptions>,
     /// Since when nothing is in flight on the open connection.
     idle_since: Option<Instant>,
     /// A handshake was complete, and requests wait for the next one.
@@ -39,20 +41,29 @@ pub(in crate::client) enum NextAttempt {
 impl Reconnection {
     /// Creates the state of a client that has not been connected. `is_program`: its server is a
     /// program that the client starts. `seed` determines the delays.
-    pub(in crate::client) fn new(options: &ReconnectOptions, is_program: bool, seed: u64) -> Self {
+    pub(in crate::client) fn new(
+        options: Arc<ReconnectOptions>,
+        is_program: bool,
+        seed: u64,
+    ) -> Self {
         Self {
-            backoff: Backoff::new(options, seed),
+            backoff: Backoff::new(seed),
             is_eager: match options.mode {
                 ReconnectMode::Auto => !is_program,
                 ReconnectMode::Always => true,
                 ReconnectMode::OnDemand => false,
             },
-            options: options.clone(),
+            options,
             idle_since: None,
             is_established: false,
             ready_at: None,
             not_before: Instant::ORIGIN,
         }
+    }
+
+    /// Returns a seed for other delays of the client.
+    pub(in crate::client) fn draw_seed(&mut self) -> u64 {
+        self.backoff.draw_seed()
     }
 
     /// Returns whether a handshake was complete, so that requests wait for the next one.
@@ -66,7 +77,7 @@ impl Reconnection {
     }
 
     /// Returns whether idempotent requests are sent again.
-    pub(in crate::client) const fn resends(&self) -> bool {
+    pub(in crate::client) fn resends(&self) -> bool {
         self.options.resend_idempotent
     }
 
@@ -88,11 +99,11 @@ impl Reconnection {
         now: Instant,
     ) -> (NextAttempt, ConnectionEvent) {
         let ready_at = self.ready_at.take();
-        if ready_at.is_some_and(|ready_at| now.since(ready_at) >= self.backoff.stable_time()) {
+        if ready_at.is_some_and(|ready_at| now.since(ready_at) >= self.options.delay_max) {
             self.backoff.reset();
         }
         let may_follow = self.repeats() && (ready_at.is_some() || !is_permanent(reason));
-        let delay = if may_follow { self.backoff.next_delay() } else { None };
+        let delay = if may_follow { self.backoff.next_delay(&self.options) } else { None };
         let next = match delay {
             Some(delay) => NextAttempt::At(now.after(delay)),
             None => NextAttempt::None,
@@ -126,7 +137,7 @@ impl Reconnection {
         (self.repeats() && self.not_before > now).then_some(self.not_before)
     }
 
-    const fn repeats(&self) -> bool {
+    fn repeats(&self) -> bool {
         self.is_established || self.options.retry_first
     }
 
@@ -192,7 +203,7 @@ mod tests {
     }
 
     fn state(options: &ReconnectOptions) -> Reconnection {
-        Reconnection::new(options, false, 7)
+        Reconnection::new(Arc::new(options.clone()), false, 7)
     }
 
     fn is_retried(state: &mut Reconnection, kind: ClientErrorKind, now: Instant) -> bool {
@@ -306,7 +317,7 @@ mod tests {
             (ReconnectMode::OnDemand, false, false),
         ] {
             let options = ReconnectOptions { mode, ..Default::default() };
-            let mut state = Reconnection::new(&options, is_program, 7);
+            let mut state = Reconnection::new(Arc::new(options), is_program, 7);
             state.handle_ready(at(0));
             let (next, event) = state.handle_end(&error(ClientErrorKind::Closed), at(1));
             assert_ne!(next, NextAttempt::None);

@@ -27,7 +27,7 @@ pub(super) enum Attempt {
 /// A tool call over HTTP, which is sent again if its headers are not those that the tool requires.
 pub(super) struct ToolCall {
     peer: Arc<PeerRef>,
-    request: CallRequest,
+    request: Box<CallRequest>,
     callbacks: CallCallbacks,
 }
 
@@ -46,7 +46,7 @@ impl Attempt {
         }
     }
 
-    fn first(peer: Arc<PeerRef>, request: CallRequest, callbacks: CallCallbacks) -> Self {
+    fn first(peer: Arc<PeerRef>, request: Box<CallRequest>, callbacks: CallCallbacks) -> Self {
         let may_repeat = request.method == Method::ToolsCall && peer.tools().has_headers();
         let tool_call = may_repeat.then(|| {
             let (peer, callbacks) = (Arc::clone(&peer), callbacks.clone());

@@ -4,13 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use super::spare_calls;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client::cache::{CacheLookup, CacheTicket};
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::{CallCallbacks, CallSlot, PeerRef};
+use crate::client::io::{CallCallbacks, CallOutcome, CallSlot, PeerRef};
 use crate::client::results::{TaskSupport, ToolInfo};
 use crate::client::session::{CallRequest, ReceivedMessage, TaskMode};
 use crate::protocol::eras::Method;
@@ -18,7 +19,8 @@ use crate::protocol::eras::Method;
 /// A call that was sent. Dropping it cancels the call.
 pub(super) struct Call {
     peer: Option<Arc<PeerRef>>,
-    slot: Arc<CallSlot>,
+    /// `None` if it was not sent, or its outcome is taken.
+    slot: Option<Arc<CallSlot>>,
     /// Why it was not sent.
     failure: Option<ClientError>,
     /// The page of the list of tools that it requests.
@@ -63,7 +65,7 @@ impl Call {
     /// Sends a request.
     pub(super) fn send(
         peer: Arc<PeerRef>,
-        mut request: CallRequest,
+        mut request: Box<CallRequest>,
         callbacks: CallCallbacks,
     ) -> Self {
         if request.method == Method::ToolsCall
@@ -80,22 +82,21 @@ impl Call {
             CacheLookup::Bypass => None,
         };
         let tools_page = ToolsPage::of_request(&request);
-        let slot = Arc::new(CallSlot::new(callbacks));
+        let slot = spare_calls::take_slot(callbacks);
         let failure = peer.call(request, Arc::clone(&slot)).err();
-        Self { peer: Some(peer), slot, failure, tools_page, ticket }
+        Self { peer: Some(peer), slot: Some(slot), failure, tools_page, ticket }
     }
 
     /// Creates a call whose response is known.
     pub(super) fn answered(message: ReceivedMessage) -> Self {
         let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
         slot.complete(Ok(message));
-        Self { peer: None, slot, failure: None, tools_page: None, ticket: None }
+        Self { peer: None, slot: Some(slot), failure: None, tools_page: None, ticket: None }
     }
 
     /// Creates a call that was not sent because of `error`.
     pub(super) fn failed(error: ClientError) -> Self {
-        let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
-        Self { peer: None, slot, failure: Some(error), tools_page: None, ticket: None }
+        Self { peer: None, slot: None, failure: Some(error), tools_page: None, ticket: None }
     }
 }
 
@@ -106,7 +107,10 @@ impl Future for Call {
         if let Some(error) = self.failure.take() {
             return Poll::Ready(Err(error));
         }
-        let outcome = ready!(self.slot.outcome().poll_take(context));
+        let Some(slot) = &self.slot else { return Poll::Pending };
+        let CallOutcome { result: outcome, spare } = ready!(slot.outcome().poll_take(context));
+        self.slot.take().into_iter().for_each(spare_calls::put_slot);
+        spare.into_iter().for_each(spare_calls::put_request);
         let (page, ticket) = (self.tools_page, self.ticket.take());
         if let (Ok(message), Some(peer)) = (&outcome, &self.peer) {
             if let Some(page) = page {
@@ -122,10 +126,10 @@ impl Future for Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Some(peer) = &self.peer
-            && self.slot.outcome().is_pending()
+        if let (Some(peer), Some(slot)) = (&self.peer, self.slot.take())
+            && slot.outcome().is_pending()
         {
-            peer.cancel(Arc::clone(&self.slot));
+            peer.cancel(slot);
         }
     }
 }

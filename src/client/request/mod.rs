@@ -1,5 +1,7 @@
 //! A request that can be configured, sent, awaited and cancelled.
 
+mod spare_calls;
+
 mod call;
 
 mod pages;
@@ -18,16 +20,17 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use self::attempt::Attempt;
-use super::block_on::block_on;
 use super::error::{ClientError, ClientErrorKind};
 use super::io::{CallCallbacks, PeerRef};
 use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
+use super::sync::block_on;
 use crate::protocol::json::write;
 
 pub(super) use self::call::read_result;
 #[cfg(feature = "skills")]
 pub(super) use self::pages::Listed;
 pub use self::pages::{ListItem, Page, Pages};
+pub(super) use self::spare_calls::{put_request, put_text, take_request};
 pub use self::task::{Task, TaskRequest};
 
 /// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends
@@ -38,7 +41,7 @@ pub use self::task::{Task, TaskRequest};
 pub struct Request<R> {
     peer: Option<Arc<PeerRef>>,
     /// An error of the arguments ends the request before it is sent.
-    request: Result<CallRequest, ClientError>,
+    request: Result<Box<CallRequest>, ClientError>,
     /// The response, if it is known without the request.
     answer: Option<ReceivedMessage>,
     callbacks: CallCallbacks,
@@ -46,7 +49,11 @@ pub struct Request<R> {
 }
 
 impl<R: DeserializeOwned> Request<R> {
-    pub(super) fn new(peer: Arc<PeerRef>, request: Result<CallRequest, ClientError>) -> Self {
+    pub(super) fn new(
+        peer: Arc<PeerRef>,
+        request: Result<impl Into<Box<CallRequest>>, ClientError>,
+    ) -> Self {
+        let request = request.map(Into::into);
         let (answer, callbacks) = (None, CallCallbacks::default());
         Self { peer: Some(peer), request, answer, callbacks, result: PhantomData }
     }
@@ -96,7 +103,7 @@ impl<R: DeserializeOwned> Request<R> {
         self
     }
 
-    /// Receives the notifications of a subscription.
+    /// Receives the notifications of a subscription, or the states of a task.
     pub(super) fn on_message(
         mut self,
         on_message: impl Fn(ReceivedMessage) + Send + Sync + 'static,
@@ -122,9 +129,13 @@ impl<R: DeserializeOwned> Request<R> {
     ///
     /// # Errors
     ///
-    /// Those of the future.
+    /// Those of the future; [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of
+    /// the client, such as in a handler on its shard.
     pub fn wait(self) -> Result<R, ClientError> {
-        block_on(self.into_future())
+        match self.peer.clone() {
+            Some(peer) => peer.wait(self),
+            None => block_on(self),
+        }
     }
 }
 
@@ -156,7 +167,11 @@ impl<R: DeserializeOwned> Future for ResponseFuture<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.attempt).poll(context));
-        Poll::Ready(outcome.and_then(|message| read_result(&message)))
+        Poll::Ready(outcome.and_then(|message| {
+            let result = read_result(&message);
+            put_text(message.into_bytes());
+            result
+        }))
     }
 }
 

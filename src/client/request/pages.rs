@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::call::{Call, read_result};
-use crate::client::block_on::block_on;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::{CallCallbacks, PeerRef};
 use crate::client::known_tools::KnownTools;
@@ -101,7 +100,7 @@ impl<T> Page<T> {
 pub struct Pages<T> {
     peer: Arc<PeerRef>,
     /// The request for the next page; `None` after the last one.
-    request: Option<CallRequest>,
+    request: Option<Box<CallRequest>>,
     /// The request in flight.
     call: Option<Call>,
     key: &'static str,
@@ -119,7 +118,7 @@ impl<T: ListItem> Pages<T> {
 impl<T: DeserializeOwned> Pages<T> {
     /// The list of `method`, whose pages have their items in the member `key`.
     pub(in crate::client) fn raw(peer: Arc<PeerRef>, method: Method, key: &'static str) -> Self {
-        let request = Some(CallRequest::new(method));
+        let request = Some(Box::new(CallRequest::new(method)));
         Self { peer, request, call: None, key, pages_left: PAGES_MAX, is_usable: |_, _| true }
     }
 
@@ -168,10 +167,9 @@ impl<T: DeserializeOwned> Pages<T> {
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         self.pages_left -= 1;
-        self.request = next_cursor.map(|cursor| CallRequest {
-            params: json!({ "cursor": cursor }).to_string().into_bytes(),
-            is_fresh,
-            ..CallRequest::new(method)
+        self.request = next_cursor.map(|cursor| {
+            let params = json!({ "cursor": cursor }).to_string().into_bytes();
+            Box::new(CallRequest { params, is_fresh, ..CallRequest::new(method) })
         });
         if page.message.revision().is_modern() {
             page.items.retain(|item| (self.is_usable)(item, self.peer.tools()));
@@ -183,9 +181,10 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// As [`Pages::next`].
+    /// As [`Pages::next`], and those of [`Request::wait`](super::Request::wait).
     pub fn wait_next(&mut self) -> Option<Result<Page<T>, ClientError>> {
-        block_on(self.next())
+        let peer = Arc::clone(&self.peer);
+        peer.wait(async { self.next().await.transpose() }).transpose()
     }
 
     /// Reads the rest of the list and returns its items.

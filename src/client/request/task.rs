@@ -8,16 +8,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Request;
 use super::attempt::Attempt;
 use super::call::read_result;
-use crate::client::block_on::block_on;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::PeerRef;
 use crate::client::results::{CallToolResult, TaskInfo};
 use crate::client::session::{CallRequest, ReceivedMessage, TaskMode};
+use crate::client::sync::block_on;
 use crate::protocol::eras::Method;
 
 /// A tool call that is to run as a task. It is sent when it is awaited; [`TaskRequest::wait`] sends
@@ -38,14 +39,32 @@ impl Request<CallToolResult> {
     }
 }
 
+impl<R: DeserializeOwned> Request<R> {
+    /// Receives the states of the task that the request waits for, whenever the client has asked
+    /// for them: the task of a [`Task::result`], or one that a tool call became (2026-07-28).
+    /// Consecutive states may be equal. `on_status` is called on the I/O thread and must not block.
+    pub fn on_task_status(mut self, on_status: impl Fn(TaskInfo) + Send + Sync + 'static) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.wants_task_status = true;
+        }
+        self.on_message(move |message| match read_result(&message) {
+            Ok(status) => on_status(status),
+            Err(error) => tracing::debug!(%error, "a state of a task cannot be read"),
+        })
+    }
+}
+
 impl TaskRequest {
     /// Sends the request and blocks the thread until the task is created.
     ///
     /// # Errors
     ///
-    /// Those of the future.
+    /// Those of the future, and of [`Request::wait`].
     pub fn wait(self) -> Result<Task, ClientError> {
-        block_on(self.into_future())
+        match self.0.peer.clone() {
+            Some(peer) => peer.wait(self),
+            None => block_on(self),
+        }
     }
 }
 
@@ -162,6 +181,16 @@ impl Task {
     /// Fails with [`ClientErrorKind::TaskCancelled`] for a task that was cancelled, with the error
     /// of the call, and with those of a request.
     pub fn result(&self) -> Request<CallToolResult> {
+        self.await_result()
+    }
+
+    /// As [`Task::result`], with the result as it was sent.
+    #[cfg(feature = "cli")]
+    pub(crate) fn raw_result(&self) -> Request<Box<serde_json::value::RawValue>> {
+        self.await_result()
+    }
+
+    fn await_result<R: DeserializeOwned>(&self) -> Request<R> {
         match &self.state {
             TaskState::Created { id, .. } => self.request(Method::TasksGet, id, TaskMode::Await),
             TaskState::Answered(message) => Request::answered(message.clone()),
@@ -182,12 +211,7 @@ impl Task {
         Ok(())
     }
 
-    fn request<R: serde::de::DeserializeOwned>(
-        &self,
-        method: Method,
-        id: &str,
-        task: TaskMode,
-    ) -> Request<R> {
+    fn request<R: DeserializeOwned>(&self, method: Method, id: &str, task: TaskMode) -> Request<R> {
         let request = CallRequest { task, ..CallRequest::of_task(method, id) };
         Request::new(Arc::clone(&self.peer), Ok(request))
     }

@@ -4,17 +4,16 @@
 
 mod content;
 mod lists;
+mod meta;
 mod resource;
 mod task;
 mod tool;
 
 pub use self::content::{ContentBlock, PromptMessage, ResourceContents};
 pub use self::lists::{CompleteResult, Completion, GetPromptResult, PromptArgument, PromptInfo};
+pub use self::meta::MetaObject;
 pub use self::resource::{ReadResourceResult, ResourceInfo, ResourceTemplateInfo};
 pub use self::task::TaskInfo;
 pub use self::tool::{CallToolResult, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo};
 
 pub(super) use self::lists::ListResult;
-
-/// Members of `_meta`.
-pub type MetaObject = serde_json::Map<String, serde_json::Value>;

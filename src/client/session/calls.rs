@@ -16,7 +16,7 @@ use crate::base::time::Instant;
 #[derive(Debug)]
 pub(super) struct Call<T> {
     pub(super) token: T,
-    pub(super) request: CallRequest,
+    pub(super) request: Box<CallRequest>,
     pub(super) timeout: Duration,
     /// The id of its first request, which names the call.
     pub(super) first_id: u64,
@@ -61,6 +61,11 @@ impl<T> CallTable<T> {
         self.last_id
     }
 
+    /// Returns the id that is allocated next.
+    pub(super) const fn next_id(&self) -> u64 {
+        self.last_id + 1
+    }
+
     /// Returns whether this session has used `id`.
     pub(super) const fn was_allocated(&self, id: u64) -> bool {
         id >= 1 && id <= self.last_id
@@ -77,7 +82,7 @@ impl<T> CallTable<T> {
     /// Creates a call that expires after `timeout`.
     pub(super) fn create(
         &mut self,
-        request: CallRequest,
+        request: Box<CallRequest>,
         token: T,
         timeout: Duration,
         now: Instant,
@@ -234,7 +239,7 @@ mod tests {
         let mut calls = CallTable::new();
         assert_eq!(calls.deadline(), None);
         let mut create = |token, seconds| {
-            let request = CallRequest::new(Method::Ping);
+            let request = Box::new(CallRequest::new(Method::Ping));
             calls.create(request, token, Duration::from_secs(seconds), at(0))
         };
         let [slow, fast, waiting] = [create("slow", 9), create("fast", 2), create("waiting", 3)];
@@ -264,7 +269,7 @@ mod tests {
     fn calls_to_send_again_precede_others() {
         let mut calls = CallTable::new();
         let mut create = |token| {
-            let request = CallRequest::new(Method::Ping);
+            let request = Box::new(CallRequest::new(Method::Ping));
             calls.create(request, token, Duration::from_secs(5), at(0))
         };
         let [first, second, third] = [create("first"), create("second"), create("third")];
@@ -283,7 +288,7 @@ mod tests {
     #[test]
     fn pause_does_not_count_for_calls() {
         let mut calls = CallTable::new();
-        let request = CallRequest::new(Method::ToolsCall);
+        let request = Box::new(CallRequest::new(Method::ToolsCall));
         let call = calls.create(request, "call", Duration::from_secs(5), at(0));
         calls.insert(1, call);
         calls.pause(at(4));

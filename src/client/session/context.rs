@@ -1,11 +1,13 @@
 //! What sessions share, and what each of their methods is passed.
 
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
-use super::handshake::SessionOptions;
-use super::request::{CallRequest, ModernMeta, write_initialize};
+use super::handshake::{ServerInfo, SessionOptions};
+use super::request::{CallRequest, EncodedParams, ModernMeta, write_initialize};
 use crate::base::time::Instant;
+use crate::client::sync::SharedValue;
 use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
@@ -15,13 +17,21 @@ use crate::protocol::revision::Revision;
 /// What the sessions of a client have in common.
 #[derive(Debug)]
 pub struct SessionConfig {
+    declaration: Arc<Declaration>,
+    /// The index of the log level plus one; 0 for none.
+    log_level: AtomicU8,
+}
+
+/// What does not change, and is shared by clients with equal options.
+#[derive(Debug, PartialEq)]
+struct Declaration {
     options: SessionOptions,
     capabilities: ClientCapabilities,
     /// Members of `_meta` of a modern request, encoded.
     modern_meta: Box<[u8]>,
-    /// The index of the log level plus one; 0 for none.
-    log_level: AtomicU8,
 }
+
+static DECLARATION: SharedValue<Declaration> = SharedValue::new();
 
 impl SessionConfig {
     /// Creates the configuration of clients that declare `capabilities`.
@@ -32,17 +42,18 @@ impl SessionConfig {
             capabilities.difference(ClientCapabilities::EXTENSION_TASKS)
         };
         let modern_meta = options.modern_meta(capabilities);
-        Self { options, capabilities, modern_meta, log_level: AtomicU8::new(0) }
+        let declaration = Declaration { options, capabilities, modern_meta };
+        Self { declaration: DECLARATION.share(declaration), log_level: AtomicU8::new(0) }
     }
 
     /// Returns the options.
-    pub const fn options(&self) -> &SessionOptions {
-        &self.options
+    pub fn options(&self) -> &SessionOptions {
+        &self.declaration.options
     }
 
     /// Returns the capabilities that the client declares.
-    pub const fn capabilities(&self) -> ClientCapabilities {
-        self.capabilities
+    pub fn capabilities(&self) -> ClientCapabilities {
+        self.declaration.capabilities
     }
 
     /// Sets the lowest level of the log messages that the client asks for. Sessions of legacy
@@ -61,15 +72,27 @@ impl SessionConfig {
     pub(super) fn modern_meta(&self, method: Method) -> ModernMeta<'_> {
         let is_logged = !matches!(method, Method::Discover | Method::SubscriptionsListen);
         let log_level = self.log_level().filter(|_| is_logged);
-        ModernMeta { members: &self.modern_meta, log_level }
+        ModernMeta { members: &self.declaration.modern_meta, log_level }
+    }
+
+    /// Appends a request of any method, as a session of `revision` sends it without a log level.
+    pub fn write_request(
+        &self,
+        out: &mut Vec<u8>,
+        (id, method): (u64, &str),
+        params: &EncodedParams<'_>,
+        revision: Revision,
+    ) {
+        let meta = ModernMeta { members: &self.declaration.modern_meta, log_level: None };
+        params.write_request(out, (id, method), revision.is_modern().then_some(meta));
     }
 
     /// Appends the request `initialize` for `revision`.
     pub(super) fn write_initialize(&self, out: &mut Vec<u8>, id: u64, revision: Revision) {
         let (mut capabilities, mut client_info) = (Vec::new(), Vec::new());
-        let declared = self.capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
+        let declared = self.capabilities().difference(ClientCapabilities::EXTENSION_TASKS);
         declared.write_required(&mut capabilities);
-        self.options.client_info.write(&mut client_info, revision);
+        self.options().client_info.write(&mut client_info, revision);
         write_initialize(out, id, revision, &capabilities, &client_info);
     }
 }
@@ -92,6 +115,47 @@ pub struct SessionContext<'a, T, S> {
 pub struct SessionBuffers {
     pub(super) encoded: Vec<u8>,
     pub(super) received: Vec<u8>,
+    /// Requests that were answered, for the memory that they have.
+    #[expect(clippy::vec_box, reason = "a call owns its request in a box")]
+    spare_requests: Vec<Box<CallRequest>>,
+    /// What the server of the last handshake declared: that of the next one is often the same.
+    server: Weak<ServerInfo>,
+}
+
+/// Answered requests that are kept.
+const SPARE_REQUESTS_MAX: usize = 64;
+/// Bytes of the memory of a request that is used again.
+const SPARE_BYTES_MAX: usize = 16 << 10;
+
+impl SessionBuffers {
+    /// Takes the message being read, the response to `request`, whose memory the next message gets.
+    pub(super) fn take_received(&mut self, mut request: Box<CallRequest>) -> Vec<u8> {
+        let mut memory = std::mem::take(&mut request.params);
+        if memory.capacity() > SPARE_BYTES_MAX {
+            memory = Vec::new();
+        }
+        if self.spare_requests.len() < SPARE_REQUESTS_MAX {
+            self.spare_requests.push(request);
+        }
+        std::mem::replace(&mut self.received, memory)
+    }
+
+    /// Takes a request that was answered, to be overwritten. It has no memory for its params.
+    pub(in crate::client) fn take_spare(&mut self) -> Option<Box<CallRequest>> {
+        self.spare_requests.pop()
+    }
+
+    /// Returns what a server declared, stored once for servers that declare the same.
+    pub(super) fn share_server(&mut self, server: ServerInfo) -> Arc<ServerInfo> {
+        if let Some(last) = self.server.upgrade()
+            && *last == server
+        {
+            return last;
+        }
+        let server = Arc::new(server);
+        self.server = Arc::downgrade(&server);
+        server
+    }
 }
 
 impl<T, S> SessionContext<'_, T, S> {

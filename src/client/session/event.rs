@@ -86,6 +86,11 @@ impl ReceivedMessage {
         &self.text
     }
 
+    /// Returns the JSON text.
+    pub(in crate::client) fn into_bytes(self) -> Vec<u8> {
+        self.text
+    }
+
     /// Returns the revision of its session.
     pub const fn revision(&self) -> Revision {
         self.revision
@@ -150,6 +155,14 @@ pub enum SessionEvent<T> {
         token: T,
         /// Its progress.
         progress: Progress,
+    },
+    /// The task that a call waits for has been looked at. Reported if the call
+    /// [asks for it](super::CallRequest::wants_task_status).
+    TaskStatus {
+        /// The call.
+        token: T,
+        /// A response whose `result` is the task.
+        message: ReceivedMessage,
     },
     /// The server requires input: see [`Session::provide_input`](super::Session::provide_input).
     InputRequired(RequiredInput),

@@ -99,15 +99,17 @@ pub(super) enum TaskProgress<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskState<'a> {
     pub(super) id: &'a str,
+    /// All of it.
+    pub(super) value: Value<'a>,
     pub(super) progress: TaskProgress<'a>,
     pub(super) poll_interval: Option<Duration>,
 }
 
 impl<'a> TaskState<'a> {
     /// Reads a task.
-    pub(super) fn read(task: Value<'a>, revision: Revision) -> Result<Self, ClientError> {
+    pub(super) fn read(value: Value<'a>, revision: Revision) -> Result<Self, ClientError> {
         let invalid = |text| ClientError::new(ClientErrorKind::Protocol, text);
-        let task = task.as_object().ok_or_else(|| invalid("the task is not an object"))?;
+        let task = value.as_object().ok_or_else(|| invalid("the task is not an object"))?;
         let id = task.find("taskId").and_then(Value::as_str);
         let id = id.ok_or_else(|| invalid("the task has no taskId"))?;
         let status = task.find("status").and_then(Value::as_str).and_then(TaskStatus::parse);
@@ -127,6 +129,6 @@ impl<'a> TaskState<'a> {
         };
         let key = if is_legacy { "pollInterval" } else { "pollIntervalMs" };
         let poll_interval = task.find(key).and_then(Value::as_u64).map(Duration::from_millis);
-        Ok(Self { id, progress, poll_interval })
+        Ok(Self { id, value, progress, poll_interval })
     }
 }

@@ -295,7 +295,9 @@ impl SessionRun {
                     };
                     *count += 1;
                 }
-                SessionEvent::Progress { token, .. } | SessionEvent::Subscription { token, .. } => {
+                SessionEvent::Progress { token, .. }
+                | SessionEvent::TaskStatus { token, .. }
+                | SessionEvent::Subscription { token, .. } => {
                     assert!(!self.calls[token].has_ended, "a call that ended is notified");
                 }
                 SessionEvent::InputRequired(input) => self.inputs.push(input.key),

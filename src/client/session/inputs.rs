@@ -6,10 +6,11 @@
 //! MCP 2026-07-28 `basic/patterns/mrtr`; `client/elicitation`, `client/sampling` and `client/roots`
 //! of each revision.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::calls::Call;
 use super::request::CallRequest;
+use crate::base::id_map::IdMap;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::json::{Object, Value, write};
@@ -102,15 +103,15 @@ struct Round<T> {
 /// The inputs that are required, and the calls that wait for them.
 #[derive(Debug)]
 pub(super) struct InputTable<T> {
-    targets: HashMap<InputKey, InputTarget>,
+    targets: IdMap<InputKey, InputTarget>,
     /// By the id of the first request of the call.
-    rounds: HashMap<u64, Round<T>>,
+    rounds: IdMap<u64, Round<T>>,
     last_key: u64,
 }
 
 impl<T> InputTable<T> {
     pub(super) fn new() -> Self {
-        Self { targets: HashMap::new(), rounds: HashMap::new(), last_key: 0 }
+        Self { targets: IdMap::default(), rounds: IdMap::default(), last_key: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -221,7 +222,7 @@ impl<T> InputTable<T> {
     }
 
     /// Takes a call that has all its inputs, with the request to send.
-    pub(super) fn take_complete(&mut self, call: u64) -> Option<(Call<T>, CallRequest)> {
+    pub(super) fn take_complete(&mut self, call: u64) -> Option<(Call<T>, Box<CallRequest>)> {
         if self.rounds.get(&call)?.missing > 0 {
             return None;
         }

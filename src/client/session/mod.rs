@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::calls::{Call, CallTable};
-use self::handshake::{NextStep, handshake_error};
+use self::handshake::{FailedDiscover, NextStep, handshake_error};
 use self::inputs::InputTable;
 use self::refusal::{
     busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
@@ -59,7 +59,7 @@ pub use self::event::{
 };
 pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-pub use self::request::{CallRequest, ParameterField, TaskMode};
+pub use self::request::{CallRequest, EncodedParams, ParameterField, TaskMode};
 
 /// Time after which a subscription ends: its response has no other deadline.
 const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);
@@ -101,6 +101,8 @@ pub struct Session<T> {
     inputs: InputTable<T>,
     /// Nothing expires while the user is asked for authorization.
     paused_at: Option<Instant>,
+    /// `server/discover`, if the handshake goes on, or has gone on, with `initialize`.
+    failed_discover: Option<Box<FailedDiscover>>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
     /// What the server sent before the end of the handshake and is not a message.
@@ -123,6 +125,7 @@ impl<T: Clone> Session<T> {
             calls,
             inputs,
             paused_at: None,
+            failed_discover: None,
             suspended: None,
             invalid_text: None,
             server_error: None,
@@ -177,11 +180,12 @@ impl<T: Clone> Session<T> {
         may_fall_back && matches!(&self.phase, Phase::Handshake(request) if is_discover(request))
     }
 
-    /// Forgets the handshake, so that [`Session::start`] begins it again on another connection.
-    /// Calls that wait for it keep their places.
-    pub fn reset_handshake(&mut self) {
+    /// Forgets the handshake, whose connection has ended because of `error`, so that
+    /// [`Session::start`] begins it again on another one. Calls that wait for it keep their places.
+    pub fn reset_handshake(&mut self, error: ClientError) {
         if let Phase::Handshake(_) = self.phase {
             self.phase = Phase::New;
+            self.failed_discover = Some(Box::new(FailedDiscover { id: None, error }));
         }
     }
 
@@ -227,7 +231,7 @@ impl<T: Clone> Session<T> {
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
         let error = explain_end(self.server_error.take(), error);
-        let error = explain_failure(self.invalid_text.take(), error);
+        let error = explain_handshake(self, error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
         }
@@ -252,10 +256,11 @@ impl<T: Clone> Session<T> {
     /// with an error at once.
     pub fn call<S: MessageSink>(
         &mut self,
-        request: CallRequest,
+        request: impl Into<Box<CallRequest>>,
         token: T,
         ctx: &mut SessionContext<'_, T, S>,
     ) -> CallId {
+        let request = request.into();
         let is_full = self.calls.in_flight() >= self.config.options().in_flight_max;
         let refusal = match &self.phase {
             Phase::Ended(error) => Some(error.clone()),
@@ -359,17 +364,26 @@ impl<T: Clone> Session<T> {
                 let request = CallRequest::new(Method::Discover);
                 ctx.send_request(&self.config, id, &request, Revision::LATEST);
             }
-            NextStep::Initialize(revision) => self.send_initialize(revision, ctx),
+            NextStep::Initialize { revision, cause } => {
+                let id = match &self.phase {
+                    Phase::Handshake(request) => Some(request.id),
+                    _ => None,
+                };
+                self.failed_discover = Some(Box::new(FailedDiscover { id, error: cause }));
+                self.send_initialize(revision, ctx);
+            }
             NextStep::Fail(error) if self.suspended.is_some() => {
-                let error = explain_failure(self.invalid_text.take(), error);
+                let error = explain_handshake(self, error);
                 ctx.events.push(SessionEvent::HandshakeFailed(error.clone()));
                 self.phase = Phase::Ended(error);
             }
             NextStep::Fail(error) => self.disconnect(error, ctx.events),
-            NextStep::Ready(server) => {
+            NextStep::Ready(mut server) => {
                 (self.suspended, self.invalid_text) = (None, None);
                 let revision = server.revision;
-                self.phase = Phase::Ready(Arc::new(server));
+                let discover = self.failed_discover.take().filter(|_| !revision.is_modern());
+                server.discover_error = discover.map(|discover| discover.error.to_string());
+                self.phase = Phase::Ready(ctx.buffers.share_server(*server));
                 if !revision.is_modern() {
                     let encoded = &mut ctx.buffers.encoded;
                     encoded.clear();
@@ -418,6 +432,20 @@ impl<T: Clone> Session<T> {
             }
             send_call(self, call, server.revision, ctx);
         }
+    }
+}
+
+/// Returns the id of the next call of a session.
+pub(in crate::client) const fn next_call_id<T>(session: &Session<T>) -> CallId {
+    CallId(session.calls.next_id())
+}
+
+/// Adds to the error of a handshake what the server sent before.
+fn explain_handshake<T>(session: &mut Session<T>, error: ClientError) -> ClientError {
+    let error = explain_failure(session.invalid_text.take(), error);
+    match session.failed_discover.take() {
+        Some(discover) => discover.explain(error),
+        None => error,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::calls::{Call, CallTable};
 use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
-use super::handshake;
+use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
@@ -114,6 +114,15 @@ impl<T: Clone> Session<T> {
             };
             return self.advance_handshake(next, ctx);
         }
+        let is_discover = self.failed_discover.as_ref().is_some_and(|it| it.id == Some(id));
+        if is_discover && matches!(self.phase, Phase::Handshake(_)) {
+            // A server that was still starting: the response to `initialize` is ignored.
+            let next = handshake::after_discover(outcome, self.config.options(), false);
+            if let NextStep::Ready(_) = next {
+                self.advance_handshake(next, ctx);
+            }
+            return;
+        }
         let error = outcome.err().map(ClientError::from_response);
         if handle_side_response(self, id, error, ctx) {
             return;
@@ -132,7 +141,7 @@ impl<T: Clone> Session<T> {
         };
         let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
         let result = result.map(|()| {
-            let received = std::mem::take(&mut ctx.buffers.received);
+            let received = ctx.buffers.take_received(call.request);
             ReceivedMessage::new(received, revision, used_input)
         });
         ctx.events.push(SessionEvent::Completed { token: call.token, result });

@@ -37,7 +37,11 @@ pub(super) fn unconnected(timeout: Duration, cause: &ClientError) -> ClientError
 /// Returns why a handshake failed: because of `cause`, or because the server sent `text` that is
 /// not a message.
 pub(super) fn explain_failure(text: Option<Box<str>>, cause: ClientError) -> ClientError {
-    let Some(text) = text else { return cause };
+    let of_http = |error: &ClientError| matches!(error.kind(), ClientErrorKind::Http { .. });
+    // An error of HTTP has the text already.
+    let Some(text) = text.filter(|_| !of_http(cause.cause().unwrap_or(&cause))) else {
+        return cause;
+    };
     let text = format!("the server sent text that is not a JSON-RPC message{text} ({cause})");
     ClientError::with_source(ClientErrorKind::Protocol, text, cause)
 }

@@ -1,5 +1,6 @@
 //! Requests of the client, and their encoding for each era.
 
+use std::mem;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -57,7 +58,7 @@ pub struct CallRequest {
     pub method: Method,
     /// What the request is about: the name of a tool or prompt, the URI of a resource, the id of a
     /// task. HTTP requests repeat it in `Mcp-Name`.
-    pub name: Option<Box<str>>,
+    pub name: Option<String>,
     /// The params as a JSON object, without `_meta`.
     pub params: Vec<u8>,
     /// Members of `_meta` besides those of the protocol, without braces.
@@ -66,6 +67,8 @@ pub struct CallRequest {
     pub timeout: Option<Duration>,
     /// Asks for progress notifications.
     pub wants_progress: bool,
+    /// Reports the states of the task that the call waits for.
+    pub wants_task_status: bool,
     /// Arguments that a modern HTTP request repeats in its head.
     pub parameters: Vec<ParameterField>,
     /// What becomes of a task.
@@ -84,6 +87,7 @@ impl CallRequest {
             meta: Vec::new(),
             timeout: None,
             wants_progress: false,
+            wants_task_status: false,
             parameters: Vec::new(),
             task: TaskMode::Follow,
             is_fresh: false,
@@ -127,25 +131,35 @@ impl CallRequest {
             }
             _ => None,
         };
-        let name = key.and_then(|key| params.get(key)).and_then(Value::as_str).map(Box::from);
+        let name = key.and_then(|key| params.get(key)).and_then(Value::as_str).map(str::to_owned);
         let params = Value::Object(params).to_string().into_bytes();
         Ok(Self { name, params, ..Self::new(method) })
     }
 
-    /// Creates a call of a tool, or a request for a prompt, with arguments.
+    /// Makes this a call of a tool, or a request for a prompt, with arguments, in the memory of the
+    /// request that it was.
     pub(in crate::client) fn with_arguments(
+        mut self: Box<Self>,
         method: Method,
         name: &str,
         arguments: &(impl Serialize + ?Sized),
-    ) -> Result<Self, ClientError> {
-        let mut params = b"{\"name\":".to_vec();
+    ) -> Result<Box<Self>, ClientError> {
+        let (mut params, mut meta) = (mem::take(&mut self.params), mem::take(&mut self.meta));
+        let mut owned_name = self.name.take().unwrap_or_default();
+        params.clear();
+        meta.clear();
+        owned_name.clear();
+        owned_name.push_str(name);
+        *self = Self { name: Some(owned_name), meta, ..Self::new(method) };
+        params.extend_from_slice(b"{\"name\":");
         write::string(&mut params, name);
         params.extend_from_slice(b",\"arguments\":");
         let start = params.len();
         match serde_json::to_writer(&mut params, arguments) {
             Ok(()) if params[start..].starts_with(b"{") => {
                 params.push(b'}');
-                Ok(Self { name: Some(name.into()), params, ..Self::new(method) })
+                self.params = params;
+                Ok(self)
             }
             Ok(()) => {
                 let text = "the arguments do not serialize to a JSON object";
@@ -160,9 +174,36 @@ impl CallRequest {
 
     /// Appends the message. `modern_meta` is that of a modern session.
     pub(super) fn write(&self, out: &mut Vec<u8>, id: u64, modern_meta: Option<ModernMeta<'_>>) {
+        let Self { params, meta, wants_progress, task, .. } = self;
+        let params = EncodedParams { params, meta, wants_progress: *wants_progress, task: *task };
+        params.write_request(out, (id, self.method.as_str()), modern_meta);
+    }
+}
+
+/// The params of a request, encoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EncodedParams<'a> {
+    /// A JSON object without `_meta`; empty for none.
+    pub params: &'a [u8],
+    /// Members of `_meta` besides those of the protocol, without braces.
+    pub meta: &'a [u8],
+    /// Asks for progress notifications; their token is the id of the request.
+    pub wants_progress: bool,
+    /// What becomes of a task.
+    pub task: TaskMode,
+}
+
+impl EncodedParams<'_> {
+    /// Appends the request. `modern_meta` is that of a modern session.
+    pub(super) fn write_request(
+        &self,
+        out: &mut Vec<u8>,
+        (id, method): (u64, &str),
+        modern_meta: Option<ModernMeta<'_>>,
+    ) {
         let modern_members = modern_meta.map_or(&[][..], |meta| meta.members);
         out.reserve(self.params.len() + self.meta.len() + modern_members.len() + 192);
-        write_head(out, Some(id), self.method.as_str());
+        write_head(out, Some(id), method);
         let has_meta = modern_meta.is_some() || !self.meta.is_empty() || self.wants_progress;
         let members = self.params.strip_prefix(b"{").unwrap_or(b"}");
         if !has_meta {
@@ -180,7 +221,7 @@ impl CallRequest {
             out.extend_from_slice(br#""progressToken":"#);
             write::unsigned(out, id);
         }
-        for part in [&self.meta[..], modern_members] {
+        for part in [self.meta, modern_members] {
             if !part.is_empty() {
                 if out.len() > start {
                     out.push(b',');

@@ -100,6 +100,9 @@ pub enum Change {
         /// Its id.
         id: String,
     },
+    /// The connection was lost, and the subscription was established again: changes may have gone
+    /// unnoticed, so read again what matters. [`Subscription::granted`] may have changed.
+    Resubscribed,
     /// As many notifications were lost, because they were not received in time: read again what
     /// matters.
     Lost(u64),
@@ -137,17 +140,23 @@ impl Subscription {
         &self.granted
     }
 
-    /// Returns the next change, or `None` after the server has ended the subscription.
+    /// Returns the next change, or `None` after the server has ended the subscription. After the
+    /// loss of the connection the client subscribes again, as
+    /// [`ReconnectOptions`](crate::client::ReconnectOptions) say.
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Closed`] once, after the loss of the connection: subscribe again, and
-    /// read again what matters.
+    /// Those of the last attempt, once, if the client does not connect again; those of a request if
+    /// the server refuses the subscription.
     pub async fn next(&mut self) -> Option<Result<Change, ClientError>> {
         loop {
             match self.next_item().await? {
                 Ok(Item::Change(change)) => return Some(Ok(change)),
-                Ok(Item::Acknowledged(_) | Item::Ignored) => {}
+                Ok(Item::Acknowledged(granted)) => {
+                    self.granted = granted;
+                    return Some(Ok(Change::Resubscribed));
+                }
+                Ok(Item::Ignored) => {}
                 Err(error) => return Some(Err(error)),
             }
         }

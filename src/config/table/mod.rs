@@ -10,6 +10,7 @@ use crate::config::unit::Unit;
 use crate::config::value;
 use crate::config::value::Value;
 
+mod auth;
 mod engine;
 mod http;
 mod limits;
@@ -49,7 +50,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 14] = [
+pub static SECTIONS: [&Section; 15] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
@@ -57,6 +58,7 @@ pub static SECTIONS: [&Section; 14] = [
     &http::SESSIONS,
     &websocket::WEBSOCKET,
     &tls::TLS,
+    &auth::AUTH,
     &listeners::STDIO,
     &limits::LIMITS,
     &services::SERVICES,
@@ -165,7 +167,7 @@ mod tests {
         let mut wrong = Vec::new();
         let is_limit = |row: &&Row| {
             !["profile", "log.level", "log.format"].contains(&row.key)
-                && !row.key.starts_with("tls.")
+                && !["tls.", "auth."].iter().any(|section| row.key.starts_with(section))
         };
         for row in rows().filter(is_limit) {
             let (least, most) = row.unit.range();

@@ -18,6 +18,15 @@ impl Value for Vec<String> {
             text => text.split(',').map(|name| name.trim().to_owned()).collect(),
         };
         let empty = OriginOptions::default();
+        if *unit == Unit::Words {
+            let is_word = |name: &String| !name.is_empty() && !name.chars().any(char::is_control);
+            if !names.iter().all(is_word) {
+                let message = format!("{text:?} has an empty text or control characters");
+                return Err(Diagnostic::new(message, unit.notation()));
+            }
+            *self = names;
+            return Ok(());
+        }
         let guard_options = match unit {
             Unit::Origins => OriginOptions { origins: names.clone(), ..empty },
             _ => OriginOptions { hosts: names.clone(), ..empty },

@@ -82,10 +82,6 @@ pub enum Operation {
     /// Stop accepting and close the listener; connections in its backlog are refused.
     CloseListener(Listener),
     /// Open a connection; completed by [`Completion::Connected`] with the same `token`.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "corelane-load connects, the server only accepts")
-    )]
     Connect {
         /// Remote address.
         address: SocketAddr,
@@ -142,10 +138,6 @@ pub enum Completion {
         error: io::Error,
     },
     /// [`Operation::Connect`] has completed.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "corelane-load connects, the server only accepts")
-    )]
     Connected {
         /// The token of the operation.
         token: u64,
@@ -183,6 +175,20 @@ pub enum Completion {
         /// The socket.
         socket: Socket,
     },
+}
+
+impl Completion {
+    /// Returns the open socket that the completion belongs to; a new one belongs to its listener.
+    #[inline]
+    pub const fn socket(&self) -> Option<Socket> {
+        match *self {
+            Self::Received { socket, .. }
+            | Self::EndOfStream { socket, .. }
+            | Self::Sent { socket, .. }
+            | Self::Closed { socket } => Some(socket),
+            Self::Accepted { .. } | Self::AcceptFailed { .. } | Self::Connected { .. } => None,
+        }
+    }
 }
 
 /// A filled receive buffer, held by the shard.

@@ -62,7 +62,7 @@ impl ResponseFormat {
         origin: Option<&[u8]>,
         date: &Date,
     ) -> ResponseMark {
-        self.with_response(status, body, origin, |response| {
+        self.with_response((status, body), origin, None, |response| {
             response::begin_response(out, response, date)
         })
     }
@@ -72,11 +72,11 @@ impl ResponseFormat {
         self,
         out: &mut Vec<u8>,
         (mark, kind): (ResponseMark, ErrorKind),
-        origin: Option<&[u8]>,
+        (origin, challenge): (Option<&[u8]>, Option<&str>),
         date: &Date,
     ) -> ResponseMark {
         let status = self.error_status(kind);
-        self.with_response(status, BodyKind::Json, origin, |response| {
+        self.with_response((status, BodyKind::Json), origin, challenge, |response| {
             response::replace_head(out, mark, response, date)
         })
     }
@@ -84,9 +84,9 @@ impl ResponseFormat {
     #[inline]
     fn with_response<T>(
         self,
-        status: Status,
-        body: BodyKind,
+        (status, body): (Status, BodyKind),
         origin: Option<&[u8]>,
+        www_authenticate: Option<&str>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
         let session = self.session_id.map(SessionId::to_text);
@@ -99,6 +99,7 @@ impl ResponseFormat {
             protocol_version: version,
             retry_after_seconds,
             allow_origin: origin,
+            www_authenticate,
             ..ResponseFields::NONE
         };
         let Self { is_chunked, closes, .. } = self;
@@ -228,6 +229,25 @@ impl HttpExchange {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
         write(out);
+        response::end_response(out, mark);
+    }
+
+    /// Writes the response to a request that is refused for lack of a scope. No stream may have
+    /// begun.
+    pub(in crate::server) fn write_refusal(
+        &self,
+        out: &mut Vec<u8>,
+        (kind, challenge): (ErrorKind, &str),
+        date: &Date,
+        text: &[u8],
+    ) {
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
+        let (status, origin) = (self.format.error_status(kind), self.allowed_origin.as_deref());
+        let head = (status, BodyKind::Json);
+        let mark = self.format.with_response(head, origin, Some(challenge), |response| {
+            response::begin_response(out, response, date)
+        });
+        out.extend_from_slice(text);
         response::end_response(out, mark);
     }
 

@@ -3,6 +3,8 @@
 mod http_exchange;
 mod peer_facts;
 
+use std::sync::Arc;
+
 pub(super) use self::http_exchange::{
     HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
@@ -15,6 +17,7 @@ use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
 use crate::base::client_address::ClientAddress;
+use crate::base::principal::Principal;
 use crate::base::time::Instant;
 use crate::connection::{PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
@@ -150,12 +153,14 @@ pub(super) struct MessageOrigin<'a> {
     pub(super) session_id: Option<SessionId>,
     /// The slot of the extensions of the connection, if the peer is a session.
     pub(super) extensions: Option<&'a ExtensionSlot>,
+    /// The principal of the request, if the peer is a session.
+    pub(super) principal: Option<&'a Arc<Principal>>,
 }
 
 impl<'a> MessageOrigin<'a> {
     /// The connection of a message without HTTP request.
     pub(super) const fn of_peer(peer_addr: Option<&'a PeerAddress>) -> Self {
-        Self { peer_addr, http_head: &[], session_id: None, extensions: None }
+        Self { peer_addr, http_head: &[], session_id: None, extensions: None, principal: None }
     }
 }
 
@@ -169,4 +174,14 @@ pub(super) struct PeerState<'a> {
     pub(super) outgoing: &'a mut Vec<u8>,
     /// Effects of the message.
     pub(super) outbox: &'a mut Outbox,
+    /// `WWW-Authenticate` of the response, if the request is refused for lack of a scope.
+    pub(super) challenge: Option<Box<str>>,
+}
+
+impl PeerState<'_> {
+    /// Returns the caller of the message.
+    #[inline]
+    pub(super) fn principal(&self) -> Option<&Arc<Principal>> {
+        self.origin.principal.or_else(|| self.state.principal())
+    }
 }

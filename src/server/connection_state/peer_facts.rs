@@ -1,10 +1,15 @@
 //! What a server keeps of a peer for its handlers: the `clientInfo` of its handshake, the header
-//! fields of its WebSocket upgrade, and the extensions that the host attaches to its requests.
+//! fields of its WebSocket upgrade, its credential, and the extensions that the host attaches to
+//! its requests.
 //!
 //! Invariants: a peer of which nothing is kept has one pointer; texts are stored in one allocation
 //! of their size, which is accounted as memory of the peer until the peer is gone.
 
+use std::sync::Arc;
+
 use super::ConnectionState;
+use crate::base::principal::Principal;
+use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::service::{ClientImplementation, StoredClientInfo};
 
@@ -14,6 +19,7 @@ pub(in crate::server) struct PeerFacts {
     /// The stored `clientInfo`, then the header fields of the upgrade. Empty if there is neither.
     texts: Box<[u8]>,
     extensions: Option<ExtensionSlot>,
+    credential: Option<Credential>,
 }
 
 impl PeerFacts {
@@ -21,8 +27,12 @@ impl PeerFacts {
         StoredClientInfo::split_from(&self.texts)
     }
 
-    const fn bytes(&self) -> usize {
-        size_of::<Self>() + self.texts.len()
+    fn credential_bytes(&self) -> usize {
+        self.credential.as_ref().map_or(0, Credential::held_bytes)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.texts.len() + self.credential_bytes()
     }
 }
 
@@ -42,6 +52,24 @@ impl ConnectionState {
     #[inline]
     pub(in crate::server) fn extension_slot(&self) -> Option<&ExtensionSlot> {
         self.facts.as_ref()?.extensions.as_ref()
+    }
+
+    /// Returns the principal that the host has attached to the current request, as an extension.
+    pub(in crate::server) fn attached_principal(&self) -> Option<Arc<Principal>> {
+        let extensions = self.extension_slot()?.get()?;
+        extensions.get::<Principal>().cloned().map(Arc::new)
+    }
+
+    /// Returns the credential of the last request over HTTP, or that of the connection or session.
+    #[inline]
+    pub(in crate::server) fn credential(&self) -> Option<&Credential> {
+        self.facts.as_ref()?.credential.as_ref()
+    }
+
+    /// Returns the principal of the credential.
+    #[inline]
+    pub(in crate::server) fn principal(&self) -> Option<&Arc<Principal>> {
+        self.credential().map(Credential::principal)
     }
 
     /// Returns the bytes of what is kept of the peer.
@@ -106,6 +134,17 @@ impl FactsMemory {
         self.change(state, |facts| facts.extensions = Some(extensions));
     }
 
+    /// Keeps the credential of a connection or session, in place of the one before.
+    pub(in crate::server) fn keep_credential(
+        &mut self,
+        state: &mut ConnectionState,
+        credential: Option<Credential>,
+    ) {
+        if credential.is_some() || state.credential().is_some() {
+            self.change(state, |facts| facts.credential = credential);
+        }
+    }
+
     /// Drops what is kept of a peer that is gone.
     pub(in crate::server) fn release(&mut self, state: &mut ConnectionState) {
         self.held_bytes -= state.facts_bytes();
@@ -138,7 +177,11 @@ mod tests {
         assert_eq!(state.client_info().implementation(), Some(client));
         assert_eq!(state.upgrade_fields(), b"\nHost: a.test\nX-Key: 1");
         assert!(state.extension_slot().is_some());
-        assert_eq!(memory.held_bytes(), 24 + (3 + 3 + 3) + 22);
+        assert_eq!(memory.held_bytes(), size_of::<PeerFacts>() + (3 + 3 + 3) + 22);
+        let credential = Credential::of_session(&Arc::new(Principal::new("ada")));
+        memory.keep_credential(&mut state, Some(credential));
+        assert_eq!(state.principal().unwrap().id(), "ada");
+        assert!(memory.held_bytes() > size_of::<PeerFacts>() + size_of::<Principal>());
         memory.release(&mut state);
         assert_eq!((memory.held_bytes(), state.facts_bytes()), (0, 0));
     }

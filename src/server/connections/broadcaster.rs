@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::transports::Transports;
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::Codec;
@@ -122,10 +123,11 @@ impl Broadcaster {
     }
 
     /// Sends the status of a task (`tail`, encoded by the shard that owns the task) to every
-    /// subscribed stream of this shard that has not received `version`.
+    /// subscribed stream of this shard, opened by the caller of the task, that has not received
+    /// `version`.
     pub(in crate::server) fn publish_task(
         &mut self,
-        (task, version): (TaskId, u32),
+        (task, version, caller): (TaskId, u32, Option<&Principal>),
         tail: &[u8],
         recipients: &mut Recipients<'_>,
     ) {
@@ -144,7 +146,7 @@ impl Broadcaster {
         self.notification.set_task_change(&change, tail);
         let (mut writer, registry) = self.writer(recipients);
         let notify = |stream: &SubscriptionStream| writer.notify_stream(&change, stream);
-        registry.notify_task(&name, version, notify);
+        registry.notify_task(&name, version, caller, notify);
         self.send_to_sessions(&change, recipients.outbox);
     }
 

@@ -9,6 +9,7 @@ use http::Extensions;
 
 use super::MessageContext;
 use crate::base::heap_bytes::HeapBytes;
+use crate::base::principal::Principal;
 use crate::protocol::eras::{
     ClientCapabilities, Lifecycle, LoggingLevel, Method, RequestMetaObject,
 };
@@ -92,6 +93,10 @@ impl RequestSource for DispatchedRequest<'_> {
 
     fn extensions(&self) -> Option<Arc<Extensions>> {
         self.origin.extensions.or_else(|| self.peer.extension_slot())?.get()
+    }
+
+    fn principal(&self) -> Option<&Arc<Principal>> {
+        self.origin.principal.or_else(|| self.peer.principal())
     }
 
     fn transport(&self) -> Transport {

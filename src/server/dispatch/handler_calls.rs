@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::admission::Request;
 use super::task_creation::TaskCalls;
 use super::{Dispatcher, MessageContext, write_request_error};
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::Error;
@@ -117,7 +118,7 @@ impl Dispatcher {
         if retry.is_empty() {
             return Ok(None);
         }
-        let retry = (request_digest(request), retry);
+        let retry = (request_digest(peer.principal(), request), retry);
         self.deferred.decrypt_request_state(peer, retry, ctx.now)
     }
 
@@ -140,8 +141,11 @@ impl Dispatcher {
             // Without such a capability no state is issued, and the digest is not needed.
             let is_askable =
                 INPUT_CAPABILITIES.difference(request.capabilities) != INPUT_CAPABILITIES;
-            let digest =
-                if is_askable { request_digest(request) } else { RequestDigest::default() };
+            let digest = if is_askable {
+                request_digest(peer.principal(), request)
+            } else {
+                RequestDigest::default()
+            };
             let request_state =
                 request_state.map(|request_state| *request_state).unwrap_or_default();
             RequestCarrier::RoundTrip(Rc::new(PendingInputs::new(request_state, digest)))
@@ -255,11 +259,11 @@ fn start_handler(
     started.unwrap_or_else(Dispatch::Failed)
 }
 
-/// Returns the digest of the request that a state belongs to. All clients are the same principal,
-/// because there is no authorization.
-fn request_digest(request: &Request<'_>) -> RequestDigest {
+/// Returns the digest of the request that a state belongs to, and of its caller.
+fn request_digest(principal: Option<&Arc<Principal>>, request: &Request<'_>) -> RequestDigest {
     let params = request.params().and_then(Value::as_object);
     let arguments = params.and_then(|params| params.find("arguments"));
     let arguments = arguments.filter(|arguments| !arguments.is_null());
-    RequestDigest::of(request.method.as_str(), request.target_name(), arguments, "")
+    let caller = principal.map(|principal| principal.identity()).unwrap_or_default();
+    RequestDigest::of(request.method.as_str(), request.target_name(), arguments, &caller)
 }

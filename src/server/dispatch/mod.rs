@@ -15,6 +15,8 @@
 mod admission;
 mod task_context;
 
+mod authorization;
+
 mod handlers;
 mod lists;
 mod task_creation;
@@ -33,6 +35,8 @@ use self::admission::{Request, record_invalid, validate};
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
+pub(super) use self::subscriptions::notifies_list_changed;
+use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
@@ -40,9 +44,7 @@ use super::handlers::slow_handlers::SlowHandlers;
 use super::outbox::Outbox;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
 use super::shard_message::{BroadcastMessage, ShardLimits};
-use super::subscriptions::{
-    CatalogList, CatalogLists, ConnectionSubscriptions, SubscriptionRegistry,
-};
+use super::subscriptions::{CatalogLists, ConnectionSubscriptions, SubscriptionRegistry};
 use super::waiting_requests::WaitingRequests;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -57,7 +59,7 @@ use crate::protocol::model;
 use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
 use crate::server::shard_message::{TaskEvent, TaskMessage};
-use crate::service::{Catalog, ClientImplementation, Features};
+use crate::service::{Catalog, ClientImplementation};
 use crate::telemetry::counters::{Counters, RequestCounters};
 use crate::telemetry::label::Transport;
 use crate::telemetry::open_work::OpenWork;
@@ -76,6 +78,7 @@ pub(super) struct Dispatcher {
     /// The only revision over HTTP (`http.strict`).
     pub(super) http_revision: Option<Revision>,
     pub(super) facts: FactsMemory,
+    pub(super) auth: Authentication,
     /// The number of shards.
     pub(super) shard_count: u16,
 }
@@ -115,6 +118,7 @@ impl Dispatcher {
             self.deferred.next_deadline(),
             self.handlers.queue.next_deadline(),
             self.handlers.pending_updates.next_deadline(),
+            self.auth.next_check(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -302,6 +306,11 @@ impl Dispatcher {
         if let Err(error) = self.catalog.check_method(request.method) {
             return write_request_error(peer, &request, &error);
         }
+        if self.auth.is_active()
+            && let Err(error) = authorization::check(self, ctx, peer, &request)
+        {
+            return write_request_error(peer, &request, &error);
+        }
         match request.method {
             Method::ToolsCall
             | Method::PromptsGet
@@ -330,7 +339,7 @@ impl Dispatcher {
             Method::ResourcesSubscribe => self.subscriptions().subscribe(ctx, peer, &request),
             Method::ResourcesUnsubscribe => self.subscriptions().unsubscribe(peer, &request),
             // A list, or a method of an extension that no server of this library has.
-            _ => lists::dispatch_list(&self.catalog, peer, &request),
+            _ => lists::dispatch_list((&self.catalog, &self.auth), peer, &request),
         }
     }
 
@@ -431,16 +440,6 @@ impl Dispatcher {
             self.handlers.broadcast(&BroadcastMessage::ListsChanged(changes), outbox);
         }
     }
-}
-
-/// Returns whether the server sends `list_changed` notifications for `list`.
-pub(super) fn notifies_list_changed(catalog: &Catalog, list: CatalogList) -> bool {
-    let feature = match list {
-        CatalogList::Prompts => Features::PROMPTS,
-        CatalogList::Resources => Features::RESOURCES,
-        CatalogList::Tools => Features::TOOLS,
-    };
-    catalog.has_features(Features::LIST_CHANGED | feature)
 }
 
 /// Writes the error for text that is not a message: not JSON, not UTF-8, too long.

@@ -2,8 +2,10 @@
 //!
 //! Invariants: a stream is acknowledged before any notification; it notifies of exactly what was
 //! acknowledged; a rejected subscription leaves nothing behind.
+use std::sync::Arc;
+
 use super::admission::Request;
-use super::{MessageContext, notifies_list_changed, write_request_error, write_result};
+use super::{MessageContext, write_request_error, write_result};
 use crate::base::slab::Key;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
@@ -63,13 +65,14 @@ impl SubscriptionRequests<'_> {
             CatalogList::Resources => granted.resources_list_changed,
             CatalogList::Tools => granted.tools_list_changed,
         });
+        let principal = peer.principal().map(Arc::clone);
         let (uris, task_ids) = (&granted.resource_subscriptions[..], &granted.task_ids[..]);
         let ConnectionState { subscriptions: subscriber, in_flight, .. } = &mut *peer.state;
         let opened = self.registry.open_stream(
             peer_id,
             subscriber,
             id,
-            GrantedFilter { lists, uris, task_ids },
+            GrantedFilter { lists, uris, task_ids, principal: principal.as_ref() },
         );
         peer.outbox.counters.subscriptions.refused += u64::from(opened.is_err());
         // Checked for duplicates at validation.
@@ -168,6 +171,16 @@ impl SubscriptionRequests<'_> {
             });
         write_empty_result(peer, request, done)
     }
+}
+
+/// Returns whether the server sends `list_changed` notifications for `list`.
+pub(in crate::server) fn notifies_list_changed(catalog: &Catalog, list: CatalogList) -> bool {
+    let feature = match list {
+        CatalogList::Prompts => Features::PROMPTS,
+        CatalogList::Resources => Features::RESOURCES,
+        CatalogList::Tools => Features::TOOLS,
+    };
+    catalog.has_features(Features::LIST_CHANGED | feature)
 }
 
 fn write_empty_result(

@@ -11,6 +11,7 @@
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Request;
@@ -140,6 +141,7 @@ impl TaskCalls<'_> {
             client: request.client(),
             progress_token: request.progress_token().map(IdBuf::from),
             ttl,
+            principal: peer.principal().map(Arc::clone),
         };
         let created = match reply {
             Dispatch::Ready { is_error } => {

@@ -5,6 +5,8 @@
 //!
 //! Source: 2025-11-25, basic/utilities/tasks; Tasks extension 2026-07-28.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Map;
 
@@ -19,7 +21,7 @@ use crate::server::deferred::DeferredWork;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{RemoteTaskRequest, TaskMessage, TaskOp};
-use crate::server::tasks::{TaskWaiter, send_task_message, unknown_task_error};
+use crate::server::tasks::{TaskWaiter, find_task, send_task_message, unknown_task_error};
 
 /// Dispatches a task request.
 pub(super) fn dispatch_task_request(
@@ -65,11 +67,13 @@ fn run_task_op(
     if owner != shard {
         dispatcher.deferred.tasks.check_backlog(owner, peer.outbox)?;
         let call = dispatcher.insert_remote_call(ctx, peer, request)?;
-        let remote = RemoteTaskRequest { task, shard, call, deadline, revision, op };
+        let principal = peer.principal().map(Arc::clone);
+        let remote = RemoteTaskRequest { task, shard, call, deadline, revision, principal, op };
         send_task_message(owner, TaskMessage::Request(remote), peer.outbox);
         return Ok(Outcome::None);
     }
-    let found = dispatcher.deferred.tasks.table.find(task, revision.is_modern());
+    let principal = peer.principal().map(|principal| &**principal);
+    let found = find_task(&mut dispatcher.deferred.tasks, task, revision, principal);
     let key = found.ok_or_else(unknown_task_error)?;
     if dispatcher.deferred.tasks.must_wait(key, &op, ctx.now)? {
         let call = dispatcher.insert_remote_call(ctx, peer, request)?;

@@ -3,6 +3,7 @@
 //! Invariants: [`Options::default`] is the only place that defines a default; `--help`, `check` and
 //! the configuration table read it from here.
 
+mod auth;
 mod http;
 
 mod log;
@@ -20,6 +21,7 @@ mod websocket;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+pub use self::auth::AuthOptions;
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
@@ -47,6 +49,8 @@ pub struct Options {
     pub websocket: WebSocketOptions,
     /// TLS of TCP, HTTP and WebSocket.
     pub tls: ListenerTlsOptions,
+    /// Authentication and authorization.
+    pub auth: AuthOptions,
     /// MCP over standard input and output.
     pub stdio: StdioOptions,
     /// Limits per message, request and connection.

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    AdminOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, ListenerTlsOptions,
-    LogOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions,
-    loopback,
+    AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
+    ListenerTlsOptions, LogOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions,
+    WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -23,7 +23,6 @@ impl Options {
                 connections_max: 4,
                 idle_timeout: Duration::from_millis(200),
                 first_message_timeout: Duration::from_millis(100),
-                half_close_timeout: Duration::ZERO,
                 receive_buffer_bytes: 4 * KIB,
                 send_buffer_bytes: 4 * KIB,
                 backlog_max: 8,
@@ -45,6 +44,7 @@ impl Options {
             admin: AdminOptions::default(),
             websocket: tiny_websocket(),
             tls: tiny_tls(),
+            auth: tiny_auth(),
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -119,6 +119,15 @@ fn tiny_ring() -> RingOptions {
 /// A mesh with short queues.
 fn tiny_mesh() -> MeshOptions {
     MeshOptions { channel_messages_max: 2, inbox_messages_max: 4, ..MeshOptions::default() }
+}
+
+fn tiny_auth() -> AuthOptions {
+    AuthOptions {
+        verified_tokens_max: 4,
+        checks_per_turn_max: 8,
+        check_interval: Duration::ZERO,
+        ..AuthOptions::default()
+    }
 }
 
 fn tiny_tls() -> ListenerTlsOptions {

@@ -30,9 +30,10 @@ impl Shard {
                 self.path(ring, now).requests().http().handle_message(*message);
             }
             ShardMessage::Task(message) => match *message {
-                TaskMessage::Changed { task, version, tail } => {
+                TaskMessage::Changed { task, version, caller, tail } => {
                     self.broadcast(ring, now, |broadcaster, recipients| {
-                        broadcaster.publish_task((task, version), &tail, recipients);
+                        let caller = caller.as_deref();
+                        broadcaster.publish_task((task, version, caller), &tail, recipients);
                     });
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),
@@ -90,6 +91,9 @@ impl Shard {
                 });
             }
             BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
+            BroadcastMessage::Authenticator(authenticator) => {
+                self.dispatcher.auth.install(authenticator);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod lifecycle;
 mod reports;
 mod unsent_messages;
 
+mod expired_credentials;
 mod messages;
 
 #[cfg(feature = "internals")]
@@ -387,6 +388,7 @@ impl<R: Ring> Driver<R> for Shard {
             self.path(ring, now).requests().http().expire();
         }
         self.dispatcher.expire(now, &mut self.outbox);
+        expired_credentials::end_expired(self, ring, now);
         self.expire_input(ring, now);
         self.advance_drain(ring, now);
         self.apply_outbox(ring, now);

@@ -8,11 +8,15 @@
 //!
 //! Invariants: a message names its exchange, so that a late one is ignored.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::connection::PeerAddress;
 use crate::engine::mesh::ShardId;
+use crate::protocol::error::ErrorKind;
 use crate::protocol::json::PaddedBuffer;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
@@ -42,6 +46,8 @@ pub(in crate::server) enum HttpMessage {
         session: SessionId,
         /// Exchange of the request, which gets the output.
         exchange: ExchangeAddress,
+        /// The authenticated caller.
+        principal: Option<Arc<Principal>>,
         /// The requested operation.
         op: SessionOp,
     },
@@ -106,6 +112,15 @@ pub(in crate::server) enum HttpOutput {
     Response {
         /// What was written.
         outcome: Outcome,
+        /// Text of the response.
+        text: Vec<u8>,
+    },
+    /// The complete response to a request that is refused for lack of a scope.
+    Forbidden {
+        /// What was written.
+        kind: ErrorKind,
+        /// `WWW-Authenticate`.
+        challenge: Box<str>,
         /// Text of the response.
         text: Vec<u8>,
     },

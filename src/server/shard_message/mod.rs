@@ -32,6 +32,7 @@ use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
+use crate::guard::auth::Authenticator;
 use crate::service::Catalog;
 
 /// One message to a shard.
@@ -102,6 +103,8 @@ pub(super) enum BroadcastMessage {
     Limits(Arc<ShardLimits>),
     /// The resource with this URI has changed.
     ResourceUpdated(Arc<str>),
+    /// Verify tokens with these keys and rules.
+    Authenticator(Arc<Authenticator>),
 }
 
 impl BroadcastMessage {

@@ -1,8 +1,11 @@
 //! Messages about tasks between shards, and from blocking threads to shards.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
@@ -56,6 +59,8 @@ pub(in crate::server) struct RemoteTaskRequest {
     pub(in crate::server) deadline: Instant,
     /// Revision of the response.
     pub(in crate::server) revision: Revision,
+    /// The authenticated caller.
+    pub(in crate::server) principal: Option<Arc<Principal>>,
     /// The requested operation.
     pub(in crate::server) op: TaskOp,
 }
@@ -92,6 +97,8 @@ pub(in crate::server) enum TaskMessage {
         task: TaskId,
         /// Number of changes.
         version: u32,
+        /// Who began it, if callers are authenticated: only streams of this caller get it.
+        caller: Option<Arc<Principal>>,
         /// Part of the notification after the subscription id, the same for all streams.
         tail: Bytes,
     },

@@ -1,6 +1,6 @@
 //! The handle of a running server.
 
-#[cfg(feature = "tower")]
+use std::any::Any;
 use std::io;
 #[cfg(feature = "tower")]
 use std::os::unix::net::UnixStream;
@@ -14,6 +14,7 @@ use super::tls::ListenerTls;
 use crate::engine::mesh::ShardId;
 #[cfg(feature = "tower")]
 use crate::engine::mesh::TrySendError;
+use crate::server::auth::AuthSource;
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
     ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
@@ -49,6 +50,7 @@ pub struct Handle {
     /// Whether the drain was requested, by this handle or another one of the server.
     pub(super) is_draining: Arc<AtomicBool>,
     pub(super) tls: Arc<ListenerTls>,
+    pub(super) auth: Arc<AuthSource>,
 }
 
 impl Handle {
@@ -143,6 +145,30 @@ impl Handle {
     /// [`ListenerTlsOptions`]: crate::server::options::ListenerTlsOptions
     pub fn reload_tls(&self, options: &Options) -> Result<(), String> {
         self.tls.reload(&options.tls)
+    }
+
+    /// Reads API keys, key sets in files and rules again
+    /// ([`AuthOptions`](crate::server::options::AuthOptions)), for all requests from now on: a
+    /// withdrawn key is refused on open connections, too. The issuers, where their keys are, the
+    /// resource, and whether there is authentication at all stay. Waits for space in the inboxes:
+    /// must not be called on a shard's thread.
+    ///
+    /// # Errors
+    ///
+    /// Which option or file cannot be used, and why; nothing changes.
+    pub fn reload_auth(&self, options: &Options) -> Result<(), String> {
+        self.auth.reload(&options.auth, |authenticator| {
+            self.broadcast.send(&BroadcastMessage::Authenticator(authenticator));
+        })
+    }
+
+    /// Starts the thread that keeps keys up to date until the returned value is dropped, if one is
+    /// needed.
+    pub(super) fn watch_auth(&self) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
+        let broadcast = Arc::clone(&self.broadcast);
+        self.auth.watch(move |authenticator| {
+            broadcast.send(&BroadcastMessage::Authenticator(authenticator));
+        })
     }
 
     /// Returns the number of TLS handshakes of all shards by their result: `full`, `resumed`,

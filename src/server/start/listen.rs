@@ -4,9 +4,14 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 
+use super::threads::ListenerFd;
+use super::tls::ListenerTls;
 use crate::connection::listener::{self, ListenerOptions};
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
+use crate::server::acceptance::ListenerKind;
 use crate::server::options::{HttpOptions, Options, TcpOptions};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
 
 /// The addresses of `Server::tcp` and `Server::http`.
 #[derive(Debug, Default)]
@@ -48,8 +53,74 @@ pub(super) fn operator_guard(options: &Options) -> Result<OriginGuard, InvalidEn
     OriginGuard::new(&OriginOptions { is_loopback, hosts: Vec::new(), origins: Vec::new() })
 }
 
+/// The bound listeners of a server.
+#[derive(Debug)]
+pub(super) struct Bound {
+    /// Those of each shard.
+    pub(super) listeners: Vec<Vec<ListenerFd>>,
+    pub(super) addresses: Vec<(Transport, SocketAddr)>,
+    pub(super) admin_address: Option<SocketAddr>,
+}
+
+/// Binds the listeners of clients, one per shard, and that of operators.
+pub(super) fn bind(
+    options: &Options,
+    endpoints: &[(Transport, Option<SocketAddr>)],
+    shards: usize,
+    listener_tls: &ListenerTls,
+) -> io::Result<Bound> {
+    let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
+    let mut addresses = Vec::new();
+    for &(transport, address) in endpoints {
+        let Some(address) = address else { continue };
+        let descriptors = bind_listeners(&options.tcp, address, shards)?;
+        if let Some(first) = descriptors.first() {
+            addresses.push((transport, listener::local_address(first)?));
+        }
+        for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
+            let (kind, tls) = (ListenerKind::Clients(transport), listener_tls.of(transport));
+            shard.push(ListenerFd { descriptor, kind, tls });
+        }
+    }
+    let mut admin_address = None;
+    if let (Some(address), Some(shard)) = (options.admin.address, listeners.first_mut()) {
+        for descriptor in bind_listeners(&options.tcp, address, 1)? {
+            admin_address = Some(listener::local_address(&descriptor)?);
+            let kind = ListenerKind::Operators;
+            shard.push(ListenerFd { descriptor, kind, tls: None });
+        }
+    }
+    Ok(Bound { listeners, addresses, admin_address })
+}
+
+/// Logs what the server listens on.
+pub(super) fn log_listening(
+    options: &Options,
+    addresses: &[(Transport, SocketAddr)],
+    admin_address: Option<SocketAddr>,
+    tls: &ListenerTls,
+) {
+    if let Some(address) = admin_address {
+        Event::Listening { listener: "admin", address, path: "" }.emit();
+    }
+    for (transport, address) in addresses {
+        let is_encrypted = tls.of(*transport).is_some();
+        let listener = match transport {
+            Transport::Http if is_encrypted => "https",
+            Transport::Tcp if is_encrypted => "tls",
+            transport => transport.as_str(),
+        };
+        let path = if *transport == Transport::Http { &*options.http.path } else { "" };
+        Event::Listening { listener, address: *address, path }.emit();
+        if let (Transport::Http, Some(path)) = (transport, &options.websocket.path) {
+            let listener = if is_encrypted { "wss" } else { Transport::WebSocket.as_str() };
+            Event::Listening { listener, address: *address, path }.emit();
+        }
+    }
+}
+
 /// Opens one listener per shard on the same address.
-pub(super) fn bind_listeners(
+fn bind_listeners(
     tcp: &TcpOptions,
     address: SocketAddr,
     shards: usize,

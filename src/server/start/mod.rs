@@ -5,7 +5,6 @@
 //! listening after every shard has its ring.
 
 mod limits;
-mod listen;
 mod tls;
 
 mod handle;
@@ -13,6 +12,8 @@ mod handle;
 mod shard_builder;
 
 mod threads;
+
+mod listen;
 
 mod running;
 
@@ -38,7 +39,7 @@ pub use self::in_process::InProcessConnection;
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
-use self::listen::{Listen, bind_listeners, operator_guard, origin_guard};
+use self::listen::{Bound, Listen, bind, log_listening, operator_guard, origin_guard};
 #[cfg(feature = "cli")]
 pub use self::ring_probe::probe_ring;
 pub use self::running::Running;
@@ -49,11 +50,12 @@ pub use self::shard_builder::ShardInput;
 #[cfg(feature = "signals")]
 use self::signals::SignalLoop;
 pub use self::threads::StartError;
-use self::threads::{InputFds, ListenerFd, ShardThreads};
+use self::threads::{InputFds, ShardThreads};
 use self::tls::ListenerTls;
 #[cfg(feature = "cli")]
 pub use self::tls::check_tls;
-use super::acceptance::{ConnectionCounts, ListenerKind};
+use super::acceptance::ConnectionCounts;
+use super::auth::{AuthSource, Credential};
 use super::blocking_jobs::BlockingPool;
 use super::catalog_updates::state_factory::StateFactory;
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
@@ -62,10 +64,11 @@ use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::Options;
 use super::shard_message::Broadcast;
-use crate::connection::listener;
+use crate::engine::driver_pair::AttachedIo;
 use crate::engine::entropy::Entropy;
 use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use crate::engine::placement::Placement;
+use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
 use crate::telemetry::counters::Counters;
@@ -92,7 +95,13 @@ pub struct Server {
     on_reload_callback: ReloadCallback,
     on_start_callbacks: Vec<StartCallback>,
     tls: Arc<ListenerTls>,
+    token_verifier: Option<Arc<dyn TokenVerifier>>,
+    /// The credential of the client over standard input.
+    stdio_credential: Option<Credential>,
 }
+
+/// The environment variable with the token of the client over standard input.
+const STDIO_TOKEN_VARIABLE: &str = "MCP_AUTH_TOKEN";
 
 /// The callback for SIGHUP.
 #[cfg(feature = "signals")]
@@ -131,6 +140,7 @@ impl Server {
                 state_factory: StateFactory::new(create),
                 #[cfg(feature = "tokio")]
                 tokio: None,
+                attached: None,
             },
             options: Options::default(),
             listen: Listen::default(),
@@ -140,6 +150,8 @@ impl Server {
             on_reload_callback: Box::new(|_| Event::Reloaded.emit()),
             on_start_callbacks: Vec::new(),
             tls: Arc::default(),
+            token_verifier: None,
+            stdio_credential: None,
         }
     }
 
@@ -171,12 +183,34 @@ impl Server {
         self
     }
 
+    /// Verifies tokens with `verifier`, before API keys and JWT ([`AuthOptions`]). Requests without
+    /// a valid token are refused then, unless [`AuthOptions::anonymous`] is set.
+    ///
+    /// [`AuthOptions`]: crate::server::options::AuthOptions
+    /// [`AuthOptions::anonymous`]: crate::server::options::AuthOptions::anonymous
+    #[must_use]
+    pub fn token_verifier(mut self, verifier: impl TokenVerifier + 'static) -> Self {
+        self.token_verifier = Some(Arc::new(verifier));
+        self
+    }
+
     /// Sets the runtime on which tokio handlers run. Default: the runtime in which the server is
     /// started.
     #[must_use]
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.services.tokio = Some(runtime);
+        self
+    }
+
+    /// Runs the clients of `pool`, a [`ClientPool::on_shards`], on the shards: handlers call other
+    /// servers without another thread. The clients close after the drain, within a second.
+    /// [`Server::connect`] ignores the pool. Cost: about 0.4 MB a shard; nothing without a pool.
+    ///
+    /// [`ClientPool::on_shards`]: crate::client::ClientPool::on_shards
+    #[must_use]
+    pub fn client_pool(mut self, pool: &impl AttachedIo) -> Self {
+        self.services.attached = pool.driver_factory();
         self
     }
 
@@ -273,48 +307,14 @@ impl Server {
         let shards = placement.shard_count();
         self.tls = Arc::new(ListenerTls::load(&self.options).map_err(io::Error::other)?);
         self.tls.warn_of_expiry();
-        let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
-        for &(transport, address) in endpoints {
-            let Some(address) = address else { continue };
-            let descriptors = bind_listeners(&self.options.tcp, address, shards)?;
-            if let Some(first) = descriptors.first() {
-                addresses.push((transport, listener::local_address(first)?));
-            }
-            for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
-                let (kind, tls) = (ListenerKind::Clients(transport), self.tls.of(transport));
-                shard.push(ListenerFd { descriptor, kind, tls });
-            }
-        }
-        let mut admin_address = None;
-        if let (Some(address), Some(shard)) = (self.options.admin.address, listeners.first_mut()) {
-            for descriptor in bind_listeners(&self.options.tcp, address, 1)? {
-                admin_address = Some(listener::local_address(&descriptor)?);
-                let kind = ListenerKind::Operators;
-                shard.push(ListenerFd { descriptor, kind, tls: None });
-            }
-        }
+        let Bound { listeners, addresses, admin_address } =
+            bind(&self.options, endpoints, shards, &self.tls)?;
         let sources = listeners.into_iter().map(InputFds::Listeners).collect();
         let (threads, handle) = self.start_threads(&placement, sources)?;
-        if let Some(address) = admin_address {
-            Event::Listening { listener: "admin", address, path: "" }.emit();
-        }
-        for (transport, address) in &addresses {
-            let is_encrypted = self.tls.of(*transport).is_some();
-            let listener = match transport {
-                Transport::Http if is_encrypted => "https",
-                Transport::Tcp if is_encrypted => "tls",
-                transport => transport.as_str(),
-            };
-            let path = if *transport == Transport::Http { &*self.options.http.path } else { "" };
-            Event::Listening { listener, address: *address, path }.emit();
-            if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
-                let listener = if is_encrypted { "wss" } else { Transport::WebSocket.as_str() };
-                Event::Listening { listener, address: *address, path }.emit();
-            }
-        }
+        log_listening(&self.options, &addresses, admin_address, &self.tls);
         let mut guards = self.run_start_callbacks(&handle);
         guards.extend(self.tls.watch(self.options.tls.check_interval)?);
+        guards.extend(handle.watch_auth()?);
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 
@@ -371,9 +371,13 @@ impl Server {
         let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
         self.options.engine.mesh = self.options.engine.mesh.with_small_inbox();
+        #[expect(clippy::disallowed_methods, reason = "the credential of the one client")]
+        let token = std::env::var(STDIO_TOKEN_VARIABLE);
+        self.stdio_credential = token.ok().as_deref().map(Credential::unverified);
         let (threads, handle) =
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
-        let guards = self.run_start_callbacks(&handle);
+        let mut guards = self.run_start_callbacks(&handle);
+        guards.extend(handle.watch_auth()?);
         Ok(Running::new(Vec::new(), None, handle, threads, guards))
     }
 
@@ -392,6 +396,7 @@ impl Server {
         let builder = builder.ok_or_else(|| io::Error::other("the server has no shard"))?;
         let mut connection = InProcessConnection::open(builder, handle)?;
         connection.guards = self.run_start_callbacks(&connection.handle());
+        connection.guards.extend(connection.handle().watch_auth()?);
         Ok(connection)
     }
 
@@ -411,6 +416,8 @@ impl Server {
     }
 
     fn build_shards(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
+        let auth = AuthSource::load(&self.options.auth, self.token_verifier.clone());
+        let auth = Arc::new(auth.map_err(io::Error::other)?);
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
@@ -450,6 +457,8 @@ impl Server {
             blocking_pool: Arc::clone(&blocking),
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
+            auth: auth.shard_part(),
+            stdio_credential: self.stdio_credential.clone(),
         };
         let handle = Handle {
             broadcast,
@@ -458,6 +467,7 @@ impl Server {
             options: Arc::clone(&options),
             is_draining: Arc::default(),
             tls: Arc::clone(&self.tls),
+            auth: Arc::clone(&auth),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }

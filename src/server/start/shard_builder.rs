@@ -13,6 +13,7 @@ use tokio::runtime::RuntimeFlavor;
 
 use crate::base::time::WallClock;
 use crate::connection::{Codec, Connections, SocketPair};
+use crate::engine::driver_pair::DriverFactory;
 use crate::engine::entropy::Entropy;
 use crate::engine::executor::Executor;
 use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
@@ -22,6 +23,7 @@ use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::SecureRng;
 use crate::protocol::json::{self, Parser};
 use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
+use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
 use crate::server::catalog_updates::state_factory::{StateFactory, check_state};
@@ -69,6 +71,8 @@ pub(in crate::server) struct Services {
     /// The runtime of tokio handlers.
     #[cfg(feature = "tokio")]
     pub(in crate::server) tokio: Option<tokio::runtime::Handle>,
+    /// Creates the driver that shares the ring of each shard thread.
+    pub(in crate::server) attached: Option<Arc<dyn DriverFactory>>,
 }
 
 impl Services {
@@ -130,6 +134,9 @@ pub struct ShardBuilder {
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
+    pub(in crate::server) auth: Authentication,
+    /// The credential of the client over standard input, not verified yet.
+    pub(in crate::server) stdio_credential: Option<Credential>,
 }
 
 /// A source of connections, registered with the ring of the shard.
@@ -169,6 +176,11 @@ impl ShardBuilder {
         &self.options
     }
 
+    /// Returns what creates the driver that is attached to the shard. Its caller attaches it.
+    pub(super) const fn attached(&self) -> Option<&Arc<dyn DriverFactory>> {
+        self.services.attached.as_ref()
+    }
+
     /// Builds the shard on `ring`, with local handlers run by `executor` and connections from
     /// `inputs`. Must be called on the thread that runs the shard.
     ///
@@ -182,6 +194,7 @@ impl ShardBuilder {
         inputs: &[ShardInput],
     ) -> io::Result<ShardLoop<R, Shard>> {
         let unix_ms = self.entropy.unix_ms;
+        let mut credential = self.stdio_credential.clone().filter(|_| self.auth.is_active());
         let driver = self.build_shard(&ring, executor);
         let mut shard = ShardLoop::new(ring, driver);
         let now = shard.now();
@@ -198,7 +211,8 @@ impl ShardBuilder {
                     driver.transports.acceptor.listen(ring, ListenerEntry { listener, kind });
                 }
                 ShardInput::OnlyConnection { input, output, transport } => {
-                    let state = ConnectionState::new(transport, None, Standing::Rejected);
+                    let mut state = ConnectionState::new(transport, None, Standing::Rejected);
+                    driver.dispatcher.facts.keep_credential(&mut state, credential.take());
                     let stream = SocketPair {
                         receive: input,
                         send: output,
@@ -228,7 +242,7 @@ impl ShardBuilder {
             deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let http = HttpParts {
-            checks: RequestChecks::new(check_profile(&self.options), self.origin_guard),
+            checks: request_checks(&self.options, &self.auth, self.origin_guard),
             operator_checks: RequestChecks::new(operator_profile(), self.operator_guard),
             limits: limits.http_request,
             timeouts: limits.http_timeouts,
@@ -258,13 +272,13 @@ impl ShardBuilder {
             waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
             http_revision: self.options.http.strict,
             facts: FactsMemory::default(),
+            auth: self.auth,
             shard_count: shards,
         };
-        let acceptor = Acceptor::new(shard, self.connections, &limits);
         let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let transports = Transports {
             connections: Connections::new(limits.connections),
-            acceptor,
+            acceptor: Acceptor::new(shard, self.connections, &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, (shard, shards)),
             websockets: WebSocketFrontend::new(limits.websocket, accepts),
@@ -335,6 +349,13 @@ fn owner_ids(entropy: &Entropy, stream: u32, shard: ShardId, shards: u16) -> Own
     OwnerIds::new(shard, shards, Box::new(move || rng.next_u128()))
 }
 
+/// Returns the checks of requests of clients.
+fn request_checks(options: &Options, auth: &Authentication, origin: OriginGuard) -> RequestChecks {
+    let resource_metadata = auth.metadata().is_some();
+    let profile = CheckProfile { resource_metadata, ..check_profile(options) };
+    RequestChecks::new(profile, origin)
+}
+
 fn check_profile(options: &Options) -> CheckProfile {
     CheckProfile {
         strict: options.http.strict,
@@ -347,6 +368,7 @@ fn check_profile(options: &Options) -> CheckProfile {
             &options.http.legacy_messages_path,
         ),
         websocket: options.websocket.path.as_deref().map(Rc::from),
+        resource_metadata: false,
         operators: match (options.admin.address, options.http.address) {
             (Some(_), _) => OperatorEndpoints::None,
             (None, Some(address)) if address.ip().is_loopback() => OperatorEndpoints::All,

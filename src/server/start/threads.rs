@@ -12,6 +12,7 @@ use super::shard_builder::{ShardBuilder, ShardInput};
 use super::tls::TlsListener;
 use crate::connection::tls::TlsRing;
 use crate::engine::clock::Clock;
+use crate::engine::driver_pair::{AttachedDriver, DriverPair};
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 use crate::engine::executor::glommio::{self, GlommioExecutor};
 use crate::engine::executor::thread_group::{
@@ -86,10 +87,13 @@ fn run_shard_thread(
     thread: &ThreadHandle<Counters>,
 ) -> io::Result<Counters> {
     let options = builder.options();
-    let sizes = match sources {
+    let mut sizes = match sources {
         InputFds::Listeners(_) => ring_sizes(options),
         InputFds::Pipes { .. } => pipe_sizes(options),
     };
+    if builder.attached().is_some() {
+        add_attached_queues(&mut sizes, &options.engine.ring_sizes);
+    }
     let clock = Clock::start();
     #[cfg(target_os = "linux")]
     if options.engine.ring != RingBackend::Poll {
@@ -119,7 +123,20 @@ fn run_shard_thread(
             "the glommio executor requires io_uring; use --executor native",
         ));
     }
+    // The sockets of io_uring that are registered take none of its slots.
+    let attached = builder.attached().map_or(0, |attached| attached.sockets_max());
+    sizes.sockets_max = sizes.sockets_max.saturating_add(attached);
     run(PollRing::new(&sizes, clock)?, builder, sources, thread)
+}
+
+/// Entries of the queues of a ring that an attached driver shares, unless the options have fewer.
+const ATTACHED_QUEUE: (u32, u32) = (1_024, 4_096);
+
+/// Enlarges queues that fit the connections of the server only.
+fn add_attached_queues(sizes: &mut RingOptions, options: &RingOptions) {
+    let (submissions, completions) = ATTACHED_QUEUE;
+    sizes.submissions_max = sizes.submissions_max.max(submissions.min(options.submissions_max));
+    sizes.completions_max = sizes.completions_max.max(completions.min(options.completions_max));
 }
 
 /// The ring sizes of one shard: no more slots than connections, and queues to match, because queues
@@ -154,6 +171,8 @@ fn run<R: Ring>(
     let description = ring.describe();
     let mut ring = TlsRing::new(ring);
     let inputs = register_inputs(&mut ring, sources)?;
+    // Before the state of the shard, which may use it.
+    let attached = builder.attached().map(|factory| factory.create(ring.waker()));
     match builder.options().engine.executor {
         ExecutorKind::Auto | ExecutorKind::Native => {
             let executor: Rc<dyn Executor> = Rc::new(NativeExecutor::new(ring.waker()));
@@ -161,10 +180,17 @@ fn run<R: Ring>(
             if !thread.report_ready(description) {
                 return Ok(Counters::default());
             }
+            let Some(attached) = attached else {
+                native::run_shard(&mut shard);
+                return Ok(shard.driver().counters());
+            };
+            let mut shard = shard.map_driver(|shard| DriverPair::new(shard, attached));
             native::run_shard(&mut shard);
-            Ok(shard.driver().counters())
+            Ok(shard.driver().shard().counters())
         }
-        ExecutorKind::Glommio => run_on_glommio(ring, builder, &inputs, thread, description),
+        ExecutorKind::Glommio => {
+            run_on_glommio(ring, builder, (&inputs, attached), thread, description)
+        }
     }
 }
 
@@ -173,7 +199,7 @@ fn run<R: Ring>(
 fn run_on_glommio<R: Ring>(
     ring: R,
     builder: ShardBuilder,
-    inputs: &[ShardInput],
+    (inputs, attached): (&[ShardInput], Option<Box<dyn AttachedDriver>>),
     thread: &ThreadHandle<Counters>,
     description: String,
 ) -> io::Result<Counters> {
@@ -182,8 +208,13 @@ fn run_on_glommio<R: Ring>(
         if !thread.report_ready(description) {
             return Ok(Counters::default());
         }
+        let Some(attached) = attached else {
+            glommio::run_shard(&mut shard, &executor).await?;
+            return Ok(shard.driver().counters());
+        };
+        let mut shard = shard.map_driver(|shard| DriverPair::new(shard, attached));
         glommio::run_shard(&mut shard, &executor).await?;
-        Ok(shard.driver().counters())
+        Ok(shard.driver().shard().counters())
     })
 }
 
@@ -192,7 +223,7 @@ fn run_on_glommio<R: Ring>(
 fn run_on_glommio<R: Ring>(
     _: R,
     _: ShardBuilder,
-    _: &[ShardInput],
+    _: (&[ShardInput], Option<Box<dyn AttachedDriver>>),
     _: &ThreadHandle<Counters>,
     _: String,
 ) -> io::Result<Counters> {

@@ -28,10 +28,12 @@ pub(super) use self::stream::{CatalogList, CatalogLists, SubscriptionStream};
 pub use self::stream::STREAM_BYTES;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use self::index::TopicIndex;
 use self::stream::TOPIC_REF_BYTES;
 use super::reply_to::PeerId;
+use crate::base::principal::Principal;
 use crate::base::slab::{Key, Slab};
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::jsonrpc::Id;
@@ -59,6 +61,8 @@ pub(super) struct GrantedFilter<'a> {
     pub(super) uris: &'a [&'a str],
     /// Ids of tasks.
     pub(super) task_ids: &'a [&'a str],
+    /// Who opens the stream, if callers are authenticated.
+    pub(super) principal: Option<&'a Arc<Principal>>,
 }
 
 impl<'a> GrantedFilter<'a> {
@@ -178,7 +182,8 @@ impl SubscriptionRegistry {
         if filter.uris.len() + filter.task_ids.len() > self.limits.names_max {
             return Err(SubscriptionError::NameLimit(self.limits.names_max));
         }
-        let stream = SubscriptionStream::new(party, Some(id.into()), filter.lists);
+        let mut stream = SubscriptionStream::new(party, Some(id.into()), filter.lists);
+        stream.set_principal(filter.principal);
         let costs = filter.names().map(|(subject, name)| self.topic_bytes(subject, name));
         let cost = costs.sum::<Result<usize, SubscriptionError>>()? + stream.held_bytes();
         self.check_memory(cost)?;
@@ -322,20 +327,21 @@ impl SubscriptionRegistry {
         }
     }
 
-    /// Sends the state `version` (from 1) of a task to all streams that subscribe to it and have
-    /// not got it yet: other streams may request it again, and slow peers must not cause
+    /// Sends the state `version` (from 1) of a task to all streams of its caller that subscribe to
+    /// it and have not got it yet: other streams may request it again, and slow peers must not cause
     /// repetition.
     pub(super) fn notify_task(
         &mut self,
         name: &str,
         version: u32,
+        caller: Option<&Principal>,
         mut send: impl FnMut(&SubscriptionStream) -> bool,
     ) {
         for listener in self.index.listeners(TopicKind::Task, name) {
             let Some(stream) = self.streams.get_mut(listener.stream) else { continue };
             let slot = listener.topic_index as usize;
             let place = &stream.topics[slot];
-            if place.is_dirty || place.sent_version >= version {
+            if place.is_dirty || place.sent_version >= version || !stream.is_opened_by(caller) {
                 continue;
             }
             let is_sent = send(stream);

@@ -3,6 +3,9 @@
 //! A stream is small, because a shard may have a hundred thousand of them; a pending notification
 //! is a mark on a topic, not an entry of a queue.
 
+use std::sync::Arc;
+
+use crate::base::principal::{Principal, is_same_caller};
 use crate::base::slab::Key;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::ChangeNotification;
@@ -88,6 +91,8 @@ pub(in crate::server) struct SubscriptionStream {
     pub(in crate::server) peer: PeerId,
     /// Subscription id of its notifications; `None` for a legacy session.
     id: Option<IdBuf>,
+    /// Who opened it, if callers are authenticated: it gets the status of this caller's tasks only.
+    principal: Option<Arc<Principal>>,
     /// Lists whose changes are sent.
     pub(super) lists: CatalogLists,
     /// List changes that are pending because the peer was too slow.
@@ -114,6 +119,7 @@ impl SubscriptionStream {
         Self {
             peer,
             id,
+            principal: None,
             lists,
             dirty_lists: CatalogLists::NONE,
             topics: Vec::new(),
@@ -126,6 +132,16 @@ impl SubscriptionStream {
     #[inline]
     pub(in crate::server) fn id(&self) -> Option<Id<'_>> {
         self.id.as_ref().map(IdBuf::as_id)
+    }
+
+    /// Returns whether `principal` has opened it.
+    pub(super) fn is_opened_by(&self, principal: Option<&Principal>) -> bool {
+        is_same_caller(self.principal.as_deref(), principal)
+    }
+
+    /// Sets who opened it.
+    pub(super) fn set_principal(&mut self, principal: Option<&Arc<Principal>>) {
+        self.principal = principal.cloned();
     }
 
     /// Returns its bytes, without the names of its topics.

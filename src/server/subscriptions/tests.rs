@@ -221,3 +221,25 @@ fn slow_peer_gets_missed_notifications_once() {
     assert_eq!(streams_notified_of(&mut all, "a:2").len(), 2);
     assert_eq!(streams_notified_of_list(&mut all, CatalogList::Tools).len(), 2);
 }
+
+#[test]
+fn task_status_reaches_streams_of_its_caller() {
+    let [ada, bob] = ["ada", "bob"].map(|id| Arc::new(Principal::new(id)));
+    let mut all = SubscriptionRegistry::new(LIMITS);
+    let mut subscriber = ConnectionSubscriptions::default();
+    for (id, principal) in [(1, Some(&ada)), (2, Some(&bob)), (3, None)] {
+        let filter = GrantedFilter { task_ids: &["t"], principal, ..GrantedFilter::default() };
+        all.open_stream(connection(1), &mut subscriber, Id::Signed(id), filter).unwrap();
+    }
+    let mut notified = |version, caller| {
+        let mut ids = Vec::new();
+        all.notify_task("t", version, caller, |stream| {
+            ids.push(format!("{:?}", stream.id()));
+            true
+        });
+        ids
+    };
+    assert_eq!(notified(1, Some(&ada)), ["Some(Signed(1))"]);
+    assert!(notified(1, Some(&ada)).is_empty());
+    assert_eq!(notified(2, None), ["Some(Signed(3))"]);
+}

@@ -9,9 +9,9 @@
 //! requests, and the extension `io.modelcontextprotocol/tasks` of 2026-07-28, where the server
 //! decides. A task is visible only to the generation that created it.
 //!
-//! A task id is a bearer credential, as there is no authorization to bind it to: therefore ids are
-//! unguessable, tasks are short-lived, and `tasks/list` (2025-11-25) returns only the tasks of the
-//! same connection.
+//! A task is visible only to the principal that created it. Without authentication its id is a
+//! bearer credential: therefore ids are unguessable, tasks are short-lived, and `tasks/list`
+//! (2025-11-25) returns only the tasks of the same connection.
 
 mod task;
 
@@ -21,7 +21,7 @@ mod limits;
 mod operations;
 
 pub(super) use self::limits::{complete_task, create_task};
-pub(super) use self::operations::unknown_task_error;
+pub(super) use self::operations::{find_task, unknown_task_error};
 pub(super) use self::table::TaskTable;
 pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
 
@@ -121,8 +121,9 @@ impl Tasks {
         now: Instant,
         outbox: &mut Outbox,
     ) {
-        let RemoteTaskRequest { task, shard, call, deadline, revision, op } = request;
-        let found = self.table.find(task, revision.is_modern()).ok_or_else(unknown_task_error);
+        let RemoteTaskRequest { task, shard, call, deadline, revision, principal, op } = request;
+        let found = find_task(self, task, revision, principal.as_deref());
+        let found = found.ok_or_else(unknown_task_error);
         let result = match found.and_then(|key| Ok((key, self.must_wait(key, &op, now)?))) {
             Ok((key, true)) => return self.wait(key, TaskWaiter { shard, call, deadline }),
             Ok((key, false)) => {
@@ -179,7 +180,8 @@ impl Tasks {
         });
         let tail = Bytes::from(tail);
         for &shard in task.observers.watchers() {
-            let message = TaskMessage::Changed { task: id, version, tail: tail.clone() };
+            let (tail, caller) = (tail.clone(), task.caller.principal().cloned());
+            let message = TaskMessage::Changed { task: id, version, caller, tail };
             send_task_message(shard, message, outbox);
         }
     }

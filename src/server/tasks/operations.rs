@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use super::{TaskOutcome, TaskWaiter, Tasks, cancel_handler, send_task_message};
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
@@ -241,7 +242,18 @@ impl Tasks {
     }
 }
 
-/// The error for an invalid, unknown or expired task id.
+/// Returns the task `id` if `principal` has created it in the generation of `revision`.
+pub(in crate::server) fn find_task(
+    tasks: &mut Tasks,
+    id: TaskId,
+    revision: Revision,
+    principal: Option<&Principal>,
+) -> Option<Key> {
+    let key = tasks.table.find(id, revision.is_modern())?;
+    tasks.table.get_mut(key)?.caller.is_caller(principal).then_some(key)
+}
+
+/// The error for an invalid, unknown, foreign or expired task id.
 #[cold]
 pub(in crate::server) fn unknown_task_error() -> Error {
     Error::invalid_params("unknown or expired task id")

@@ -15,6 +15,7 @@ mod state;
 mod observers;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::caller::TaskCaller;
@@ -23,6 +24,7 @@ pub(in crate::server) use self::observers::TaskWaiter;
 use self::requests::TaskRequests;
 use self::state::TaskState;
 use crate::base::client_address::ClientAddress;
+use crate::base::principal::Principal;
 use crate::base::time::{Instant, WallClock};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::{Id, IdBuf};
@@ -44,6 +46,8 @@ pub(in crate::server) struct NewTask {
     pub(in crate::server) progress_token: Option<IdBuf>,
     /// Requested ttl.
     pub(in crate::server) ttl: Option<Duration>,
+    /// The authenticated caller, who alone finds the task.
+    pub(in crate::server) principal: Option<Arc<Principal>>,
 }
 
 /// Outcome of a task that was not cancelled.
@@ -98,7 +102,7 @@ impl<W> Task<W> {
         ttl: Duration,
         now: Instant,
     ) -> Self {
-        let NewTask { peer, address, client, progress_token, .. } = birth;
+        let NewTask { peer, address, client, progress_token, principal, .. } = birth;
         Self {
             id,
             id_text: id.to_string(),
@@ -107,7 +111,7 @@ impl<W> Task<W> {
             outcome: None,
             is_fetched: false,
             handler: None,
-            caller: TaskCaller::new((peer, address), client.revision, progress_token),
+            caller: TaskCaller::new((peer, address), principal, client.revision, progress_token),
             requests: TaskRequests::default(),
             observers: TaskObservers::default(),
         }

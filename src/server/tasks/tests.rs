@@ -45,7 +45,7 @@ fn tasks(bounds: TaskLimits) -> TaskTable<&'static str> {
 
 fn new_task(revision: Revision) -> NewTask {
     let client = ClientInfo { revision, capabilities: ClientCapabilities::default() };
-    NewTask { peer: PEER, address: None, client, progress_token: None, ttl: None }
+    NewTask { peer: PEER, address: None, client, progress_token: None, ttl: None, principal: None }
 }
 
 fn at(milliseconds: u64) -> Instant {

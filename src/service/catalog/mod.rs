@@ -242,6 +242,28 @@ impl Catalog {
         self.templates.page(revision, cursor)
     }
 
+    /// Appends the result of a list for a caller who may use only the entries for which `is_listed`
+    /// returns `true`, by name or URI; see [`Catalog::tools_page`].
+    #[doc(hidden)]
+    pub fn write_list_page(
+        &self,
+        method: Method,
+        page: (Revision, Option<&str>),
+        is_listed: impl Fn(&str) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let suffix = self.result_suffix(page.0);
+        match method {
+            Method::ToolsList => self.tools.write_page(page, is_listed, suffix, out),
+            Method::PromptsList => self.prompts.write_page(page, is_listed, suffix, out),
+            Method::ResourcesList => self.resources.write_page(page, is_listed, suffix, out),
+            Method::ResourcesTemplatesList => {
+                self.templates.write_page(page, is_listed, suffix, out)
+            }
+            other => Err(Error::method_not_found(other.as_str())),
+        }
+    }
+
     /// Last members of every result of `revision`: `resultType` and `_meta` with the server's
     /// identity since 2026-07-28, empty before. For `CallToolResultWriter::open`.
     #[doc(hidden)]

@@ -166,6 +166,25 @@ impl<E: Entry> Registry<E> {
         Ok(&self.encoded_pages[revision as usize][index])
     }
 
+    /// Writes the page of `cursor`, or the first page, without the entries that are not listed. It
+    /// may not be cached.
+    pub(super) fn write_page(
+        &self,
+        (revision, cursor): (Revision, Option<&str>),
+        is_listed: impl Fn(&str) -> bool,
+        suffix: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), crate::protocol::error::Error> {
+        let index = self.pages.page_of_cursor(cursor)?;
+        let part = self.encoded_entries[self.pages.entry_range(index)].iter();
+        let listed = part.filter(|entry| is_listed(entry.entry.key()));
+        let items = listed.map(|entry| entry.encoded(revision));
+        let next = self.pages.next_cursor(index);
+        let hint = CacheHint { ttl_ms: 0, is_public: false };
+        model::write_list_result(out, revision, E::LIST, items, next, hint, suffix);
+        Ok(())
+    }
+
     /// Whether a client of some revision sees another list than in `old`.
     pub(super) fn differs_from(&self, old: &Self) -> bool {
         let is_equal = |(new, old): (&Arc<EncodedEntry<E>>, &Arc<EncodedEntry<E>>)| {

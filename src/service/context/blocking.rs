@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::base::principal::Principal;
 use crate::protocol::eras::LoggingLevel;
 use crate::service::catalog_error::CatalogError;
 use crate::service::context::ClientImplementation;
@@ -84,6 +85,11 @@ impl BlockingContext {
     /// Name and version of the client program, if it has sent them.
     pub fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
         self.request().client_implementation()
+    }
+
+    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.request().principal()
     }
 
     /// The value of type `T` that the host has attached to the request; see

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::Extensions;
 use serde::Serialize;
 
+use crate::base::principal::Principal;
 use crate::protocol::eras::LoggingLevel;
 use crate::service::context::ClientImplementation;
 use crate::service::context::ClientInfo;
@@ -50,6 +51,11 @@ impl<'a, S: 'static> InlineContext<'a, S> {
     /// Name and version of the client program, if it has sent them.
     pub fn client_implementation(&self) -> Option<ClientImplementation<'a>> {
         self.request.client_implementation()
+    }
+
+    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    pub fn principal(&self) -> Option<&'a Principal> {
+        self.request.principal()
     }
 
     /// The value of type `T` that the host has attached to the request; see

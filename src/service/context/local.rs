@@ -31,6 +31,7 @@ use super::client_implementation::ClientImplementation;
 use super::client_info::ClientInfo;
 use super::request::RequestInfo;
 use super::{input, shard_state};
+use crate::base::principal::Principal;
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{
     CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
@@ -158,6 +159,11 @@ impl<S: 'static> RequestContext<S> {
     /// Name and version of the client program, if it has sent them.
     pub fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
         self.request().client_implementation()
+    }
+
+    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.request().principal()
     }
 
     /// The value of type `T` that the host has attached to the request; see

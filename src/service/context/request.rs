@@ -12,6 +12,7 @@ use http::Extensions;
 use serde_json::{Map, Value};
 
 use crate::base::heap_bytes::OBJECT_BYTES;
+use crate::base::principal::Principal;
 use crate::base::transport::Transport;
 use crate::protocol::eras::{CLIENT_INFO_KEY, LoggingLevel, Method};
 use crate::protocol::json;
@@ -44,6 +45,9 @@ pub trait RequestSource {
 
     /// What the host has attached to the request.
     fn extensions(&self) -> Option<Arc<Extensions>>;
+
+    /// The authenticated caller.
+    fn principal(&self) -> Option<&Arc<Principal>>;
 
     /// Transport of the connection.
     fn transport(&self) -> Transport;
@@ -125,6 +129,11 @@ impl<'a> RequestView<'a> {
         self.source.extensions()
     }
 
+    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    pub fn principal(self) -> Option<&'a Principal> {
+        self.source.principal().map(|principal| &**principal)
+    }
+
     /// Revision and capabilities of the client.
     pub(in crate::service) fn client(self) -> ClientInfo {
         self.source.client()
@@ -177,6 +186,7 @@ pub struct RequestInfo {
     /// `_meta` without the members that only the protocol needs.
     meta: Map<String, Value>,
     extensions: Option<Arc<Extensions>>,
+    principal: Option<Arc<Principal>>,
 }
 
 impl RequestInfo {
@@ -197,6 +207,7 @@ impl RequestInfo {
             name_length: name.len(),
             meta,
             extensions: source.extensions(),
+            principal: source.principal().map(Arc::clone),
         }
     }
 
@@ -258,6 +269,16 @@ impl RequestInfo {
     /// by [`set_extensions`](crate::InProcessConnection::set_extensions). Clients cannot set one.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.extensions.as_ref()?.get()
+    }
+
+    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_deref()
+    }
+
+    /// The authenticated caller, to keep.
+    pub(crate) const fn shared_principal(&self) -> Option<&Arc<Principal>> {
+        self.principal.as_ref()
     }
 
     /// Revision and capabilities of the client.
@@ -324,6 +345,10 @@ impl RequestSource for DetachedRequest {
     }
 
     fn extensions(&self) -> Option<Arc<Extensions>> {
+        None
+    }
+
+    fn principal(&self) -> Option<&Arc<Principal>> {
         None
     }
 

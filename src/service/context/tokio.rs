@@ -10,6 +10,7 @@ use super::client_implementation::ClientImplementation;
 use super::client_info::ClientInfo;
 use super::input;
 use super::request::RequestInfo;
+use crate::base::principal::Principal;
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{
     CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
@@ -80,6 +81,11 @@ impl TokioContext {
     /// Name and version of the client program, if it has sent them.
     pub fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
         self.request().client_implementation()
+    }
+
+    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.request().principal()
     }
 
     /// The value of type `T` that the host has attached to the request; see

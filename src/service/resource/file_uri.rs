@@ -52,7 +52,7 @@ pub(super) fn decode_path(uri: &str) -> Result<Option<Cow<'_, str>>, Error> {
 
 /// Replaces `file://localhost/` by `file:///`, the form of registered URIs: both are equivalent
 /// (RFC 8089, section 2), and URIs are compared as strings. Returns other URIs unchanged.
-pub(in crate::service) fn strip_localhost(uri: &str) -> Cow<'_, str> {
+pub(crate) fn strip_localhost(uri: &str) -> Cow<'_, str> {
     let path = strip_scheme(uri).and_then(|rest| rest.strip_prefix("//")).and_then(|rest| {
         let (authority, path) = rest.split_at_checked(LOCALHOST.len())?;
         (authority.eq_ignore_ascii_case(LOCALHOST) && path.starts_with('/')).then_some(path)

@@ -25,7 +25,7 @@ pub use self::builder::ResourceBuilder;
 pub use self::read_context::ReadContext;
 
 use self::builder::ResourceDefinition;
-pub(in crate::service) use self::file_uri::strip_localhost;
+pub(crate) use self::file_uri::strip_localhost;
 use self::handler::ResourceHandler;
 use self::uri_template::UriTemplate;
 use crate::protocol::model::{CacheHint, ListKind, ReadResourceResultWriter};

@@ -188,6 +188,16 @@ impl<S: 'static> ToolBuilder<S> {
         self
     }
 
+    /// Requires the caller to have a scope of its token, such as `tools:deploy`; call it for each
+    /// one. Others get status 403 with all scopes of the request, and do not see the tool in
+    /// `tools/list`. A server without authentication refuses every call.
+    ///
+    /// Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
+    pub fn require_scope(mut self, scope: impl Into<Box<str>>) -> Self {
+        self.definition.required_scopes.push(scope.into());
+        self
+    }
+
     /// Completes the tool with a function that runs on the shard. The arguments are deserialized
     /// into `T`; if that fails, the handler is not run. It returns any [`IntoCallToolResult`].
     ///

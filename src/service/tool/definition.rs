@@ -30,6 +30,8 @@ pub(super) struct ToolDefinition {
     pub(super) has_deferred_task: bool,
     pub(super) required_capabilities: ClientCapabilities,
     pub(super) required_state: Option<StateType>,
+    /// Scopes that the caller must have.
+    pub(super) required_scopes: Vec<Box<str>>,
 }
 
 impl ToolDefinition {
@@ -45,6 +47,7 @@ impl ToolDefinition {
             has_deferred_task: false,
             required_capabilities: ClientCapabilities::NONE,
             required_state: None,
+            required_scopes: Vec::new(),
         }
     }
 

@@ -25,6 +25,7 @@ use self::definition::ToolDefinition;
 use self::handler::ToolHandler;
 use self::output_validator::OutputValidator;
 use crate::protocol::eras::ClientCapabilities;
+use crate::protocol::error::Error;
 use crate::protocol::model::{CallToolResultWriter, ListKind};
 use crate::protocol::parameter_header::{ParameterHeader, collect_headers};
 use crate::protocol::revision::Revision;
@@ -101,6 +102,11 @@ impl Tool {
         self.definition.required_capabilities
     }
 
+    /// Scopes that a caller must have; see [`ToolBuilder::require_scope`].
+    pub fn required_scopes(&self) -> &[Box<str>] {
+        &self.definition.required_scopes
+    }
+
     /// Whether the handler needs a tokio runtime.
     #[doc(hidden)]
     #[cfg(feature = "tokio")]
@@ -156,6 +162,14 @@ impl Tool {
         })
     }
 
+    /// The error of a server that authenticates no callers.
+    #[cold]
+    fn refuse_without_principal(&self) -> HandlerError {
+        let scopes = self.definition.required_scopes.join(" ");
+        let message = "the tool requires scopes, and the server has no authentication";
+        HandlerError::Rpc(Error::insufficient_scope(message, &scopes))
+    }
+
     /// Writes the error of a handler, or returns it for the server to report.
     #[cold]
     fn report_error(
@@ -190,6 +204,9 @@ impl Tool {
             if !missing.is_empty() {
                 return Err(HandlerError::MissingCapability(missing));
             }
+        }
+        if !self.definition.required_scopes.is_empty() && call.view().principal().is_none() {
+            return Err(self.refuse_without_principal());
         }
         if !self.is_schema_implied {
             self.check_arguments(call)?;

@@ -31,6 +31,8 @@ pub struct ResponseFields<'a> {
     pub www_authenticate: Option<&'a str>,
     /// `Content-Security-Policy` of an HTML page; adds `X-Content-Type-Options: nosniff`.
     pub content_security_policy: Option<&'a str>,
+    /// `Cache-Control: public, max-age`, in seconds.
+    pub max_age_seconds: Option<u32>,
 }
 
 impl ResponseFields<'_> {
@@ -45,6 +47,7 @@ impl ResponseFields<'_> {
         preflight: None,
         www_authenticate: None,
         content_security_policy: None,
+        max_age_seconds: None,
     };
 
     /// Returns whether there are no fields.
@@ -62,6 +65,7 @@ impl ResponseFields<'_> {
                 preflight: None,
                 www_authenticate: None,
                 content_security_policy: None,
+                max_age_seconds: None,
             }
         )
     }
@@ -99,6 +103,9 @@ impl ResponseFields<'_> {
         if let Some(policy) = self.content_security_policy {
             push_field(out, b"Content-Security-Policy: ", policy.as_bytes());
             out.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
+        }
+        if let Some(seconds) = self.max_age_seconds {
+            push_number_field(out, b"Cache-Control: public, max-age=", seconds);
         }
     }
 }
@@ -186,6 +193,7 @@ mod tests {
             retry_after_seconds: Some(120),
             www_authenticate: Some("Bearer realm=\"mcp\""),
             content_security_policy: Some("default-src 'none'"),
+            max_age_seconds: Some(60),
             ..ResponseFields::default()
         };
         assert_eq!(
@@ -194,7 +202,7 @@ mod tests {
              Allow: GET, POST\r\nAccept-Encoding: identity\r\nRetry-After: 120\r\n\
              WWW-Authenticate: Bearer realm=\"mcp\"\r\n\
              Content-Security-Policy: default-src 'none'\r\n\
-             X-Content-Type-Options: nosniff\r\n"
+             X-Content-Type-Options: nosniff\r\nCache-Control: public, max-age=60\r\n"
         );
     }
 

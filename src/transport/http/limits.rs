@@ -33,6 +33,9 @@ pub struct RequestError {
     pub reason: &'static str,
 }
 
+/// The reason for which a request with two `Authorization` fields is rejected.
+pub const REPEATED_AUTHORIZATION: &str = "the header field Authorization is repeated";
+
 impl RequestError {
     /// 400: malformed or ambiguous.
     pub(super) const fn bad_request(reason: &'static str) -> Self {

@@ -19,7 +19,7 @@ impl Status {
     pub const NO_CONTENT: Self = Self(204);
     /// 400: malformed or inconsistent request.
     pub const BAD_REQUEST: Self = Self(400);
-    /// 403: host or origin not allowed.
+    /// 403: host or origin not allowed, or a scope is missing.
     pub const FORBIDDEN: Self = Self(403);
     /// 404: no such path, session or method.
     pub const NOT_FOUND: Self = Self(404);
@@ -63,6 +63,7 @@ impl Status {
             202 => "Accepted",
             204 => "No Content",
             400 => "Bad Request",
+            401 => "Unauthorized",
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",

@@ -1,7 +1,7 @@
 //! Servers that break TLS: a connection or a call fails with a known reason.
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use corelane::Client;
 use corelane::client::{ClientError, ClientErrorKind, IoThread};
 use corelane::testing::block_on;
 use corelane_test_support::tls::{Issuer, Terminator, TlsFault, serve};
-use corelane_test_support::{TestServer, http_options, tcp_options};
+use corelane_test_support::{TIMEOUT, TestServer, http_options, tcp_options};
 use serde_json::json;
 
 use super::{client_of, echo, trusting};
@@ -123,4 +123,36 @@ fn body_without_close_notify_is_truncated() {
     let error = read_body_to_end(TlsFault::EndWithoutNotify).unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
     assert!(error.to_string().contains("before the end of the response"), "{error}");
+}
+
+#[test]
+fn stalled_handshakes_hold_up_no_other_connection() {
+    // The system completes the connections; nothing answers them.
+    let stalled = TcpListener::bind("127.0.0.1:0").unwrap();
+    let issuer = Issuer::new();
+    let server = TestServer::start(tcp_options());
+    let terminator = Terminator::start(server.tcp(), issuer.good_server(), TlsFault::NoFault);
+    let thread = IoThread::start().unwrap();
+    let client = |port: u16| {
+        let builder = client_of("tls", port).tls(trusting(&issuer)).io_thread(&thread);
+        builder.connect_timeout(TIMEOUT).connect_lazy().unwrap()
+    };
+    let port = stalled.local_addr().unwrap().port();
+    let waiting: Vec<Client> = (0..64).map(|_| client(port)).collect();
+    let calls: Vec<_> = waiting
+        .iter()
+        .map(|client| client.call_tool("echo", &json!({})).timeout(TIMEOUT).into_future())
+        .collect();
+    let (ended_tx, ended_rx) = mpsc::channel();
+    let waiter = thread::spawn(move || {
+        for call in calls {
+            ended_tx.send(block_on(call).unwrap_err().kind()).unwrap();
+        }
+    });
+    // It connects while the others wait.
+    assert_eq!(echo(&client(terminator.port()), "hi").unwrap(), "hi");
+    assert!(ended_rx.try_recv().is_err(), "a stalled handshake has ended");
+    drop((stalled, waiting));
+    waiter.join().unwrap();
+    assert_eq!(ended_rx.iter().count(), 64);
 }

@@ -44,6 +44,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
+/// Returns the number of allocations of the calling thread so far.
+pub fn allocations() -> usize {
+    ALLOCATIONS.get()
+}
+
 /// Returns the number of allocations of `work`.
 pub fn count_allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();

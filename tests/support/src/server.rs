@@ -61,9 +61,14 @@ impl TestServer {
         {
             assert_eq!(address.port(), 0, "a test listens on free ports");
         }
+        Self::with_server(|gate| Server::builder(catalog(gate)).options(options))
+    }
+
+    /// Starts the server that `build` returns.
+    pub fn with_server(build: impl FnOnce(&Gate) -> Server) -> Self {
         let (signal_tx, signals) = mpsc::channel();
         let gate = Gate { is_open: Arc::default(), signal_tx };
-        let server = Server::builder(catalog(&gate)).options(options);
+        let server = build(&gate);
         Self { running: Some(server.start().expect("server starts")), gate, signals }
     }
 

@@ -1,7 +1,8 @@
 //! Tests of a connection with subscriptions: notifications in any cut, and refusals.
 
 use super::*;
-use crate::mcp::request_template::{ID_FIRST, RequestSettings};
+use crate::mcp::request_settings::RequestSettings;
+use crate::mcp::request_template::ID_FIRST;
 use crate::mcp::subscription::SubscriptionFilter;
 use crate::target::Era;
 
@@ -13,20 +14,15 @@ struct Fixture {
 
 impl Fixture {
     fn new(transport: Transport, era: Era, subject: SubscriptionFilter, streams: usize) -> Self {
-        let speech = RequestSettings {
-            transport,
-            era,
-            authority: "localhost:1".into(),
-            path: "/mcp".into(),
-            fields: Vec::new(),
-        };
+        let place = ("localhost:1", "/mcp");
+        let speech = RequestSettings::new(transport, era, place, Vec::new()).unwrap();
         let reader = match transport {
             Transport::Http => Reader::Responses(Box::default()),
             Transport::WebSocket => Reader::Frames(Box::default()),
             _ => Reader::Lines(LineReader::default()),
         };
         let subscription = Subscription::new(&speech, subject, streams);
-        let session = (era == Era::Legacy).then(|| Box::from(&b"s1"[..]));
+        let session = (era == Era::Legacy).then(|| Box::from("s1"));
         let mut asked = Vec::new();
         let opened = (reader, Vec::new(), session);
         let subscriber = Subscriber::new(&subscription, opened, &mut asked);

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use url::Url;
 
 use crate::cli::client::failure::{Failure, print_note};
 use crate::client::{FileTokenStore, OAuthOptions, Target, TokenStore};
@@ -46,8 +45,8 @@ pub(crate) fn options(
     target: &Target,
 ) -> Result<Option<OAuthOptions>, Failure> {
     let is_login = matches.get_flag(LOGIN);
-    let Target::Http(_) = target else {
-        let text = format!("--{LOGIN} needs a target that begins with https:// or http://");
+    let Some(url) = target.http_url() else {
+        let text = format!("--{LOGIN} needs a target of HTTP or WebSocket");
         return if is_login { Err(Failure::Usage(text)) } else { Ok(None) };
     };
     let store = directory().map(FileTokenStore::new);
@@ -56,8 +55,7 @@ pub(crate) fn options(
         options = options.store(store.clone());
     }
     if !is_login {
-        let url = Url::parse(&target.to_string()).ok();
-        let stored = store.zip(url).and_then(|(store, url)| {
+        let stored = store.and_then(|store| {
             let loaded = store.load(url.as_str());
             loaded.inspect_err(|error| print_note(&format!("no stored login: {error}"))).ok()?
         });

@@ -20,6 +20,10 @@ pub(crate) const PROMPT: &str = "prompt";
 pub(crate) const RESOURCE: &str = "resource";
 pub(crate) const URIS: &str = "uris";
 pub(crate) const COUNT: &str = "count";
+pub(crate) const TASK: &str = "task";
+pub(crate) const TTL: &str = "ttl";
+pub(crate) const ACTION: &str = "action";
+pub(crate) const TASK_ID: &str = "id";
 pub(crate) const JSON: &str = "json";
 pub(crate) const OUTPUT: &str = "output";
 pub(crate) const TIMEOUT: &str = "timeout";
@@ -27,6 +31,8 @@ pub(crate) const ERA: &str = "era";
 pub(crate) const ENV: &str = "env";
 pub(crate) const HEADER: &str = "header";
 pub(crate) const VERBOSE: &str = "verbose";
+/// What is done with tasks; the first is the default.
+pub(crate) const TASK_ACTIONS: [&str; 4] = ["list", "get", "result", "cancel"];
 const CA: &str = "ca";
 const CERT: &str = "cert";
 const KEY: &str = "key";
@@ -45,7 +51,7 @@ struct Row {
     example: &'static str,
 }
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     Row {
         name: "tools",
         about: "List the tools of a server, with their arguments",
@@ -56,9 +62,15 @@ const ROWS: [Row; 10] = [
         name: "call",
         about: "Call a tool of a server and print its result",
         arguments: |command| {
-            with_arguments(command.arg(name("TOOL", "Name of the tool"))).arg(output())
+            with_arguments(command.arg(name("TOOL", "Name of the tool"))).args(task()).arg(output())
         },
         example: "corelane call http://127.0.0.1:8080 echo message=hi",
+    },
+    Row {
+        name: "tasks",
+        about: "List, look at, wait for or cancel the tasks of a server",
+        arguments: |command| command.args(task_action()).arg(output()),
+        example: "corelane tasks http://127.0.0.1:8080 result 5f1d",
     },
     Row {
         name: "resources",
@@ -267,6 +279,32 @@ fn output() -> Arg {
         .value_parser(value_parser!(PathBuf))
         .conflicts_with(JSON)
         .help("Write the image, audio, blob or text of the result to a file")
+}
+
+/// Flags of a call that runs as a task.
+fn task() -> [Arg; 2] {
+    [
+        Arg::new(TASK).long(TASK).action(ArgAction::SetTrue).help(
+            "Run the call as a task: print its id and status to standard error, and wait for its \
+             result. It goes on if this command is interrupted",
+        ),
+        Arg::new(TTL)
+            .long(TTL)
+            .value_name("SECONDS")
+            .requires(TASK)
+            .value_parser(parse_timeout)
+            .help("Ask a server of MCP 2025-11-25 to keep the task for so long"),
+    ]
+}
+
+fn task_action() -> [Arg; 2] {
+    [
+        Arg::new(ACTION)
+            .value_name("ACTION")
+            .value_parser(TASK_ACTIONS)
+            .help("list (MCP 2025-11-25), get, result, which waits for it, or cancel [list]"),
+        Arg::new(TASK_ID).value_name("ID").help("Id of the task, for all actions but list"),
+    ]
 }
 
 fn uris() -> Arg {

@@ -52,7 +52,7 @@ pub(in crate::client::io) enum Command {
     /// Connects, unless the server is connected, and reports the end of the handshake.
     Connect(PeerId, ConnectToken),
     /// Makes a call.
-    Call(PeerId, Box<(CallRequest, CallToken)>),
+    Call(PeerId, Box<CallRequest>, CallToken),
     /// Cancels the calls whose caller is gone.
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.

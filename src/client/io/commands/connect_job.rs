@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, PeerId, SHARD};
-use crate::client::io::connect::{self, OpenError};
-use crate::client::io::process::StderrCallback;
+use crate::client::io::connect::{self, OpenError, OpenStreams};
+use crate::client::io::peer_handle::PeerHandle;
+use crate::client::io::process::ProgramCallback;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::Route;
 use crate::client::target::Target;
@@ -17,7 +18,7 @@ use crate::transport::tls::TlsClient;
 /// What a connection is for.
 pub(in crate::client::io) enum Purpose {
     /// The messages of the server.
-    Server { tls: Option<TlsClient>, on_stderr: Option<StderrCallback> },
+    Server { tls: Option<TlsClient>, on_event: Option<ProgramCallback> },
     /// A request of a flow of authorization, by its number.
     Flow { number: u64, oauth: Option<Arc<OAuthOptions>> },
 }
@@ -33,9 +34,34 @@ pub(in crate::client::io) struct ConnectJob {
 }
 
 impl ConnectJob {
+    /// Creates the job for a server, or for the target of a request of a flow.
+    pub(in crate::client::io) fn new(
+        peer: PeerId,
+        handle: &PeerHandle,
+        flow_target: Option<(u64, Arc<Target>)>,
+        commands: Sender<Command>,
+    ) -> Self {
+        let PeerHandle { target, tls, connect, oauth, on_event, .. } = handle;
+        let (purpose, target) = if let Some((number, target)) = flow_target {
+            (Purpose::Flow { number, oauth: oauth.clone() }, target)
+        } else {
+            let (tls, on_event) = (tls.as_deref().cloned(), on_event.clone());
+            (Purpose::Server { tls, on_event }, Arc::clone(target))
+        };
+        let route = connect.proxies.route(&target);
+        // The requests of a flow do not name the proxy.
+        let route = if matches!(purpose, Purpose::Flow { .. }) { route.tunnelled() } else { route };
+        Self { peer, purpose, target, route, timeout: connect.timeout, commands }
+    }
+
     /// Returns the report of a connection that is not opened because of `error`.
     pub(in crate::client::io) fn fail(self, error: io::Error) -> Command {
-        let opened = Box::new(Err(OpenError::from(error)));
+        self.report(Err(OpenError::from(error)))
+    }
+
+    /// Returns the report of the streams that were opened.
+    pub(super) fn report(self, opened: Result<OpenStreams, OpenError>) -> Command {
+        let opened = Box::new(opened);
         match self.purpose {
             Purpose::Server { .. } => Command::Opened(self.peer, opened),
             Purpose::Flow { number, .. } => Command::FlowOpened(self.peer, number, opened),
@@ -47,9 +73,9 @@ impl Job for ConnectJob {
     fn run(self) {
         let Self { peer, target, route, timeout, commands, purpose } = self;
         let command = match purpose {
-            Purpose::Server { tls, on_stderr } => {
+            Purpose::Server { tls, on_event } => {
                 let path = (&*target, &route);
-                let opened = connect::open(path, tls.as_ref(), timeout, on_stderr);
+                let opened = connect::open(path, tls.as_ref(), timeout, on_event);
                 Command::Opened(peer, Box::new(opened))
             }
             Purpose::Flow { number, oauth } => {

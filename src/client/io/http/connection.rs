@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::exchange::{Exchange, ExchangeKind, StreamCursor};
+use super::exchange::{Exchange, ExchangeKind, StreamCursor, note_stream};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::io::stream::Loss;
@@ -119,9 +119,13 @@ impl HttpConnection {
         self.deadline = Some(self.deadline.map_or(deadline, |other| other.min(deadline)));
     }
 
-    /// Notes that the exchange has timed out: the server may have handled it.
-    pub(super) const fn handle_timeout(&mut self) {
+    /// Notes that the exchange has timed out: the server may have handled it. Returns the failure.
+    pub(super) fn handle_timeout(&mut self) -> ClientError {
         self.is_reused = false;
+        match self.exchange.as_ref().and_then(Exchange::call) {
+            Some(_) => response_error(ResponseError::Truncated),
+            None => ClientError::new(ClientErrorKind::Timeout, "the server did not answer in time"),
+        }
     }
 
     /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
@@ -141,10 +145,12 @@ impl HttpConnection {
         }
         self.has_response |= bytes.len() > *from;
         let event = self.reader.next(bytes, from, limits, &mut self.body)?;
-        if event != ResponseEvent::HeadComplete
-            && self.reader.head().is_some_and(ResponseHead::is_event_stream)
-        {
-            self.read_events(limits, deliver)?;
+        if self.reader.head().is_some_and(ResponseHead::is_event_stream) {
+            if event != ResponseEvent::HeadComplete {
+                self.read_events(limits, deliver)?;
+            } else if let Some(exchange) = &mut self.exchange {
+                note_stream(exchange);
+            }
         }
         Ok(event)
     }
@@ -273,4 +279,11 @@ pub(super) fn end_error(loss: &Loss) -> ClientError {
         Some(error) => ClientError::new(ClientErrorKind::Closed, error.to_string()),
         None => response_error(ResponseError::Truncated),
     }
+}
+
+/// Returns the error of a request whose response cannot be read to its end because of `error`; it
+/// has run, unlike one that is refused.
+pub(super) fn unresumed(error: &ClientError) -> ClientError {
+    let text = format!("the response cannot be resumed: {error}");
+    ClientError::with_source(ClientErrorKind::Closed, text, error.clone())
 }

@@ -114,6 +114,8 @@ struct Repeats {
     redirects: u32,
     /// Writes the request to where it was redirected.
     redirected: Option<Box<RequestWriter>>,
+    /// The server has opened the stream of a subscription, or of a session.
+    was_open: bool,
 }
 
 /// A request to send, and what happened to it before.
@@ -160,7 +162,9 @@ impl Exchange {
     /// Creates a GET for a stream, after the time that its cursor states.
     pub(super) fn of_stream(cursor: StreamCursor, revision: Revision, now: Instant) -> Self {
         let not_before = Some(now.after(cursor.delay()));
-        Self { not_before, ..Self::new(ExchangeKind::Stream(cursor), revision) }
+        let mut exchange = Self { not_before, ..Self::new(ExchangeKind::Stream(cursor), revision) };
+        note_stream(&mut exchange);
+        exchange
     }
 
     /// Creates the first GET for the stream of a session.
@@ -333,9 +337,11 @@ impl Exchange {
         is_allowed
     }
 
-    /// Returns the session it was sent in if it may be sent again, once, in another.
+    /// Returns the session it was sent in if it may be sent again, once, in another: a request, or
+    /// a stream that the server has opened before.
     pub(super) const fn leave_session(&mut self) -> Option<u32> {
-        if self.lost_session {
+        let is_of_session = matches!(self.kind, ExchangeKind::Request { .. }) || was_open(self);
+        if self.lost_session || !is_of_session {
             return None;
         }
         let session = self.session.take();
@@ -366,6 +372,36 @@ impl Exchange {
         self.not_before = Some(now.after(delay));
         true
     }
+}
+
+/// Returns whether it is a request that is sent in a session.
+pub(super) const fn needs_session(exchange: &Exchange) -> bool {
+    match exchange.kind {
+        ExchangeKind::Request { method, .. } => {
+            !matches!(method, Method::Initialize | Method::Discover)
+        }
+        _ => false,
+    }
+}
+
+/// Notes that the server has begun an event stream for `exchange`.
+pub(super) const fn note_stream(exchange: &mut Exchange) {
+    let is_lasting = match &exchange.kind {
+        ExchangeKind::Request { method, .. } => matches!(method, Method::SubscriptionsListen),
+        _ => exchange.is_session_stream(),
+    };
+    exchange.repeats.was_open |= is_lasting;
+}
+
+/// Returns whether the server has opened the stream of a subscription or of a session for
+/// `exchange`.
+pub(super) const fn was_open(exchange: &Exchange) -> bool {
+    exchange.repeats.was_open
+}
+
+/// Does not send `exchange` before `time`.
+pub(super) const fn delay_until(exchange: &mut Exchange, time: Instant) {
+    exchange.not_before = Some(time);
 }
 
 /// Lets a request be sent again to the path that a redirect names: a temporary one (RFC 9110,

@@ -1,8 +1,13 @@
 //! The session that a server keeps under `Mcp-Session-Id`, and its end.
 
+use std::time::Duration;
+
 use super::exchange::Exchange;
 use crate::base::time::Instant;
 use crate::transport::http::client::response_head::ResponseHead;
+
+/// Time that the server has to end a session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The session of a server, up to 2025-11-25.
 #[derive(Debug, Default)]
@@ -11,6 +16,8 @@ pub(super) struct HttpSession {
     id: Option<Box<str>>,
     /// Number of sessions that the server has lost.
     number: u32,
+    /// The server lacks a message without which it may refuse requests.
+    is_broken: bool,
 }
 
 impl HttpSession {
@@ -29,11 +36,20 @@ impl HttpSession {
         self.id.as_deref().map(|id| (id, self.number))
     }
 
+    /// Notes whether a message was lost that must precede the requests of the session.
+    pub(super) const fn note_loss(&mut self, is_ordered: bool) {
+        self.is_broken |= is_ordered;
+    }
+
+    pub(super) const fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// Ends session `number`. Returns `false` if it has ended before.
     pub(super) fn lose(&mut self, number: u32) -> bool {
         let is_current = number == self.number;
         if is_current {
-            *self = Self { id: None, number: number + 1 };
+            *self = Self { id: None, number: number + 1, is_broken: false };
         }
         is_current
     }
@@ -50,6 +66,25 @@ pub(super) enum Closing {
 }
 
 impl Closing {
+    /// Begins to end a session, which the server has [`CLOSE_TIMEOUT`] for.
+    pub(super) fn begin(&mut self, now: Instant) {
+        *self = Self::Until(now.after(CLOSE_TIMEOUT));
+    }
+
+    /// Ends the wait for the server.
+    pub(super) fn end(&mut self) {
+        if *self != Self::No {
+            *self = Self::Done;
+        }
+    }
+
+    /// Ends the wait for a server that has had its time.
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            *self = Self::Done;
+        }
+    }
+
     pub(super) const fn deadline(self) -> Option<Instant> {
         match self {
             Self::Until(deadline) => Some(deadline),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
-use super::connection::{Response, end_error, response_error};
+use super::connection::{Response, end_error, response_error, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
@@ -14,18 +14,17 @@ use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
+use super::stream_retries::StreamRetries;
 use crate::base::time::Instant;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::stream::Loss;
-use crate::client::session::SessionOptions;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
+use crate::transport::http::client::response_head::ResponseLimits;
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time that the server has to end a session.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
 const NOT_FOUND: u16 = 404;
 
@@ -38,8 +37,7 @@ pub(in crate::client::io) struct HttpLink {
     queue: HttpQueue,
     pool: HttpPool,
     session: HttpSession,
-    /// Exchanges that wait for the next session.
-    parked: Vec<Exchange>,
+    retries: StreamRetries,
     seen: SeenEvents,
     closing: Closing,
     legacy_sse: LegacySse,
@@ -48,21 +46,22 @@ pub(in crate::client::io) struct HttpLink {
 
 /// Exchanges.
 impl HttpLink {
-    /// Creates a link without connections.
+    /// Creates a link without connections. `seed` determines its delays.
     pub(in crate::client::io) fn new(
+        handle: &PeerHandle,
         writer: RequestWriter,
-        options: &SessionOptions,
         authorization: Option<HttpAuthorization>,
+        seed: u64,
     ) -> Self {
-        let body_bytes_max = options.message_bytes_max;
+        let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
             writer,
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
-            timeout: options.request_timeout,
+            timeout: handle.config.options().request_timeout,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
-            parked: Vec::new(),
+            retries: StreamRetries::new(&handle.reconnect, seed),
             seen: SeenEvents::default(),
             closing: Closing::default(),
             legacy_sse: LegacySse::default(),
@@ -85,7 +84,7 @@ impl HttpLink {
     /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
     /// legacy session.
     pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
-        self.queue.extend(self.parked.drain(..));
+        self.queue.end_renewal();
         if !revision.is_modern() && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
@@ -131,7 +130,7 @@ impl HttpLink {
         self.pool.add(ring, socket);
     }
 
-    /// Handles a connection that cannot be opened. Without another, all that wait for one fail.
+    /// Handles a connection that cannot be opened. Without another, the requests that wait fail.
     pub(in crate::client::io) fn handle_connect_failure<T: Clone>(
         &mut self,
         error: &ClientError,
@@ -140,12 +139,12 @@ impl HttpLink {
         if !self.pool.handle_connect_failure(input.now()) {
             return;
         }
-        while let Some(exchange) = self.queue.take_first() {
-            input.fail(exchange.call(), error, &mut self.queue);
+        self.session.note_loss(self.queue.has_ordered_waiting());
+        let failed = self.retries.handle_unconnected(&mut self.queue, error, input.now());
+        for (call, error) in failed {
+            input.fail(Some(call), &error, &mut self.queue);
         }
-        if self.closing != Closing::No {
-            self.closing = Closing::Done;
-        }
+        self.closing.end();
     }
 
     /// Closes the connections of requests that have ended: answered in another way, or expired.
@@ -192,6 +191,7 @@ impl HttpLink {
                     let connection = self.pool.get(index);
                     self.session.note(connection.exchange(), connection.head());
                     self.queue.note_head(connection.exchange());
+                    self.retries.note_head(connection.exchange(), input.now());
                 }
                 Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
                 Err(error) => return self.abort(ring, index, &response_error(error), input),
@@ -296,7 +296,6 @@ impl HttpLink {
             }
         };
         if status == NOT_FOUND
-            && matches!(exchange.kind(), ExchangeKind::Request { .. })
             && let Some(number) = exchange.leave_session()
         {
             return self.handle_lost_session(ring, exchange, number, input);
@@ -313,7 +312,7 @@ impl HttpLink {
             }
             ExchangeKind::Stream(StreamCursor { call, .. }) => {
                 let (call, revision) = (*call, exchange.revision());
-                let error = response.error(&response.excerpt());
+                let error = unresumed(&response.error(&response.excerpt()));
                 self.reopen(call, response.next_cursor(exchange), revision, &error, input);
             }
             ExchangeKind::Delete => self.closing = Closing::Done,
@@ -337,7 +336,9 @@ impl HttpLink {
         if is_on_stream || !input.is_waiting_for(id) {
             return;
         }
-        let error = response.error(&excerpt);
+        let (queue, now) = (&mut self.queue, input.now());
+        let retried = self.retries.retry_listen(exchange, Some(status), queue, now);
+        let (Some(exchange), error) = (retried, response.error(&excerpt)) else { return };
         if exchange.is_initialize() && self.legacy_sse.may_follow(status) {
             self.legacy_sse.begin(exchange, error);
             self.queue.push_back(Exchange::first_stream(Revision::V2024_11_05));
@@ -385,13 +386,10 @@ impl HttpLink {
             self.seen.clear();
             let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
             self.pool.close_exchanges(ring, &mut self.queue, is_stream);
-            self.queue.remove_streams();
-            self.parked.push(exchange);
+            self.queue.begin_renewal(exchange);
             input.renew(&mut self.queue);
-        } else if input.session.server().is_some() {
-            self.queue.push_back(exchange);
         } else {
-            self.parked.push(exchange);
+            self.queue.push_front(exchange);
         }
     }
 
@@ -410,9 +408,12 @@ impl HttpLink {
             return;
         }
         let revision = exchange.revision();
-        if was_idle && exchange.allow_resend() {
+        let is_lost = exchange.is_ordered() && failure.kind() == ClientErrorKind::Closed;
+        if (was_idle || is_lost) && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
+        let retried = self.retries.retry_listen(exchange, None, &mut self.queue, input.now());
+        let Some(exchange) = retried else { return };
         match exchange.into_kind() {
             ExchangeKind::Request { id, .. } => {
                 let cursor = StreamCursor::of_call(id, &events);
@@ -424,6 +425,7 @@ impl HttpLink {
                 self.reopen(call, cursor.after(&events), revision, failure, input);
             }
             ExchangeKind::Message { .. } => {
+                self.session.note_loss(is_lost);
                 tracing::debug!(error = %failure, "a message over HTTP may be lost");
             }
             ExchangeKind::Delete => self.closing = Closing::Done,
@@ -435,13 +437,9 @@ impl HttpLink {
 impl HttpLink {
     /// Returns when [`HttpLink::expire`] must be called next.
     pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let times = [
-            self.closing.deadline(),
-            self.pool.deadline(&self.queue, now),
-            self.queue.deadline(now),
-            self.authorization.deadline(),
-        ];
-        times.into_iter().flatten().min()
+        let waiting = self.pool.deadline(&self.queue, now).into_iter();
+        let waiting = waiting.chain(self.queue.deadline(now));
+        waiting.chain(self.closing.deadline()).chain(self.authorization.deadline()).min()
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
@@ -453,14 +451,12 @@ impl HttpLink {
         let now = input.now();
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
-            self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, &response_error(ResponseError::Truncated), input);
+            let failure = self.pool.get_mut(index).handle_timeout();
+            self.abort(ring, index, &failure, input);
         }
         self.close_abandoned(ring, input);
         self.authorization.expire(ring, now);
-        if self.closing.deadline().is_some_and(|deadline| deadline <= now) {
-            self.closing = Closing::Done;
-        }
+        self.closing.expire(now);
     }
 
     /// Closes the connections, except one to end the session.
@@ -471,22 +467,22 @@ impl HttpLink {
         now: Instant,
     ) {
         self.queue = HttpQueue::default();
-        self.parked.clear();
         self.authorization.cancel(ring);
         self.pool.close(ring, self.session.current().is_some());
         self.closing = Closing::Done;
         if self.session.current().is_some() {
-            self.closing = Closing::Until(now.after(CLOSE_TIMEOUT));
+            self.closing.begin(now);
             self.queue.push_back(Exchange::delete(revision));
         }
     }
 
-    /// Returns whether the server has ended the session with its stream.
+    /// Returns whether the session is of no use: the server has ended it with its stream, or lacks
+    /// the message that begins it.
     pub(in crate::client::io) const fn is_lost(&self) -> bool {
-        self.legacy_sse.has_ended()
+        self.legacy_sse.has_ended() || self.session.is_broken()
     }
 
-    /// Returns whether the session has ended since [`HttpLink::begin_close`].
+    /// Returns whether nothing is left since [`HttpLink::begin_close`].
     pub(in crate::client::io) fn is_closed(&self) -> bool {
         self.closing == Closing::Done
     }

@@ -15,10 +15,13 @@ mod queue;
 
 mod authorization;
 mod pool;
+mod stream_retries;
 
 mod link;
 
-pub(super) use self::authorization::{FlowRun, HttpAuthorization, RedirectSender};
+pub(super) use self::authorization::{
+    FlowRun, HttpAuthorization, RedirectSender, UpgradeAuthorization, UpgradeFlow, UpgradeVerdict,
+};
 pub(super) use self::link::HttpLink;
 pub(super) use self::queue::HttpQueue;
 pub(super) use self::session_input::SessionInput;

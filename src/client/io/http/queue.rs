@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::exchange::{Exchange, ExchangeClass, ExchangeKind};
+use super::connection::unresumed;
+use super::exchange::{Exchange, ExchangeClass, ExchangeKind, needs_session};
 use crate::base::time::Instant;
+use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
+use crate::transport::http::client::event_reader::EventReader;
 
 /// Requests in flight; further calls wait in the session.
 const REQUESTS_MAX: usize = 10;
@@ -22,6 +25,10 @@ pub(in crate::client::io) struct HttpQueue {
     has_ordered_in_flight: bool,
     /// A stream of the session is being opened.
     opens_stream: bool,
+    /// The session is begun again.
+    is_renewing: bool,
+    /// Requests that wait for the next session.
+    parked: Vec<Exchange>,
 }
 
 impl MessageSink for HttpQueue {
@@ -70,8 +77,32 @@ impl HttpQueue {
         self.waiting.extend(exchanges);
     }
 
+    /// Adds an exchange that was sent before those that wait. A request waits for the next session
+    /// if there is none now.
     pub(super) fn push_front(&mut self, exchange: Exchange) {
-        self.waiting.push_front(exchange);
+        if self.is_renewing && needs_session(&exchange) {
+            self.parked.push(exchange);
+        } else {
+            // Not before a message that must precede the requests of the session.
+            let ordered = self.waiting.iter().rposition(Exchange::is_ordered);
+            let index = ordered.filter(|_| !exchange.is_ordered()).map_or(0, |index| index + 1);
+            self.waiting.insert(index, exchange);
+        }
+    }
+
+    /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
+    /// last one and is removed; the next one opens a stream of its own.
+    pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
+        (self.is_renewing, self.opens_stream) = (true, true);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let waiting = std::iter::once(exchange).chain(waiting);
+        self.parked.extend(waiting.filter(needs_session));
+    }
+
+    /// Lets the requests that wait for a session be sent.
+    pub(super) fn end_renewal(&mut self) {
+        self.is_renewing = false;
+        self.waiting.extend(self.parked.drain(..));
     }
 
     /// Takes the next exchange to send.
@@ -153,21 +184,109 @@ impl HttpQueue {
         times.filter(|time| *time > now).min()
     }
 
-    /// Takes the first waiting exchange, whatever it is.
-    pub(super) fn take_first(&mut self) -> Option<Exchange> {
-        self.waiting.pop_front()
+    /// Takes the exchanges that match.
+    pub(super) fn take_if(&mut self, matches: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (taken, waiting): (Vec<_>, Vec<_>) = waiting.partition(|exchange| matches(exchange));
+        self.waiting = waiting.into();
+        taken
+    }
+
+    /// Returns whether a message waits that must precede others.
+    pub(super) fn has_ordered_waiting(&self) -> bool {
+        self.waiting.iter().any(Exchange::is_ordered)
+    }
+
+    /// Handles that no connection can be opened because of `error`. Returns the requests that fail,
+    /// with their errors; streams are opened again later, a few times.
+    pub(super) fn take_unconnected(
+        &mut self,
+        error: &ClientError,
+        now: Instant,
+    ) -> Vec<(u64, ClientError)> {
+        let mut failed = Vec::new();
+        for exchange in std::mem::take(&mut self.waiting) {
+            let (call, revision) = (exchange.call(), exchange.revision());
+            let ExchangeKind::Stream(cursor) = exchange.into_kind() else {
+                failed.extend(call.map(|id| (id, error.clone())));
+                continue;
+            };
+            match cursor.after(&EventReader::new()) {
+                Some(next) => self.waiting.push_back(Exchange::of_stream(next, revision, now)),
+                // The request has run.
+                None => failed.extend(call.map(|id| (id, unresumed(error)))),
+            }
+        }
+        failed
     }
 
     /// Takes a request that was cancelled, and removes what waits for it.
     pub(super) fn take_cancelled(&mut self) -> Option<u64> {
         let id = self.cancelled.pop()?;
         self.waiting.retain(|exchange| exchange.call() != Some(id));
+        self.parked.retain(|exchange| exchange.call() != Some(id));
         Some(id)
     }
+}
 
-    /// Removes the streams, which belong to a session.
-    pub(super) fn remove_streams(&mut self) {
-        self.opens_stream = false;
-        self.waiting.retain(|exchange| exchange.class() != ExchangeClass::Stream);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::error::ClientErrorKind;
+    use crate::client::io::http::exchange::StreamCursor;
+    use crate::protocol::eras::Method;
+    use crate::protocol::revision::Revision;
+
+    fn resumed(call: Option<u64>) -> Exchange {
+        let mut events = EventReader::new();
+        let event = b"id: 1\ndata: a\n\n";
+        assert_eq!(events.next(event, &mut 0, 64), Ok(true));
+        let mut cursor = StreamCursor::of_call(call.unwrap_or_default(), &events).unwrap();
+        cursor.call = call;
+        Exchange::of_stream(cursor, Revision::LATEST_LEGACY, Instant::ORIGIN)
+    }
+
+    fn send_request(queue: &mut HttpQueue, id: u64, method: Method) {
+        let kind = OutgoingKind::Request { id, method, name: None, parameters: &[] };
+        let revision = Revision::LATEST_LEGACY;
+        queue.send(OutgoingMessage { kind, revision, text: b"{}" });
+    }
+
+    #[test]
+    fn requests_wait_for_the_next_session() {
+        let mut queue = HttpQueue::default();
+        send_request(&mut queue, 1, Method::ToolsCall);
+        send_request(&mut queue, 2, Method::ToolsCall);
+        let next = |queue: &mut HttpQueue| queue.begin_next(Instant::ORIGIN);
+        let lost = next(&mut queue).unwrap();
+        queue.finish(&lost);
+        queue.begin_renewal(lost);
+        send_request(&mut queue, 3, Method::Initialize);
+        let initialize = next(&mut queue).unwrap();
+        assert!(initialize.is_initialize() && next(&mut queue).is_none());
+        queue.finish(&initialize);
+        queue.end_renewal();
+        let sent = std::iter::from_fn(|| next(&mut queue)).map(|exchange| exchange.call());
+        assert!(sent.eq([Some(1), Some(2)]));
+    }
+
+    #[test]
+    fn streams_outlive_failed_connects_a_few_times() {
+        let mut queue = HttpQueue::default();
+        queue.extend([resumed(Some(7)), resumed(None)]);
+        let kind =
+            OutgoingKind::Request { id: 8, method: Method::ToolsCall, name: None, parameters: &[] };
+        let revision = Revision::LATEST_LEGACY;
+        queue.send(OutgoingMessage { kind, revision, text: b"{}" });
+        let error = ClientError::new(ClientErrorKind::Connect, "a test");
+        let mut fail = || queue.take_unconnected(&error, Instant::ORIGIN);
+        let failed = fail();
+        assert_eq!((failed.len(), failed[0].0), (1, 8));
+        assert_eq!(failed[0].1.kind(), ClientErrorKind::Connect);
+        // A request that has run does not fail as one that has not.
+        let failed = std::iter::repeat_with(fail).take(10).flatten().collect::<Vec<_>>();
+        assert_eq!((failed.len(), failed[0].0), (1, 7));
+        assert_eq!(failed[0].1.kind(), ClientErrorKind::Closed);
+        assert!(queue.is_empty());
     }
 }

@@ -2,17 +2,24 @@
 
 mod mask_keys;
 
+mod ping_timer;
+
 mod output;
 
 mod websocket;
 
 mod closing;
 
+#[cfg(feature = "internals")]
+mod echo;
+
 mod stream;
 
 mod open;
 
 pub(super) use self::closing::{ClosingSocket, ClosingSockets};
+#[cfg(feature = "internals")]
+pub use self::echo::WebSocketEcho;
 pub(super) use self::open::{open_stream, request_writer};
 pub(super) use self::output::StreamOutput;
 pub(super) use self::stream::MessageStream;

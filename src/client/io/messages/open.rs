@@ -4,6 +4,7 @@ use super::stream::MessageStream;
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::io::connect::OpenError;
+use crate::client::io::http::UpgradeAuthorization;
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Target};
@@ -13,6 +14,7 @@ use crate::transport::http::client::request_writer::RequestWriter;
 /// Starts the codec of a connection.
 pub(in crate::client::io) fn open_stream<R: Ring>(
     handle: &PeerHandle,
+    upgrades: &UpgradeAuthorization,
     ring: &mut R,
     sockets: [Socket; 2],
     now: Instant,
@@ -21,9 +23,13 @@ pub(in crate::client::io) fn open_stream<R: Ring>(
         return MessageStream::open_lines(ring, sockets);
     };
     let message_bytes_max = handle.config.options().message_bytes_max;
-    let begun = WebSocketCodec::begin(&request_writer(endpoint, handle), message_bytes_max);
+    let writer = request_writer(endpoint, handle);
+    let begun = upgrades
+        .with_fields(handle, |fields| WebSocketCodec::begin(&writer, fields, message_bytes_max));
     let begun = begun.map_err(|error| OpenError::from(error).describe(&handle.target));
-    MessageStream::open_websocket(ring, sockets, begun, now.after(handle.connect.timeout))
+    let deadline = now.after(handle.connect.timeout);
+    let ping_interval = handle.reconnect.ping_interval.filter(|interval| !interval.is_zero());
+    MessageStream::open_websocket(ring, sockets, begun, deadline, ping_interval)
 }
 
 /// Returns what writes the requests to an endpoint.
@@ -34,7 +40,7 @@ pub(in crate::client::io) fn request_writer(
     let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
     let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields);
     match handle.connect.proxies.route(&handle.target) {
-        Route::Forward(proxy) => writer.for_proxy(proxy.authorization.as_deref()),
+        Route::Forward(proxy) => writer.for_proxy(proxy.authorization()),
         Route::Direct | Route::Tunnel(_) => writer,
     }
 }

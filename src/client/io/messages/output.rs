@@ -1,4 +1,9 @@
 //! The bytes to send on one connection.
+//!
+//! An idle connection has no buffer: those of completed sends are used by the connections of their
+//! thread in turn.
+
+use std::cell::RefCell;
 
 use super::mask_keys::MaskKeys;
 use crate::client::session::{MessageSink, OutgoingMessage};
@@ -8,6 +13,15 @@ use crate::transport::websocket::code::CloseCode;
 
 /// Output above which calls wait for the server to read.
 const OUTGOING_BYTES_MAX: usize = 1 << 20;
+
+/// Buffers that a thread keeps.
+const SPARES_MAX: usize = 256;
+/// Largest buffer that is kept.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Takes the messages of a session, and frames them.
 #[derive(Debug)]
@@ -21,6 +35,9 @@ pub(in crate::client::io) struct StreamOutput {
 
 impl MessageSink for StreamOutput {
     fn send(&mut self, message: OutgoingMessage<'_>) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
         match &mut self.masks {
             _ if self.is_closed => {}
             None => {
@@ -36,6 +53,19 @@ impl MessageSink for StreamOutput {
     fn is_full(&self) -> bool {
         self.bytes.len() >= OUTGOING_BYTES_MAX
     }
+}
+
+/// Keeps the buffer of a completed send for the connections of this thread.
+pub(super) fn give_back(mut buffer: Vec<u8>) {
+    if buffer.capacity() > SPARE_BYTES_MAX {
+        return;
+    }
+    buffer.clear();
+    SPARES.with_borrow_mut(|spares| {
+        if spares.len() < SPARES_MAX {
+            spares.push(buffer);
+        }
+    });
 }
 
 impl StreamOutput {
@@ -59,6 +89,16 @@ impl StreamOutput {
         }
     }
 
+    /// Sends a ping, unless the server does not read.
+    pub(super) fn push_ping(&mut self) {
+        if let Some(masks) = &mut self.masks
+            && !self.is_closed
+            && self.bytes.len() < OUTGOING_BYTES_MAX
+        {
+            writer::write_ping(&mut self.bytes, masks.next());
+        }
+    }
+
     /// Appends a close frame, unless there was one.
     pub(super) fn push_close(&mut self, code: CloseCode, reason: &str) {
         if let Some(masks) = &mut self.masks
@@ -72,13 +112,5 @@ impl StreamOutput {
     /// Takes the bytes to send, if any.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))
-    }
-
-    /// Returns the buffer of a completed send, to be used again.
-    pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
-        buffer.clear();
-        if self.bytes.is_empty() && buffer.capacity() <= OUTGOING_BYTES_MAX {
-            self.bytes = buffer;
-        }
     }
 }

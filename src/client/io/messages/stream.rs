@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::closing::ClosingSocket;
-use super::output::StreamOutput;
+use super::output::{self, StreamOutput};
+use super::ping_timer::{PingAction, PingTimer};
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
@@ -13,6 +14,7 @@ use crate::client::session::{Session, SessionContext, SessionEvent};
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PaddedText, Parser};
 use crate::transport::ndjson::{LineEvent, LineReader};
+use crate::transport::websocket::client::handshake::UpgradeRefusal;
 use crate::transport::websocket::code::CloseCode;
 
 /// Time that the server has to answer a close frame.
@@ -29,8 +31,9 @@ pub(in crate::client::io) struct MessageStream {
     is_sending: bool,
     /// Until when the server must accept the upgrade to WebSocket.
     open_deadline: Option<Instant>,
+    pings: PingTimer,
     /// Why the connection must end.
-    failure: Option<Box<ClientError>>,
+    failure: Option<ClientError>,
 }
 
 #[derive(Debug)]
@@ -42,24 +45,32 @@ enum Codec {
 impl MessageStream {
     /// Starts to receive messages on lines. The session may start.
     pub(super) fn open_lines<R: Ring>(ring: &mut R, sockets: [Socket; 2]) -> Self {
-        Self::open(ring, sockets, Codec::Lines(LineReader::new()), StreamOutput::new(None))
+        let codec = Codec::Lines(LineReader::new());
+        Self::open(
+            ring,
+            sockets,
+            codec,
+            StreamOutput::new(None),
+            PingTimer::new(None, Instant::ORIGIN),
+        )
     }
 
     /// Sends the upgrade request in `output`, and starts to receive. The session starts once the
-    /// server has accepted the upgrade, which must be before `deadline`.
+    /// server has accepted the upgrade, which must be before `deadline`. An idle connection is
+    /// pinged after `ping_interval`.
     pub(super) fn open_websocket<R: Ring>(
         ring: &mut R,
         sockets: [Socket; 2],
         begun: Result<(WebSocketCodec, StreamOutput), ClientError>,
         deadline: Instant,
+        ping_interval: Option<Duration>,
     ) -> Self {
         let (codec, output, failure) = match begun {
             Ok((codec, output)) => (Codec::WebSocket(Box::new(codec)), output, None),
-            Err(error) => {
-                (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(Box::new(error)))
-            }
+            Err(error) => (Codec::Lines(LineReader::new()), StreamOutput::new(None), Some(error)),
         };
-        let stream = Self::open(ring, sockets, codec, output);
+        let pings = PingTimer::new(ping_interval, Instant::ORIGIN);
+        let stream = Self::open(ring, sockets, codec, output, pings);
         Self { open_deadline: Some(deadline), failure, ..stream }
     }
 
@@ -68,10 +79,11 @@ impl MessageStream {
         [receive, send]: [Socket; 2],
         codec: Codec,
         output: StreamOutput,
+        pings: PingTimer,
     ) -> Self {
         ring.submit(Operation::Receive(receive));
         let (open_deadline, failure) = (None, None);
-        Self { receive, send, codec, output, is_sending: false, open_deadline, failure }
+        Self { receive, send, codec, output, is_sending: false, open_deadline, pings, failure }
     }
 
     /// Returns the sockets; both are the same for a socket, and differ for pipes.
@@ -89,9 +101,17 @@ impl MessageStream {
         self.open_deadline.is_none()
     }
 
+    /// Takes the refusal of the upgrade to WebSocket, if it was refused.
+    pub(in crate::client::io) fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
+        match &mut self.codec {
+            Codec::WebSocket(codec) => codec.take_refusal(),
+            Codec::Lines(_) => None,
+        }
+    }
+
     /// Returns why the connection must end, if it must.
     pub(in crate::client::io) fn failure(&self) -> Option<&ClientError> {
-        self.failure.as_deref()
+        self.failure.as_ref()
     }
 
     /// Passes the messages in `text` to `session`. `ctx` has everything but the output. `is_legacy`
@@ -107,7 +127,8 @@ impl MessageStream {
         if self.failure.is_some() {
             return;
         }
-        let Self { codec, output, .. } = self;
+        let Self { codec, output, pings, .. } = self;
+        pings.handle_received(ctx.now);
         let codec = match codec {
             Codec::Lines(reader) => {
                 return receive_lines(reader, text, output, session, parser, ctx);
@@ -123,7 +144,7 @@ impl MessageStream {
                     session.start(is_legacy, &mut ctx.with_sink(output));
                 }
                 Err(error) => {
-                    self.failure = Some(Box::new(error));
+                    self.failure = Some(error);
                     return;
                 }
             }
@@ -132,7 +153,7 @@ impl MessageStream {
         let received = codec.receive(text.part(from, length), output, &mut |message, output| {
             session.receive(message, parser, &mut ctx.with_sink(output));
         });
-        self.failure = received.err().map(Box::new);
+        self.failure = received.err();
     }
 
     /// Sends the output, unless a send is in flight.
@@ -149,21 +170,35 @@ impl MessageStream {
     /// Handles a completed send; its buffer is used again.
     pub(in crate::client::io) fn handle_sent(&mut self, buffer: Vec<u8>) {
         self.is_sending = false;
-        self.output.give_back(buffer);
+        output::give_back(buffer);
     }
 
     /// Returns when [`MessageStream::expire`] must be called.
     pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
-        self.open_deadline.filter(|_| self.failure.is_none())
+        let deadline = self.open_deadline.or_else(|| self.pings.deadline());
+        deadline.filter(|_| self.failure.is_none())
     }
 
-    /// Fails the connection if the server has not accepted the upgrade in time.
+    /// Fails the connection if the server has not accepted the upgrade in time, or has not answered
+    /// a ping; pings it if it is idle.
     pub(in crate::client::io) fn expire(&mut self, now: Instant) {
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
-            let text = "the server did not answer the upgrade request to WebSocket in time";
-            let error = ClientError::new(ClientErrorKind::Connect, text);
-            self.failure = Some(Box::new(error));
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return;
         }
+        let error = if self.is_open() {
+            match self.pings.expire(now) {
+                PingAction::None => return,
+                PingAction::Ping => return self.output.push_ping(),
+                PingAction::Lost(interval) => {
+                    let text = format!("the server did not answer a ping within {interval:?}");
+                    ClientError::new(ClientErrorKind::Closed, text)
+                }
+            }
+        } else {
+            let text = "the server did not answer the upgrade request to WebSocket in time";
+            ClientError::new(ClientErrorKind::Connect, text)
+        };
+        self.failure = Some(error);
     }
 
     /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to

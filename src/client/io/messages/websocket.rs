@@ -7,8 +7,10 @@ use super::mask_keys::MaskKeys;
 use super::output::StreamOutput;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::json::{PaddedBuffer, PaddedText};
-use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
+use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
+use crate::transport::websocket::client::handshake::{
+    UpgradeEvent, UpgradeRefusal, UpgradeRequest,
+};
 use crate::transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
@@ -23,30 +25,40 @@ pub(super) struct WebSocketCodec {
     /// The bytes of an incomplete frame.
     partial: Vec<u8>,
     limits: FrameLimits,
+    /// Why the server has not accepted the upgrade.
+    refusal: Option<Box<UpgradeRefusal>>,
 }
 
 impl WebSocketCodec {
-    /// Begins a connection. Returns the codec, and the output with the upgrade request.
+    /// Begins a connection. Returns the codec, and the output with the upgrade request, which
+    /// `fields` authorize.
     ///
     /// # Errors
     ///
     /// If the system has no random source.
     pub(super) fn begin(
         writer: &RequestWriter,
+        fields: &RequestFields<'_>,
         message_bytes_max: usize,
     ) -> io::Result<(Self, StreamOutput)> {
         let mut key = [0; 16];
         getrandom::fill(&mut key)?;
         let upgrade = Box::new(UpgradeRequest::new(key));
         let mut output = StreamOutput::new(Some(MaskKeys::new()?));
-        upgrade.write(output.bytes_mut(), writer);
+        upgrade.write(output.bytes_mut(), writer, fields);
         let codec = Self {
             upgrade: Some(upgrade),
             frames: ServerFrameReader::new(),
             partial: Vec::new(),
             limits: FrameLimits { message_bytes_max, ..FrameLimits::default() },
+            refusal: None,
         };
         Ok((codec, output))
+    }
+
+    /// Takes the refusal of the upgrade.
+    pub(super) const fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
+        self.refusal.take()
     }
 
     /// Returns whether the server has not accepted the upgrade yet.
@@ -70,7 +82,11 @@ impl WebSocketCodec {
                 self.upgrade = None;
                 Ok(true)
             }
-            UpgradeEvent::Refused { status, body } => Err(ClientError::from_http(status, &body)),
+            UpgradeEvent::Refused(refusal) => {
+                let error = ClientError::from_http(refusal.status, &refusal.body);
+                self.refusal = Some(refusal);
+                Err(error)
+            }
             UpgradeEvent::Invalid(reason) => {
                 Err(ClientError::new(ClientErrorKind::Protocol, reason))
             }

@@ -1,22 +1,26 @@
 //! A running program and its end.
 
-use std::process::Child;
-use std::sync::Arc;
+use std::fmt;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
-use crossbeam::queue::SegQueue;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::events::ProgramEvents;
 use super::watcher::Watcher;
 use crate::client::oneshot::CloseSlot;
+
+#[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// A running program. Dropping it, after its input is closed, ends it on a thread of its own: it
 /// has its exit timeout to exit, then gets SIGTERM, and as much later SIGKILL, its process group
 /// too.
-#[derive(Debug)]
 pub(in crate::client::io) struct ServerProcess {
-    child: Option<Child>,
+    /// With its events; `None` once it is ended.
+    child: Option<(Child, ProgramEvents)>,
     exit_timeout: Duration,
     /// Leads the process group, and ends it if this process is killed.
     watcher: Option<Watcher>,
@@ -30,8 +34,9 @@ impl ServerProcess {
         child: Child,
         exit_timeout: Duration,
         watcher: Option<Watcher>,
+        events: ProgramEvents,
     ) -> Self {
-        Self { child: Some(child), exit_timeout, watcher, exit: None }
+        Self { child: Some((child, events)), exit_timeout, watcher, exit: None }
     }
 
     /// Holds `exit` until the program has ended.
@@ -40,20 +45,27 @@ impl ServerProcess {
     }
 }
 
+impl fmt::Debug for ServerProcess {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let child = self.child.as_ref().map(|(child, _)| child);
+        formatter.debug_struct("ServerProcess").field("child", &child).finish_non_exhaustive()
+    }
+}
+
 /// Sets slots when it is dropped: once the programs that hold it have ended.
 #[derive(Debug, Default)]
-pub(in crate::client::io) struct ExitNotifier(SegQueue<CloseSlot>);
+pub(in crate::client::io) struct ExitNotifier(Mutex<Vec<CloseSlot>>);
 
 impl ExitNotifier {
-    /// Adds a slot.
-    pub(in crate::client::io) fn notify(&self, slot: CloseSlot) {
-        self.0.push(slot);
+    /// Adds a slot, if there is one.
+    pub(in crate::client::io) fn notify(&self, slot: Option<CloseSlot>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(slot);
     }
 }
 
 impl Drop for ExitNotifier {
     fn drop(&mut self) {
-        while let Some(slot) = self.0.pop() {
+        for slot in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             slot.set(());
         }
     }
@@ -61,12 +73,15 @@ impl Drop for ExitNotifier {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
+        let Some((mut child, events)) = self.child.take() else { return };
         let (exit, watcher, exit_timeout) =
             (self.exit.take(), self.watcher.take(), self.exit_timeout);
         let stop = move || {
-            stop(&mut child, exit_timeout, watcher.as_ref());
+            let status = stop(&mut child, exit_timeout, watcher.as_ref());
             drop(watcher);
+            if let Some(status) = status {
+                events.report_exit(status);
+            }
             drop(exit);
         };
         if let Err(error) = std::thread::Builder::new().name("corelane-stop".into()).spawn(stop) {
@@ -79,9 +94,13 @@ fn process_id(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Ends `child` and its process group. The leader of the group is reaped after that: until then its
-/// id names the group and no other.
-fn stop(child: &mut Child, exit_timeout: Duration, watcher: Option<&Watcher>) {
+/// Ends `child` and its process group, and returns how it has ended. The leader of the group is
+/// reaped after that: until then its id names the group and no other.
+fn stop(
+    child: &mut Child,
+    exit_timeout: Duration,
+    watcher: Option<&Watcher>,
+) -> Option<ExitStatus> {
     let group = process_id(watcher.map_or(child, Watcher::leader));
     if let (Some(id), Some(group)) = (process_id(child), group) {
         let exited = notify_exit(id);
@@ -95,8 +114,12 @@ fn stop(child: &mut Child, exit_timeout: Duration, watcher: Option<&Watcher>) {
         // What the program has started and left behind.
         send_to_group(group, Signal::KILL);
     }
-    if let Err(error) = child.wait() {
-        tracing::warn!(%error, "the program of a server cannot be awaited");
+    match child.wait() {
+        Ok(status) => Some(status),
+        Err(error) => {
+            tracing::warn!(%error, "the program of a server cannot be awaited");
+            None
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use super::events::{ProgramCallback, ProgramEvent, ProgramEvents};
 use super::server_process::ServerProcess;
-use super::stderr_lines::{StderrCallback, read_on_thread};
 use super::watcher::Watcher;
 use crate::client::target::{Program, ProgramStderr};
 
@@ -24,48 +24,55 @@ pub(in crate::client::io) struct StartedProgram {
     pub(in crate::client::io) process: ServerProcess,
 }
 
-/// Starts `program`. Its standard error is passed to `on_stderr`, if there is one.
+/// Starts `program`. Its events are passed to `on_event`, if there is one.
 pub(in crate::client::io) fn start(
     program: &Program,
-    on_stderr: Option<StderrCallback>,
+    on_event: Option<ProgramCallback>,
 ) -> io::Result<StartedProgram> {
     let mut command = Command::new(&program.program);
     let watcher = Watcher::start();
     let leader = watcher.as_ref().and_then(|watcher| i32::try_from(watcher.leader().id()).ok());
-    command.args(&program.arguments).env_clear().process_group(leader.unwrap_or(0));
-    for name in INHERITED_VARIABLES {
-        #[expect(clippy::disallowed_methods, reason = "the program inherits the variable")]
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
+    command.args(&program.arguments).process_group(leader.unwrap_or(0));
+    if !program.inherits_env {
+        command.env_clear();
+        for name in INHERITED_VARIABLES {
+            #[expect(clippy::disallowed_methods, reason = "the program inherits the variable")]
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
         }
     }
     command.envs(program.environment.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &program.directory {
         command.current_dir(directory);
     }
-    let on_stderr = on_stderr.or_else(|| match program.stderr {
-        ProgramStderr::Log => Some(log_lines(program)),
+    let on_event = on_event.or_else(|| match program.stderr {
+        ProgramStderr::Log => Some(log_events(program)),
         ProgramStderr::Inherit | ProgramStderr::Discard => None,
     });
-    command.stderr(match (&on_stderr, program.stderr) {
+    command.stderr(match (&on_event, program.stderr) {
         (Some(_), _) => Stdio::piped(),
         (None, ProgramStderr::Discard) => Stdio::null(),
         (None, _) => Stdio::inherit(),
     });
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let process = ServerProcess::new(child, program.exit_timeout, watcher);
-    let (Some(input), Some(output), stderr) = pipes else {
+    let (input, output, stderr) = pipes;
+    let events = ProgramEvents::new(on_event, stderr);
+    let process = ServerProcess::new(child, program.exit_timeout, watcher, events);
+    let (Some(input), Some(output)) = (input, output) else {
         return Err(io::Error::other("no pipe for a standard stream"));
     };
-    if let (Some(stderr), Some(on_stderr)) = (stderr, on_stderr) {
-        read_on_thread(stderr, on_stderr);
-    }
     Ok(StartedProgram { input: input.into(), output: output.into(), process })
 }
 
 /// Logs the lines of a program.
-fn log_lines(program: &Program) -> StderrCallback {
-    let name = program.program.to_string_lossy().into_owned();
-    Arc::new(move |line| tracing::info!(target: "corelane::client::stderr", program = name, line))
+fn log_events(program: &Program) -> ProgramCallback {
+    let program = program.program.to_string_lossy().into_owned();
+    Arc::new(move |event| match event {
+        ProgramEvent::Stderr(line) => {
+            tracing::info!(target: "corelane::client::stderr", program, line);
+        }
+        ProgramEvent::Exited(status) => tracing::debug!(program, %status, "a program has ended"),
+    })
 }

@@ -1,6 +1,8 @@
 //! What is below HTTP and lines: TLS, and how a connection ends.
 
 mod loss;
+mod partial_sends;
+
 mod tls_streams;
 
 pub(super) use self::loss::Loss;

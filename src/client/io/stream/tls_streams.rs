@@ -7,6 +7,7 @@
 
 use std::io;
 
+use super::partial_sends::PartialSends;
 use crate::base::time::Instant;
 use crate::engine::ring::{
     Completion, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
@@ -46,6 +47,7 @@ pub(in crate::client::io) struct TlsStreams {
     spare: Vec<u8>,
     /// Sockets whose output could not be encrypted.
     failed: Vec<(Socket, TlsError)>,
+    sends: PartialSends,
 }
 
 impl TlsStreams {
@@ -109,11 +111,24 @@ impl TlsStreams {
         }
     }
 
-    /// Handles the end of a send.
-    pub(in crate::client::io) fn handle_sent(&mut self, socket: Socket) {
+    /// Handles the end of a send. Returns its buffer, or `None` if the rest of it is being sent.
+    pub(in crate::client::io) fn handle_sent<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: io::Result<usize>,
+    ) -> Option<io::Result<Vec<u8>>> {
+        let sent = self.sends.handle_sent(ring, socket, buffer, result)?;
         if let Some(entry) = self.entry(socket) {
             entry.is_sending = false;
         }
+        Some(sent)
+    }
+
+    /// Notes that a socket is used for a new connection.
+    pub(in crate::client::io) fn begin_sends(&mut self, socket: Socket) {
+        self.sends.open(socket);
     }
 
     /// Takes a socket whose output could not be encrypted.
@@ -179,6 +194,7 @@ impl<R: Ring> Ring for TlsRing<'_, R> {
                     // Sent as far as the socket accepts it before the close.
                     self.ring.submit(Operation::Send { socket, buffer, offset: 0 });
                 }
+                self.tls.sends.begin_close(socket);
                 self.ring.submit(operation);
             }
             operation => self.ring.submit(operation),

@@ -120,6 +120,8 @@ pub(super) struct Channel {
     input: Cell<Option<FlowInput>>,
     unix_seconds: Cell<u64>,
     random: RefCell<RandomSource>,
+    /// The client that was registered in this run, without tokens.
+    registration: Cell<Option<StoredTokens>>,
 }
 
 /// The side of the driver.
@@ -130,7 +132,12 @@ impl Channel {
             input: Cell::new(None),
             unix_seconds: Cell::new(0),
             random: RefCell::new(random),
+            registration: Cell::new(None),
         }
+    }
+
+    pub(super) fn take_registration(&self) -> Option<StoredTokens> {
+        self.registration.take()
     }
 
     pub(super) fn provide(&self, input: FlowInput, unix_seconds: u64) {
@@ -156,6 +163,11 @@ impl Channel {
         let mut random = self.random.borrow_mut();
         random(&mut bytes);
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Notes a registration, which outlives a login that fails.
+    pub(super) fn note_registration(&self, registration: StoredTokens) {
+        self.registration.set(Some(registration));
     }
 
     async fn ask(&self, step: FlowStep) -> FlowInput {

@@ -69,6 +69,11 @@ impl Flow {
         Self { channel, future: Box::pin(task.run(stored, cause)) }
     }
 
+    /// Takes the registration that was made in this run, without tokens.
+    pub(in crate::client) fn take_registration(&self) -> Option<StoredTokens> {
+        self.channel.take_registration()
+    }
+
     /// Goes on with what the last step asked for; the first input is [`FlowInput::Start`].
     pub(in crate::client) fn advance(&mut self, input: FlowInput, unix_seconds: u64) -> FlowStep {
         self.channel.provide(input, unix_seconds);

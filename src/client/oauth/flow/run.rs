@@ -110,8 +110,9 @@ impl FlowTask {
     }
 
     /// Refreshes the access token (RFC 6749, section 6). Returns `None` if there is no refresh
-    /// token or the server refuses it; it is removed then, and a registration that the server has
-    /// forgotten too.
+    /// token or the server refuses it for good; it is removed then, and a registration that the
+    /// server has forgotten too. Another client may have used the refresh token: its tokens are
+    /// used then.
     async fn refresh(
         &self,
         stored: &mut Option<StoredTokens>,
@@ -142,6 +143,16 @@ impl FlowTask {
             })),
             Err(TokenFailure::Refused { error, message }) => {
                 tracing::debug!(error = %message, "the access token is not refreshed");
+                if matches!(error.as_str(), "server_error" | "temporarily_unavailable") {
+                    return Err(message);
+                }
+                let replaced = self.options.store.load(self.server.as_str()).ok().flatten();
+                let is_other = |other: &StoredTokens| {
+                    other.has_access() && other.access_token != tokens.access_token
+                };
+                if let Some(replaced) = replaced.filter(is_other) {
+                    return Ok(Some(replaced));
+                }
                 if error == "invalid_client" {
                     tokens.client.registered_redirect_uri = None;
                 }
@@ -221,6 +232,7 @@ impl FlowTask {
         let endpoint = self.endpoint(endpoint, "authorization endpoint", issuer)?;
         let token_endpoint = self.token_endpoint(found)?;
         let (redirect_uri, client) = self.prepare_client(server, stored).await?;
+        self.note_registration(found, &token_endpoint, &client);
         let (state, verifier) = (channel.random_text(), channel.random_text());
         let request = AuthorizationRequest {
             endpoint,
@@ -255,6 +267,30 @@ impl FlowTask {
         ];
         let response = endpoint.request(channel, &form).await?;
         Ok((client, response))
+    }
+
+    /// Notes a registration, which is used again if the login fails.
+    fn note_registration(
+        &self,
+        found: &Discovered,
+        token_endpoint: &Url,
+        client: &RegisteredClient,
+    ) {
+        if client.registered_redirect_uri.is_none() {
+            return;
+        }
+        self.channel.note_registration(StoredTokens {
+            issuer: found.authorization_server.issuer.clone(),
+            token_endpoint: token_endpoint.to_string(),
+            resource: found.resource.clone(),
+            client: client.clone(),
+            scopes: Vec::new(),
+            access_token: Secret::new(""),
+            refresh_token: None,
+            issued_at: self.channel.unix_seconds(),
+            expires_in: None,
+            dpop_key: None,
+        });
     }
 
     /// Returns a redirect URI, and the client for which it is registered.

@@ -6,7 +6,8 @@ mod server_info;
 mod negotiation;
 
 pub(super) use self::negotiation::{
-    NextStep, after_discover, after_discover_failure, after_initialize, handshake_error,
+    FailedDiscover, NextStep, after_discover, after_discover_failure, after_initialize,
+    handshake_error,
 };
 pub use self::options::{EraPreference, SessionOptions};
 pub use self::server_info::ServerInfo;

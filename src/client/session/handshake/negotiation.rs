@@ -12,18 +12,43 @@ use crate::protocol::revision::Revision;
 /// Code of `UnsupportedProtocolVersion`.
 const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
+/// `server/discover` that `initialize` has followed.
+#[derive(Debug)]
+pub(in crate::client::session) struct FailedDiscover {
+    /// Its id on this connection, where its response may still arrive.
+    pub(in crate::client::session) id: Option<u64>,
+    /// Why it did not suffice.
+    pub(in crate::client::session) error: ClientError,
+}
+
+impl FailedDiscover {
+    /// Returns the error of a handshake that then failed because of `cause`.
+    pub(in crate::client::session) fn explain(&self, cause: ClientError) -> ClientError {
+        if matches!(cause.kind(), ClientErrorKind::Authorization | ClientErrorKind::Tls) {
+            return cause;
+        }
+        let text = format!("{cause}; server/discover: {}", self.error);
+        ClientError::with_source(cause.kind(), text, cause)
+    }
+}
+
 /// The next step of a handshake.
 #[derive(Debug)]
 pub(in crate::client::session) enum NextStep {
     /// It is complete.
-    Ready(ServerInfo),
+    Ready(Box<ServerInfo>),
     /// Send `server/discover`.
     Discover {
         /// It is sent again if the server refuses the revision that it supports.
         may_repeat: bool,
     },
-    /// Send `initialize` for this revision.
-    Initialize(Revision),
+    /// Send `initialize`.
+    Initialize {
+        /// Ask for this revision.
+        revision: Revision,
+        /// Why `server/discover` did not suffice.
+        cause: ClientError,
+    },
     /// It has failed.
     Fail(ClientError),
 }
@@ -47,7 +72,7 @@ pub(in crate::client::session) fn after_discover(
         && supports(Revision::LATEST)
     {
         return match ServerInfo::read_discover(result, Revision::LATEST) {
-            Some(server) => NextStep::Ready(server),
+            Some(server) => NextStep::Ready(Box::new(server)),
             None => NextStep::Fail(invalid_result("server/discover")),
         };
     }
@@ -55,21 +80,23 @@ pub(in crate::client::session) fn after_discover(
         return NextStep::Discover { may_repeat: false };
     }
     let newest = Revision::ALL.into_iter().rev().find(|revision| supports(*revision));
+    let names = supported.and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(Value::as_str).take(16).collect();
     match (options.era, newest, outcome) {
         (EraPreference::Auto, Some(revision), _) if !revision.is_modern() => {
-            NextStep::Initialize(revision)
+            let text = format!("the server supports {}", names.join(", "));
+            let cause = ClientError::new(ClientErrorKind::Handshake, text);
+            NextStep::Initialize { revision, cause }
         }
         (EraPreference::Auto, None, _) if supported.is_none() => {
-            NextStep::Initialize(options.legacy_revision())
+            let invalid = |_| invalid_result("server/discover");
+            let cause = outcome.map_or_else(ClientError::from_response, invalid);
+            NextStep::Initialize { revision: options.legacy_revision(), cause }
         }
         (_, _, Err(error)) if supported.is_none() => {
             NextStep::Fail(handshake_error("server/discover", ClientError::from_response(error)))
         }
-        _ => {
-            let names = supported.and_then(Value::as_array).into_iter().flatten();
-            let names: Vec<&str> = names.filter_map(Value::as_str).take(16).collect();
-            NextStep::Fail(unsupported_revisions(&names))
-        }
+        _ => NextStep::Fail(unsupported_revisions(&names)),
     }
 }
 
@@ -82,7 +109,7 @@ pub(in crate::client::session) fn after_discover_failure(
         // Every method needs the same authorization.
         _ if error.kind() == ClientErrorKind::Authorization => NextStep::Fail(error),
         EraPreference::Auto if error.kind() != ClientErrorKind::Tls => {
-            NextStep::Initialize(options.legacy_revision())
+            NextStep::Initialize { revision: options.legacy_revision(), cause: error }
         }
         _ => NextStep::Fail(handshake_error("server/discover", error)),
     }
@@ -108,7 +135,7 @@ pub(in crate::client::session) fn after_initialize(
     let revision = Revision::parse(version).filter(|revision| !revision.is_modern());
     let Some(revision) = revision else { return NextStep::Fail(unsupported_revisions(&[version])) };
     match ServerInfo::read_initialize(result, revision) {
-        Some(server) => NextStep::Ready(server),
+        Some(server) => NextStep::Ready(Box::new(server)),
         None => NextStep::Fail(invalid_result("initialize")),
     }
 }

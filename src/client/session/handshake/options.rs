@@ -23,7 +23,7 @@ pub enum EraPreference {
 }
 
 /// Options of a session, shared by many.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionOptions {
     /// Name and version of the client.

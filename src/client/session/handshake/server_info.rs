@@ -9,7 +9,7 @@ use crate::protocol::revision::Revision;
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// Revision, capabilities and identity of the server, from `server/discover` or `initialize`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
     /// The revision of the session.
@@ -22,6 +22,9 @@ pub struct ServerInfo {
     pub implementation: Option<Implementation>,
     /// How to use the server, for the model.
     pub instructions: Option<String>,
+    /// Why `server/discover` did not suffice, if `initialize` followed it
+    /// ([`EraPreference::Auto`](super::EraPreference::Auto)).
+    pub discover_error: Option<String>,
 }
 
 impl ServerInfo {
@@ -52,6 +55,7 @@ impl ServerInfo {
             },
             implementation: info.and_then(Value::as_object).map(Implementation::read),
             instructions: result.find("instructions").and_then(Value::as_str).map(str::to_owned),
+            discover_error: None,
         })
     }
 

@@ -10,8 +10,9 @@ use crate::client::session::side_requests::SideRequests;
 use crate::protocol::eras::Method;
 
 /// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
-/// Calls that were not sent wait for it. Those that were may have run; they fail with
-/// [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent ones if `resends`.
+/// Calls that were not sent wait for it, and so do subscriptions. Calls that were sent may have
+/// run; they fail with [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent ones
+/// if `resends`.
 pub(in crate::client) fn suspend<T: Clone>(
     session: &mut Session<T>,
     error: ClientError,
@@ -26,12 +27,12 @@ pub(in crate::client) fn suspend<T: Clone>(
     let (mut failed, keys) = session.inputs.take_all();
     events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
     failed.extend(session.tasks.take_all());
-    failed.extend(session.subscriptions.take_all());
     session.side_requests = SideRequests::default();
     session.calls.resume_unless(false, now);
-    let mut repeated = Vec::new();
+    let mut repeated = session.subscriptions.take_all();
     for call in session.calls.take_in_flight() {
-        let is_repeated = resends && is_idempotent(call.request.method);
+        let method = call.request.method;
+        let is_repeated = method == Method::SubscriptionsListen || resends && is_idempotent(method);
         if is_repeated { repeated.push(call) } else { failed.push(call) }
     }
     session.calls.push_waiting_first(repeated);

@@ -150,16 +150,14 @@ pub(super) fn close<T: Clone, S: MessageSink>(
     Some(call)
 }
 
-/// Subscribes to the resources again, in a new session with the same server.
+/// Opens the subscriptions again, in a new session with the same server. Each is acknowledged
+/// again, since changes may have gone unnoticed.
 pub(super) fn resume<T: Clone, S: MessageSink>(
     session: &mut Session<T>,
     ctx: &mut SessionContext<'_, T, S>,
 ) {
-    let open = session.subscriptions.0.values();
-    let uris: Vec<Box<str>> = open.flat_map(|open| open.filter.resources.clone()).collect();
-    for uri in uris {
-        let request = request(Method::ResourcesSubscribe, &uri);
-        side_requests::send(session, &request, SideRequest::Ignored, ctx);
+    for call in session.subscriptions.take_all() {
+        open(session, call, ctx);
     }
 }
 

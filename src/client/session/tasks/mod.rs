@@ -12,7 +12,7 @@ use super::context::SessionContext;
 use super::event::{MessageSink, ReceivedMessage, SessionEvent};
 use super::followed_task::{FollowedTask, TaskProgress, TaskState};
 use super::refusal::timeout_error;
-use super::request::TaskMode;
+use super::request::{CallRequest, TaskMode};
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};
 use crate::base::time::Instant;
@@ -93,6 +93,10 @@ fn apply<T: Clone, S: MessageSink>(
     ctx: &mut SessionContext<'_, T, S>,
 ) {
     let is_modern = session.revision().is_modern();
+    if call.request.wants_task_status {
+        let message = result_message(call.first_id, state.value, session.revision());
+        ctx.events.push(SessionEvent::TaskStatus { token: call.token.clone(), message });
+    }
     match state.progress {
         TaskProgress::Working => {}
         TaskProgress::InputRequired(requests) if is_modern => {
@@ -133,7 +137,7 @@ fn apply<T: Clone, S: MessageSink>(
     session.send_waiting(ctx);
 }
 
-/// Returns the message that ends a call with the result of its task.
+/// Returns a response to the first request of a call.
 fn result_message(id: u64, result: Value<'_>, revision: Revision) -> ReceivedMessage {
     let mut text = br#"{"jsonrpc":"2.0","id":"#.to_vec();
     write::unsigned(&mut text, id);
@@ -165,7 +169,7 @@ fn request_result<T: Clone, S: MessageSink>(
 ) {
     let left = task.limit.map(|(limit, _)| limit.since(ctx.now));
     call.timeout = left.unwrap_or(RESULT_TIMEOUT);
-    call.request = task.request(Method::TasksResult);
+    *call.request = task.request(Method::TasksResult);
     send(session, call, task, ctx);
 }
 
@@ -199,8 +203,9 @@ pub(super) fn expire<T: Clone, S: MessageSink>(
                 let time = session.config.options().request_timeout;
                 let left = task.limit.map_or(time, |(limit, _)| limit.since(ctx.now));
                 call.timeout = time.min(left);
-                call.request = task.request(Method::TasksGet);
-                call.request.task = TaskMode::Await;
+                let wants_task_status = call.request.wants_task_status;
+                let request = task.request(Method::TasksGet);
+                *call.request = CallRequest { task: TaskMode::Await, wants_task_status, ..request };
                 send(session, call, task, ctx);
             }
             _ => {

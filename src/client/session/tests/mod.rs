@@ -125,6 +125,11 @@ impl TestSession {
             SessionEvent::Progress { token, progress } => {
                 format!("{token} {}", progress.progress)
             }
+            SessionEvent::TaskStatus { token, message } => {
+                let text = String::from_utf8_lossy(message.as_bytes());
+                let is_working = text.contains(r#""status":"working""#);
+                format!("{token} {}", if is_working { "working" } else { "another status" })
+            }
             SessionEvent::InputRequired(input) => {
                 let text = format!("requires {:?}", input.kind);
                 required.push(input.key);
@@ -224,9 +229,37 @@ fn unanswered_discover_falls_back_to_initialize() {
     assert!(session.session.is_discovering());
     session.pass(Duration::from_secs(5));
     assert_eq!(session.sent_methods(), ["server/discover", "initialize"]);
-    // The late answer belongs to no request any more.
+    // A late error changes nothing.
     session.receive(METHOD_NOT_FOUND);
     assert!(session.events().is_empty());
+    session.receive(&initialized(2, Revision::V2025_06_18));
+    assert_eq!(session.events(), ["ready"]);
+    let error = session.session.server().unwrap().discover_error.as_deref();
+    assert_eq!(error, Some("no response within 5s"));
+}
+
+#[test]
+fn late_discover_result_makes_session_modern() {
+    let mut session = TestSession::with(|_| {});
+    session.pass(Duration::from_secs(5));
+    assert_eq!(session.sent_methods(), ["server/discover", "initialize"]);
+    session.receive(DISCOVERED);
+    assert_eq!(session.events(), ["ready"]);
+    assert!(session.session.server().unwrap().revision.is_modern());
+    // The response to `initialize` belongs to no request any more.
+    session.receive(&METHOD_NOT_FOUND.replace("\"id\":1", "\"id\":2"));
+    assert!(session.events().is_empty() && session.sent().is_empty());
+}
+
+#[test]
+fn failed_handshake_names_both_answers() {
+    let mut session = TestSession::with(|_| {});
+    session.receive(METHOD_NOT_FOUND);
+    session.receive(&METHOD_NOT_FOUND.replace("\"id\":1", "\"id\":2").replace("-32601", "-3"));
+    let error = session.session.end_reason().unwrap().to_string();
+    let expected = "the handshake failed at initialize: the server answered with error -3: \
+        unknown; server/discover: the server answered with error -32601: unknown";
+    assert_eq!(error, expected);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::client::session::restart::suspension::suspend;
 
 /// A session with a server that notifies of tools and resources.
 fn session() -> TestSession {
@@ -115,6 +116,29 @@ fn last_subscription_unsubscribes_from_resource() {
     assert_eq!(sent[0]["method"], "resources/unsubscribe");
     assert_eq!(sent[0]["params"], json!({ "uri": "test://a" }));
     assert_eq!(session.run(|session, ctx| session.cancel(second, None, ctx)), None);
+}
+
+#[test]
+fn lost_connection_is_followed_by_subscription() {
+    let mut session = session();
+    let filter = json!({ "resourceSubscriptions": ["test://a"] });
+    listen(&mut session, "a", &filter);
+    session.receive(&result(3));
+    session.sent();
+    assert_eq!(session.events(), ["a notification"]);
+    let error = ClientError::new(ClientErrorKind::Closed, "reset by the server");
+    suspend(&mut session.session, error, false, session.now, &mut session.events);
+    assert!(session.events().is_empty());
+    session.run(|session, ctx| session.start(true, ctx));
+    let id = session.sent()[0]["id"].as_u64().unwrap();
+    let response = initialized(id, Revision::V2025_06_18);
+    let capabilities = r#""capabilities":{"resources":{"subscribe":true},"#;
+    session.receive(&response.replace(r#""capabilities":{"#, capabilities));
+    let sent = session.sent();
+    assert_eq!(sent[1]["method"], "resources/subscribe");
+    assert_eq!(sent[1]["params"], json!({ "uri": "test://a" }));
+    session.receive(&result(sent[1]["id"].as_u64().unwrap()));
+    assert_eq!(session.events(), ["ready", "a notification"]);
 }
 
 #[test]

@@ -74,6 +74,33 @@ fn idempotent_calls_are_sent_again_if_asked() {
 }
 
 #[test]
+fn subscription_is_opened_on_next_connection() {
+    let mut session = TestSession::modern();
+    session.call("changes", Method::SubscriptionsListen);
+    let id = session.sent()[0]["id"].clone();
+    let acknowledged = json!({
+        "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": { "_meta": { "io.modelcontextprotocol/subscriptionId": id } },
+    });
+    session.receive(&acknowledged.to_string());
+    assert_eq!(session.events(), ["changes notification"]);
+    session.lose(false);
+    assert!(session.events().is_empty() && has_waiting(&session.session));
+
+    session.reconnect();
+    let discover = session.sent()[0]["id"].as_u64().unwrap();
+    session.receive(&discovered(discover));
+    let sent = session.sent();
+    assert_eq!((&sent[0]["method"], &sent[0]["id"]), (&json!("subscriptions/listen"), &id));
+    session.receive(&acknowledged.to_string());
+    assert_eq!(session.events(), ["ready", "changes notification"]);
+
+    session.lose(false);
+    session.session.disconnect(lost(), &mut session.events);
+    assert_eq!(session.events(), ["failed Closed", "changes Closed"]);
+}
+
+#[test]
 fn waiting_call_times_out_without_connection() {
     let mut session = TestSession::modern();
     session.lose(false);

@@ -97,6 +97,24 @@ fn task_is_polled_at_its_interval() {
 }
 
 #[test]
+fn states_of_task_are_reported_on_request() {
+    let mut session = modern();
+    let request = CallRequest { wants_task_status: true, ..tool_call() };
+    session.run(|session, ctx| session.call(request, "call", ctx));
+    session.receive(&created(2));
+    assert_eq!(session.events(), ["call working"]);
+    for id in [3, 4] {
+        session.pass(Duration::from_secs(2));
+        session.receive(&response(id, &task("working", &json!({}))));
+        assert_eq!(session.events(), ["call working"]);
+    }
+    let params = task("completed", &json!({ "result": { "content": [] } }));
+    let method = "notifications/tasks";
+    session.receive(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+    assert_eq!(session.events(), ["call another status", "call ok", "notification"]);
+}
+
+#[test]
 fn end_of_task_ends_its_call() {
     let error = json!({ "code": 7, "message": "not today" });
     for (status, members, outcome) in [

@@ -44,6 +44,12 @@ impl ExchangePath<'_> {
                 let outcome = Outcome::Notification;
                 self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
             }
+            HttpOutput::Forbidden { kind, challenge, text } => {
+                self.with_exchange(key, |exchange, out, date| {
+                    exchange.write_refusal(out, (kind, &challenge), date, &text);
+                    exchange.is_complete = true;
+                });
+            }
             HttpOutput::Document { body, text } => {
                 self.with_exchange(key, |exchange, out, date| {
                     let write = |out: &mut Vec<u8>| out.extend_from_slice(&text);

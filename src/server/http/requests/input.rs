@@ -2,7 +2,7 @@
 
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
-use super::{legacy_sse, plain, post, session, websocket_upgrade};
+use super::{authentication, legacy_sse, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
 use crate::connection::first_message;
 use crate::guard::origin::RejectedHeader;
@@ -11,9 +11,9 @@ use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::frontend::HttpFrontend;
-use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
+use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind, is_metadata_path};
 use crate::transport::http::head::{Field, Head};
-use crate::transport::http::limits::RequestError;
+use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
 use crate::transport::http::reader::{Assembled, RequestEvent};
 use crate::transport::http::response::{BodyKind, CONTINUE, Response};
 use crate::transport::http::status::Status;
@@ -74,6 +74,9 @@ impl HttpPath<'_> {
         if !is_admitted && !self.admit(&incoming, &kind) {
             return;
         }
+        if !authentication::authenticate(self, &incoming, &kind) {
+            return;
+        }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {
                 post::handle(self, &mut incoming, (session_id, protocol_version), text);
@@ -99,9 +102,10 @@ impl HttpPath<'_> {
         let Some((head, bytes)) = self.connections.table.pending_head(key) else { return };
         let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
         let standing = self.standing(key);
+        let is_open = standing == Standing::Served && !self.dispatcher.auth.is_active();
         match check_head(self.http, standing, &IncomingRequest { key, head, bytes, format }) {
-            Ok(_) if standing == Standing::Served && !head.expects_continue => {}
-            Ok(_) if standing == Standing::Served => {
+            Ok(_) if is_open && !head.expects_continue => {}
+            Ok(_) if is_open => {
                 if let Some(out) = self.connections.outgoing(key) {
                     out.extend_from_slice(CONTINUE);
                 }
@@ -111,7 +115,16 @@ impl HttpPath<'_> {
                 let (head, bytes) = (head.clone(), bytes.to_vec());
                 let incoming = IncomingRequest { key, head: &head, bytes: &bytes, format };
                 match check_head(self.http, standing, &incoming) {
-                    Ok(kind) => _ = self.admit(&incoming, &kind),
+                    Ok(kind) => {
+                        let is_served = self.admit(&incoming, &kind)
+                            && authentication::authenticate(self, &incoming, &kind);
+                        if is_served
+                            && head.expects_continue
+                            && let Some(out) = self.connections.outgoing(key)
+                        {
+                            out.extend_from_slice(CONTINUE);
+                        }
+                    }
                     Err(rejection) => self.reject_request(&incoming, &rejection),
                 }
             }
@@ -140,7 +153,11 @@ impl HttpPath<'_> {
         let kind = if is_large { ErrorKind::MessageTooLarge } else { ErrorKind::InvalidRequest };
         let error = Error::new(kind, rejected.reason);
         self.outbox.count_error(&error);
-        let response = Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
+        let mut response =
+            Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
+        if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.is_active() {
+            response.fields.www_authenticate = Some("Bearer error=\"invalid_request\"");
+        }
         self.write_unsolicited_error(key, &response, &error);
         if let Some(connection) = self.connections.table.get_mut(key) {
             connection.state.violated_limit = true;
@@ -172,7 +189,13 @@ fn check_head<'a>(
     let is_operators = standing == Standing::Operator;
     let checks = if is_operators { &mut http.operator_checks } else { &mut http.checks };
     let host = head.field(bytes, Field::Host);
-    if let Err(blocked) = checks.origin_guard.check(host, incoming.origin()) {
+    let checked = checks.origin_guard.check(host, incoming.origin());
+    // The metadata is for clients of every origin.
+    let is_metadata =
+        || checks.profile.resource_metadata && is_metadata_path(head.path(bytes), &checks.profile);
+    if let Err(blocked) = checked
+        && (blocked == RejectedHeader::Host || !is_metadata())
+    {
         let check = match blocked {
             RejectedHeader::Host => CheckId::Host,
             RejectedHeader::Origin => CheckId::Origin,

@@ -10,6 +10,7 @@ use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use super::session::find_or_forward;
 use crate::protocol::json::PaddedText;
+use crate::server::auth::Credential;
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
@@ -35,7 +36,12 @@ pub(in crate::server::http) fn open_stream(
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
         return path.respond(incoming, (Status::UNAVAILABLE, BodyKind::Empty, fields), &[]);
     };
-    let HttpPath { http, dispatcher, outbox, now, .. } = path;
+    let HttpPath { http, dispatcher, outbox, now, connections, .. } = path;
+    let principal = connections.table.get(incoming.key).and_then(|it| it.state.principal());
+    if let (Some(principal), Some(session)) = (principal, http.sessions.get_mut(created.key)) {
+        let credential = Some(Credential::of_session(principal));
+        dispatcher.facts.keep_credential(&mut session.state, credential);
+    }
     http.confirm_session(&created, (dispatcher, outbox), *now);
     let owner = ResponseOwner::Session(created.id);
     let from = path.exchanges().open((incoming.key, incoming.origin()), format, owner);
@@ -63,11 +69,13 @@ pub(in crate::server::http) fn handle_post(
     let connection = path.connections.table.get(incoming.key);
     let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
     let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
+    let principal = connection.and_then(|it| it.state.principal().cloned());
     let origin = MessageOrigin {
         peer_addr: peer_addr.as_ref(),
         http_head: incoming.bytes,
         session_id: Some(id),
         extensions: extensions.as_ref(),
+        principal: principal.as_ref(),
     };
     path.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();

@@ -9,6 +9,7 @@ mod incoming;
 
 mod path;
 
+mod authentication;
 mod plain;
 mod websocket_upgrade;
 

@@ -56,8 +56,8 @@ impl HttpPath<'_> {
     /// Handles a message of another shard, or of this one.
     pub(in crate::server) fn handle_message(&mut self, message: HttpMessage) {
         match message {
-            HttpMessage::SessionRequest { session, exchange: from, op } => {
-                self.sessions().handle_op(session, from, op);
+            HttpMessage::SessionRequest { session, exchange: from, principal, op } => {
+                self.sessions().handle_op((session, principal.as_ref()), from, op);
             }
             HttpMessage::ExchangeClosed { session, exchange, is_sent } => {
                 self.sessions().detach_exchange(session, exchange, is_sent);

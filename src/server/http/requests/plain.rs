@@ -16,6 +16,9 @@ use crate::transport::http::head::Field;
 use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
 
+/// Seconds for which the metadata of the resource may be cached.
+const METADATA_SECONDS: u32 = 3600;
+
 /// Responds to a request that carries no message.
 pub(in crate::server::http) fn handle(
     path: &mut HttpPath<'_>,
@@ -41,6 +44,16 @@ pub(in crate::server::http) fn handle(
         RequestKind::Health | RequestKind::Ready => {
             let response = (Status::OK, BodyKind::Text("text/plain"), fields);
             path.respond(incoming, response, b"ok\n");
+        }
+        RequestKind::ResourceMetadata => {
+            let metadata = path.dispatcher.auth.metadata();
+            let document = metadata.map(|it| it.json.clone()).unwrap_or_default();
+            let fields = ResponseFields {
+                allow_origin: Some(b"*"),
+                max_age_seconds: Some(METADATA_SECONDS),
+                ..fields
+            };
+            path.respond(incoming, (Status::OK, BodyKind::Json, fields), document.as_bytes());
         }
         RequestKind::Status => {
             let text = status_json(path);

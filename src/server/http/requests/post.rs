@@ -14,6 +14,7 @@ use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
 use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
+use crate::server::auth::Credential;
 use crate::server::connection_state::{
     ConnectionState, HttpSession, MessageOrigin, PeerState, ResponseFormat, ResponseOwner,
 };
@@ -182,14 +183,20 @@ impl StatelessRequest<'_> {
         let sent_by = MessageOrigin { http_head, ..MessageOrigin::of_peer(peer_addr) };
         let origin = self.incoming.origin();
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
-        let outcome = self.dispatcher.dispatch_request(
-            ctx,
-            &mut PeerState { origin: sent_by, state, pending_work, outgoing, outbox: self.outbox },
-            raw,
-        );
+        let mut peer = PeerState {
+            origin: sent_by,
+            state,
+            pending_work,
+            outgoing,
+            outbox: self.outbox,
+            challenge: None,
+        };
+        let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
+        let challenge = peer.challenge;
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
-        finish_response(outgoing, mark, outcome, (format, origin), &date)
+        let about = (origin, challenge.as_deref());
+        finish_response(outgoing, mark, outcome, (format, about), &date)
     }
 
     /// Checks that headers and body agree. Missing members are left to the dispatcher.
@@ -242,6 +249,8 @@ impl StatelessRequest<'_> {
             return PostOutcome::Responded;
         };
         let HttpSession { state, pending_work, .. } = http_session;
+        let credential = self.connection.state.principal().map(Credential::of_session);
+        self.dispatcher.facts.keep_credential(state, credential);
         self.connection.record.traffic.messages_out += 1;
         let outgoing = &mut self.connection.outgoing;
         let format = ResponseFormat { is_modern: false, session_id: Some(created.id), ..format };
@@ -249,17 +258,16 @@ impl StatelessRequest<'_> {
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
         let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
-        let outcome = self.dispatcher.dispatch_request(
-            ctx,
-            &mut PeerState {
-                origin: MessageOrigin::default(),
-                state,
-                pending_work,
-                outgoing,
-                outbox: self.outbox,
-            },
-            raw,
-        );
+        let mut peer = PeerState {
+            origin: MessageOrigin::default(),
+            state,
+            pending_work,
+            outgoing,
+            outbox: self.outbox,
+            challenge: None,
+        };
+        let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
+        let challenge = peer.challenge;
         self.outbox.count_outcome(outcome);
         if outcome == Outcome::Response {
             response::end_response(outgoing, mark);
@@ -269,14 +277,12 @@ impl StatelessRequest<'_> {
             return PostOutcome::Responded;
         }
         // The handshake failed: there is no session.
-        self.http.sessions.remove(created.key);
-        finish_response(
-            outgoing,
-            mark,
-            outcome,
-            (ResponseFormat { session_id: None, ..format }, origin),
-            &date,
-        )
+        if let Some(mut removed) = self.http.sessions.remove(created.key) {
+            self.dispatcher.facts.release(&mut removed.session.state);
+        }
+        let format = ResponseFormat { session_id: None, ..format };
+        let about = (origin, challenge.as_deref());
+        finish_response(outgoing, mark, outcome, (format, about), &date)
     }
 
     fn reject(self, id: Id<'_>, refusal: &Rejection) -> PostOutcome {
@@ -306,13 +312,13 @@ fn finish_response(
     out: &mut Vec<u8>,
     mark: ResponseMark,
     outcome: Outcome,
-    (format, origin): (ResponseFormat, Option<&[u8]>),
+    (format, about): (ResponseFormat, (Option<&[u8]>, Option<&str>)),
     date: &Date,
 ) -> PostOutcome {
     match outcome {
         Outcome::Response => response::end_response(out, mark),
         Outcome::Error(kind) => {
-            let mark = format.replace_head_with_error(out, (mark, kind), origin, date);
+            let mark = format.replace_head_with_error(out, (mark, kind), about, date);
             response::end_response(out, mark);
         }
         Outcome::None => {

@@ -7,8 +7,11 @@
 //! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
 //! Messages from the Server", "Resumability and Redelivery".
 
+use std::sync::Arc;
+
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
@@ -61,6 +64,12 @@ pub(super) fn find_or_forward(
     }
     let found = id.and_then(|id| Some((id, path.http.sessions.find(id)?)));
     let found = found.filter(|(_, key)| path.sessions().is_legacy_sse(*key) == is_legacy_sse);
+    let found = found.filter(|(_, key)| {
+        !path.dispatcher.auth.is_active() || {
+            let principal = principal_of(path, incoming).cloned();
+            path.sessions().is_of_caller(*key, principal.as_deref())
+        }
+    });
     if found.is_none() {
         path.reject_unknown_session(incoming);
     }
@@ -84,6 +93,7 @@ fn dispatch_local(
         http_head: incoming.bytes,
         session_id: Some(id),
         extensions: state.extension_slot(),
+        principal: state.principal(),
     };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
     let sessions = &mut http.sessions;
@@ -92,7 +102,8 @@ fn dispatch_local(
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark),
         (Outcome::Error(kind), 0) => {
-            let mark = format.replace_head_with_error(outgoing, (mark, kind), origin, &date);
+            let about = (origin, dispatched.challenge.as_deref());
+            let mark = format.replace_head_with_error(outgoing, (mark, kind), about, &date);
             response::end_response(outgoing, mark);
         }
         (Outcome::None, 0) => {
@@ -166,9 +177,18 @@ pub(in crate::server::http) fn send_session_op(
         format,
         ResponseOwner::Session(id),
     );
-    let message = HttpMessage::SessionRequest { session: id, exchange, op };
+    let principal = principal_of(path, incoming).cloned();
+    let message = HttpMessage::SessionRequest { session: id, exchange, principal, op };
     let owner = path.http.owner_of(id);
     path.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
+}
+
+/// Returns the caller of a request.
+fn principal_of<'p>(
+    path: &'p HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+) -> Option<&'p Arc<Principal>> {
+    path.connections.table.get(incoming.key)?.state.principal()
 }
 
 /// In the strict profile every response carries `Mcp-Session-Id`.

@@ -6,11 +6,14 @@
 //! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
 //! Messages from the Server".
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::output::SessionOutput;
 use super::store::{RemovedSession, SessionStore};
 use super::streams::{LISTENING_STREAM, SessionError};
+use crate::base::principal::{Principal, is_same_caller};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::error::Error;
@@ -42,6 +45,8 @@ pub(in crate::server::http) struct Dispatched {
     pub(in crate::server::http) outcome: Outcome,
     /// Number of its requests that are answered later.
     pub(in crate::server::http) pending_responses: u32,
+    /// `WWW-Authenticate` of the response, if it is refused for lack of a scope.
+    pub(in crate::server::http) challenge: Option<Box<str>>,
 }
 
 impl SessionOwner<'_> {
@@ -57,23 +62,26 @@ impl SessionOwner<'_> {
     /// Runs an operation on a session of this shard.
     pub(in crate::server::http) fn handle_op(
         &mut self,
-        id: SessionId,
+        (id, principal): (SessionId, Option<&Arc<Principal>>),
         from: ExchangeAddress,
         op: SessionOp,
     ) {
         // Each session is bound to the endpoint that it began at.
         let is_legacy_sse = matches!(op, SessionOp::HandleMessage { is_legacy_sse: true, .. });
         let found = self.sessions.find(id);
+        let caller = principal.map(|principal| &**principal);
+        let found = found.filter(|key| self.is_of_caller(*key, caller));
         let Some(key) = found.filter(|key| self.is_legacy_sse(*key) == is_legacy_sse) else {
             return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
         match op {
             SessionOp::HandleMessage { mut text, sender, is_legacy_sse: true } => {
-                self.dispatch_legacy_sse(key, origin_of(&sender, id), text.text());
+                let origin = origin_of(&sender, id, principal);
+                self.dispatch_legacy_sse(key, origin, text.text());
                 self.write(from, HttpOutput::Status(Status::ACCEPTED));
             }
             SessionOp::HandleMessage { text, sender, .. } => {
-                self.dispatch_remote(key, from, (origin_of(&sender, id), text));
+                self.dispatch_remote(key, from, (origin_of(&sender, id, principal), text));
             }
             SessionOp::End => {
                 self.fail_calls(key);
@@ -98,6 +106,10 @@ impl SessionOwner<'_> {
         let Some(dispatched) = self.dispatch_post(key, origin, &mut out, text.text()) else {
             return;
         };
+        if let (Outcome::Error(kind), Some(challenge)) = (dispatched.outcome, dispatched.challenge)
+        {
+            return self.write(from, HttpOutput::Forbidden { kind, challenge, text: out });
+        }
         match (dispatched.outcome, dispatched.pending_responses) {
             (Outcome::None, 0) => self.write(from, HttpOutput::Status(Status::ACCEPTED)),
             (outcome @ (Outcome::Response | Outcome::Error(_)), 0) => {
@@ -134,7 +146,8 @@ impl SessionOwner<'_> {
         let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
         let before = pending_work.pending_responses;
         let cancelled = outbox.counters.requests.cancelled;
-        let mut peer = PeerState { origin, state, pending_work, outgoing, outbox };
+        let challenge = None;
+        let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, challenge };
         let outcome = match parser.parse(text) {
             Ok(document) => {
                 let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
@@ -143,13 +156,14 @@ impl SessionOwner<'_> {
             }
             Err(error) => reject_text(&mut peer, None, &error.into()),
         };
+        let challenge = peer.challenge.take();
         // A cancellation removes requests that were outstanding before or are among these; their
         // streams are ended by an effect.
         let taken_back = outbox.counters.requests.cancelled - cancelled;
         let outstanding = u64::from(pending_work.pending_responses) + taken_back;
         let pending_responses = outstanding.saturating_sub(before.into());
         let pending_responses = u32::try_from(pending_responses).unwrap_or(u32::MAX);
-        Some(Dispatched { outcome, pending_responses })
+        Some(Dispatched { outcome, pending_responses, challenge })
     }
 
     /// Opens a stream for the outstanding responses of a message, with the output so far.
@@ -290,6 +304,17 @@ impl SessionOwner<'_> {
         clean_up(removed, (self.dispatcher, self.outbox), self.now);
     }
 
+    /// Returns whether `principal` has begun the session.
+    pub(in crate::server::http) fn is_of_caller(
+        &mut self,
+        key: Key,
+        principal: Option<&Principal>,
+    ) -> bool {
+        let http_session = self.sessions.get_mut(key);
+        http_session
+            .is_some_and(|it| is_same_caller(it.state.principal().map(|owner| &**owner), principal))
+    }
+
     /// Returns whether a session uses HTTP with SSE (2024-11-05).
     pub(in crate::server::http) fn is_legacy_sse(&mut self, key: Key) -> bool {
         self.sessions.get_mut(key).is_some_and(|http_session| http_session.is_legacy_sse)
@@ -315,10 +340,14 @@ impl SessionOwner<'_> {
 }
 
 /// Returns the origin of a message for session `id` that another shard has forwarded.
-const fn origin_of(sender: &MessageSender, id: SessionId) -> MessageOrigin<'_> {
+const fn origin_of<'m>(
+    sender: &'m MessageSender,
+    id: SessionId,
+    principal: Option<&'m Arc<Principal>>,
+) -> MessageOrigin<'m> {
     let MessageSender { peer_addr, http_head, extensions } = sender;
     let (peer_addr, extensions) = (peer_addr.as_ref(), extensions.as_ref());
-    MessageOrigin { peer_addr, http_head, session_id: Some(id), extensions }
+    MessageOrigin { peer_addr, http_head, session_id: Some(id), extensions, principal }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its

@@ -1,6 +1,9 @@
 //! The peer whose call began a task, and the progress that it was sent.
 
+use std::sync::Arc;
+
 use crate::base::client_address::ClientAddress;
+use crate::base::principal::{Principal, is_same_caller};
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::revision::Revision;
 use crate::server::reply_to::{PeerId, ReplyTo};
@@ -10,6 +13,7 @@ use crate::server::reply_to::{PeerId, ReplyTo};
 pub(in crate::server) struct TaskCaller {
     peer: PeerId,
     address: Option<ClientAddress>,
+    principal: Option<Arc<Principal>>,
     /// Whether the peer has gone.
     is_gone: bool,
     revision: Revision,
@@ -23,6 +27,7 @@ impl TaskCaller {
     /// notifications are optional, and a token that is stored for the ttl must be short.
     pub(super) fn new(
         (peer, address): (PeerId, Option<ClientAddress>),
+        principal: Option<Arc<Principal>>,
         revision: Revision,
         progress_token: Option<IdBuf>,
     ) -> Self {
@@ -32,12 +37,22 @@ impl TaskCaller {
         };
         let progress_token = progress_token.filter(is_short);
         let (is_gone, last_progress) = (false, f64::NEG_INFINITY);
-        Self { peer, address, is_gone, revision, progress_token, last_progress }
+        Self { peer, address, principal, is_gone, revision, progress_token, last_progress }
     }
 
     /// Returns the address of the peer, unless it is exempt from the shares.
     pub(in crate::server) const fn address(&self) -> Option<ClientAddress> {
         self.address
+    }
+
+    /// Returns whether a request of `principal` may find the task.
+    pub(in crate::server) fn is_caller(&self, principal: Option<&Principal>) -> bool {
+        is_same_caller(self.principal.as_deref(), principal)
+    }
+
+    /// Returns who it is, if callers are authenticated.
+    pub(in crate::server) const fn principal(&self) -> Option<&Arc<Principal>> {
+        self.principal.as_ref()
     }
 
     /// Returns whether the peer has gone.

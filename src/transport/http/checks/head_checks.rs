@@ -36,6 +36,9 @@ pub fn check_head<'b>(
         (Route::Connections, HttpMethod::Get) => {
             Ok(RequestKind::Connections { query: query(head, bytes) })
         }
+        (Route::ResourceMetadata, HttpMethod::Get | HttpMethod::Head) => {
+            Ok(RequestKind::ResourceMetadata)
+        }
         (Route::Metrics, HttpMethod::Get) => Ok(RequestKind::Metrics),
         (Route::Health, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Health),
         (Route::Page, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Page),
@@ -147,7 +150,7 @@ fn check_legacy_message<'b>(head: &Head, bytes: &'b [u8]) -> Result<RequestKind<
 }
 
 /// Returns the query of the request target.
-fn query<'b>(head: &Head, bytes: &'b [u8]) -> &'b [u8] {
+pub fn query<'b>(head: &Head, bytes: &'b [u8]) -> &'b [u8] {
     head.target.slice(bytes).get(head.path(bytes).len() + 1..).unwrap_or_default()
 }
 
@@ -264,5 +267,6 @@ const STATELESS_PROFILE: CheckProfile = CheckProfile {
     session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
+    resource_metadata: false,
     operators: OperatorEndpoints::Monitoring,
 };

@@ -22,9 +22,8 @@ mod head_checks;
 mod era;
 
 pub use era::{Era, era};
-pub use head_checks::{check_head, query_parameter, session_id_in_query};
+pub use head_checks::{check_head, query, query_parameter, session_id_in_query};
 pub use paths::EndpointPaths;
 pub use profile::{CheckProfile, OperatorEndpoints};
-pub use request_kind::is_fixed_path;
-pub use request_kind::{RequestKind, SESSION_PARAMETER};
+pub use request_kind::{RequestKind, SESSION_PARAMETER, is_fixed_path, is_metadata_path};
 pub use table::{CheckId, Rejection};

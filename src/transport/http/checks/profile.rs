@@ -21,6 +21,7 @@ pub enum OperatorEndpoints {
 
 /// The variants of MCP over HTTP that are enabled.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent option")]
 pub struct CheckProfile {
     /// Strict profile: JSON responses only, no GET, and every request of the MCP endpoint must name
     /// this revision. Default `None`: all revisions are served.
@@ -36,6 +37,8 @@ pub struct CheckProfile {
     pub paths: EndpointPaths,
     /// The path of the WebSocket endpoint. Default `None`. The other paths take precedence over it.
     pub websocket: Option<Rc<str>>,
+    /// Whether the metadata of the protected resource is served (RFC 9728). Default false.
+    pub resource_metadata: bool,
     /// The endpoints of operators. Default [`OperatorEndpoints::Monitoring`].
     pub operators: OperatorEndpoints,
 }
@@ -49,6 +52,7 @@ impl Default for CheckProfile {
             session_id_query: false,
             paths: EndpointPaths::DEFAULT,
             websocket: None,
+            resource_metadata: false,
             operators: OperatorEndpoints::Monitoring,
         }
     }

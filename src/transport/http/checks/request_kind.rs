@@ -1,6 +1,7 @@
 //! Routes of the server, and the kinds of requests.
 
 use super::profile::CheckProfile;
+use crate::protocol::RESOURCE_METADATA_PATH;
 
 /// The kind of an admitted request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,6 +49,8 @@ pub enum RequestKind<'b> {
     },
     /// GET of the readiness probe.
     Ready,
+    /// GET of the metadata of the protected resource (RFC 9728).
+    ResourceMetadata,
     /// GET of the counters shown on the page.
     Status,
     /// GET of the MCP endpoint: opens or resumes a stream of a legacy session.
@@ -63,6 +66,20 @@ pub enum RequestKind<'b> {
 }
 
 impl RequestKind<'_> {
+    /// Returns whether it is a request of an MCP client, which may need a token.
+    #[inline]
+    pub const fn is_of_client(&self) -> bool {
+        matches!(
+            self,
+            Self::Post { .. }
+                | Self::GetStream { .. }
+                | Self::DeleteSession { .. }
+                | Self::LegacyMessage { .. }
+                | Self::LegacySse
+                | Self::Upgrade
+        )
+    }
+
     /// Returns whether operators send it: it does not count against the limits of clients.
     #[inline]
     pub const fn is_operators(&self) -> bool {
@@ -91,6 +108,7 @@ pub(super) enum Route {
     Metrics,
     Page,
     Ready,
+    ResourceMetadata,
     Status,
     WebSocket,
     /// `*`: the server itself, for OPTIONS only.
@@ -122,6 +140,9 @@ impl Route {
                 Self::LegacyMessages
             }
             b"*" => Self::Asterisk,
+            _ if profile.resource_metadata && is_metadata_path(path, profile) => {
+                Self::ResourceMetadata
+            }
             _ => match Self::find_fixed(path) {
                 Some(route) => route,
                 None if profile.websocket.as_deref().is_some_and(is) => Self::WebSocket,
@@ -159,7 +180,20 @@ impl Route {
             Self::Mcp | Self::Asterisk if profile.has_sessions() => "POST, DELETE, OPTIONS",
             Self::Mcp | Self::Asterisk | Self::LegacyMessages => "POST, OPTIONS",
             Self::Connections | Self::LegacySse | Self::Metrics | Self::WebSocket => "GET, OPTIONS",
-            Self::Health | Self::Page | Self::Ready | Self::Status => "GET, HEAD, OPTIONS",
+            Self::Health | Self::Page | Self::Ready | Self::ResourceMetadata | Self::Status => {
+                "GET, HEAD, OPTIONS"
+            }
         }
     }
+}
+
+/// Returns whether the path is that of the metadata: the well-known path alone, or followed by that
+/// of an endpoint (RFC 9728, section 3.1).
+pub fn is_metadata_path(path: &[u8], profile: &CheckProfile) -> bool {
+    let Some(endpoint) = path.strip_prefix(RESOURCE_METADATA_PATH.as_bytes()) else { return false };
+    let is = |known: &str| endpoint == known.as_bytes();
+    endpoint.is_empty()
+        || is(profile.paths.mcp())
+        || profile.websocket.as_deref().is_some_and(is)
+        || (profile.has_legacy_sse() && is(profile.paths.legacy_sse()))
 }

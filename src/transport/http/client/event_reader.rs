@@ -117,6 +117,11 @@ impl EventReader {
         }
     }
 
+    /// Returns the data of the event that [`EventReader::next`] has completed.
+    pub fn data(&self) -> &[u8] {
+        &self.data[..self.data.len().saturating_sub(PADDING_BYTES)]
+    }
+
     /// Returns the id to resume after, empty if there is none.
     pub fn last_event_id(&self) -> &[u8] {
         &self.last_event_id
@@ -152,6 +157,10 @@ impl EventReader {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
             b"data" => {
+                if self.data.is_empty() {
+                    // Most events have one line of data.
+                    self.data.reserve_exact(value.len() + 1 + PADDING_BYTES);
+                }
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
             }

@@ -11,3 +11,6 @@ pub mod response_reader;
 pub mod event_reader;
 
 pub mod request_writer;
+
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;

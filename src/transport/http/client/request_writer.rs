@@ -202,10 +202,10 @@ impl RequestWriter {
     }
 
     /// Appends a GET request for an upgrade; `lines` are its fields, each with its line end.
-    pub fn write_upgrade(&self, out: &mut Vec<u8>, lines: &[u8]) {
+    pub fn write_upgrade(&self, out: &mut Vec<u8>, lines: &[u8], fields: &RequestFields<'_>) {
         self.begin(out, "GET ");
         out.extend_from_slice(lines);
-        out.extend_from_slice(b"\r\n");
+        fields.write(out);
     }
 
     fn begin(&self, out: &mut Vec<u8>, method: &str) {

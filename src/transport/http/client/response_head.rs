@@ -8,6 +8,11 @@ use httparse::{Header, Response};
 use crate::transport::http::head::ContentCoding;
 use crate::transport::http::limits::FIELDS_MAX;
 
+/// How every response begins.
+pub(in crate::transport) const HTTP_START: &[u8] = b"HTTP/1.";
+/// Why text of another protocol is no response.
+pub(in crate::transport) const NOT_HTTP: &str = "the server does not speak HTTP/1.1";
+
 /// Size limits of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ResponseLimits {
@@ -121,7 +126,7 @@ impl ResponseHead {
             Err(httparse::Error::TooManyHeaders) => {
                 return Err(ResponseError::Invalid("the response has too many fields"));
             }
-            _ => return Err(ResponseError::Invalid("the server does not speak HTTP/1.1")),
+            _ => return Err(ResponseError::Invalid(NOT_HTTP)),
         }
         let mut fields = Fields::default();
         for line in &*response.headers {

@@ -3,7 +3,9 @@
 //! Invariants: the result does not depend on how the stream is split; interim responses (1xx) are
 //! skipped; a response over a limit is rejected before the rest is held.
 
-use super::response_head::{BodyEnd, ResponseError, ResponseHead, ResponseLimits};
+use super::response_head::{
+    BodyEnd, HTTP_START, NOT_HTTP, ResponseError, ResponseHead, ResponseLimits,
+};
 use crate::transport::http::head::HeadEnd;
 use crate::transport::http::limits::RequestLimits;
 use crate::transport::http::reader::chunked::ChunkDecoder;
@@ -79,9 +81,12 @@ impl ResponseReader {
                 *rest == 0
             }
             ReaderState::Chunks(decoder) => {
+                // An event stream is unlimited; its events are not.
+                let is_stream = self.head.as_ref().is_some_and(ResponseHead::is_event_stream);
+                let body_bytes_max = if is_stream { usize::MAX } else { limits.body_bytes_max };
                 let limits = RequestLimits {
                     head_bytes_max: limits.head_bytes_max,
-                    body_bytes_max: usize::MAX,
+                    body_bytes_max,
                     ..RequestLimits::default()
                 };
                 let decoded = decoder.decode(arrival, from, &limits, |data| {
@@ -136,17 +141,26 @@ impl ResponseReader {
             let window = &rest[..rest.len().min(available)];
             let found = self.end.find(window);
             let length = found.unwrap_or(window.len());
-            self.partial.extend_from_slice(&window[..length]);
             *from += length;
-            if found.is_none() {
-                if length == available {
-                    let text = "the head of the response is too large";
-                    return Err(ResponseError::Invalid(text));
+            let head = match found {
+                // Most heads arrive in one piece.
+                Some(_) if self.partial.is_empty() => ResponseHead::parse(&window[..length])?,
+                _ => {
+                    self.partial.extend_from_slice(&window[..length]);
+                    let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
+                    if !HTTP_START.starts_with(start) {
+                        return Err(ResponseError::Invalid(NOT_HTTP));
+                    }
+                    if found.is_none() {
+                        if length == available {
+                            let text = "the head of the response is too large";
+                            return Err(ResponseError::Invalid(text));
+                        }
+                        continue;
+                    }
+                    ResponseHead::parse(&std::mem::take(&mut self.partial))?
                 }
-                continue;
-            }
-            let head = ResponseHead::parse(&self.partial)?;
-            self.partial.clear();
+            };
             self.end = HeadEnd::default();
             match head.status {
                 101 => return Err(ResponseError::Invalid("the server switches protocols")),

@@ -4,7 +4,7 @@
 use super::media::AcceptParser;
 use super::{BodyLength, ContentCoding, ContentType, FIELD_COUNT, Field, Span, param_header_name};
 use crate::transport::http::grammar::{is_field_name, is_host};
-use crate::transport::http::limits::RequestError;
+use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
 use crate::transport::http::status::Status;
 
 /// The fields parsed so far.
@@ -76,9 +76,10 @@ impl FieldParser {
         };
         let place = &mut self.fields[field as usize];
         if place.start != 0 {
-            return Err(RequestError::bad_request(
-                "a header field that must occur once is repeated",
-            ));
+            return Err(RequestError::bad_request(match field {
+                Field::Authorization => REPEATED_AUTHORIZATION,
+                _ => "a header field that must occur once is repeated",
+            }));
         }
         let start = offset_in(bytes, value);
         *place = Span::new(start, start + value.len());

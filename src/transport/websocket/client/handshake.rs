@@ -5,8 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 use httparse::{Header, Response};
 use tungstenite::handshake::derive_accept_key;
 
-use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::ResponseLimits;
+use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
+use crate::transport::http::client::response_head::{
+    HTTP_START, NOT_HTTP, ResponseHead, ResponseLimits,
+};
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use crate::transport::http::head::HeadEnd;
 use crate::transport::http::limits::FIELDS_MAX;
@@ -27,14 +29,22 @@ pub enum UpgradeEvent {
         subprotocol: Option<&'static str>,
     },
     /// The server answered with another status. The connection is of no use.
-    Refused {
-        /// The status, such as 401.
-        status: u16,
-        /// The beginning of the body, as far as it has arrived.
-        body: Vec<u8>,
-    },
+    Refused(Box<UpgradeRefusal>),
     /// The response violates HTTP or RFC 6455. The connection is of no use.
     Invalid(&'static str),
+}
+
+/// The response of a server that does not accept an upgrade.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct UpgradeRefusal {
+    /// The status, such as 401.
+    pub status: u16,
+    /// The values of `WWW-Authenticate`.
+    pub challenges: Vec<Box<str>>,
+    /// `DPoP-Nonce`.
+    pub dpop_nonce: Option<Box<str>>,
+    /// The beginning of the body, as far as it has arrived.
+    pub body: Vec<u8>,
 }
 
 /// An upgrade request that was sent, and its response.
@@ -54,15 +64,15 @@ impl UpgradeRequest {
         Self { key, partial: Vec::new(), end: HeadEnd::default() }
     }
 
-    /// Appends the request.
-    pub fn write(&self, out: &mut Vec<u8>, writer: &RequestWriter) {
+    /// Appends the request. `fields` are those of its authorization.
+    pub fn write(&self, out: &mut Vec<u8>, writer: &RequestWriter, fields: &RequestFields<'_>) {
         let lines = format!(
             "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: {}\r\nSec-WebSocket-Protocol: {}\r\n",
             self.key,
             SUBPROTOCOLS.join(", ")
         );
-        writer.write_upgrade(out, lines.as_bytes());
+        writer.write_upgrade(out, lines.as_bytes(), fields);
     }
 
     /// Reads the response in `arrival[*from..]` and advances `from`. Interim responses other than
@@ -79,6 +89,10 @@ impl UpgradeRequest {
             let length = found.unwrap_or(rest.len());
             self.partial.extend_from_slice(&rest[..length]);
             *from += length;
+            let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
+            if !HTTP_START.starts_with(start) {
+                return UpgradeEvent::Invalid(NOT_HTTP);
+            }
             if self.partial.len() > RESPONSE_BYTES_MAX {
                 return UpgradeEvent::Invalid("the head of the response is too large");
             }
@@ -106,9 +120,14 @@ impl UpgradeRequest {
             },
             Some(100..200) if is_complete => UpgradeEvent::NeedMore,
             Some(status) if is_complete => {
-                UpgradeEvent::Refused { status, body: read_body(&[&self.partial, rest].concat()) }
+                let head = ResponseHead::parse(&self.partial).ok();
+                let (challenges, dpop_nonce) =
+                    head.map(|head| (head.challenges, head.dpop_nonce)).unwrap_or_default();
+                let body = read_body(&[&self.partial, rest].concat());
+                let refusal = UpgradeRefusal { status, challenges, dpop_nonce, body };
+                UpgradeEvent::Refused(Box::new(refusal))
             }
-            _ => UpgradeEvent::Invalid("the server does not speak HTTP/1.1"),
+            _ => UpgradeEvent::Invalid(NOT_HTTP),
         }
     }
 
@@ -180,12 +199,13 @@ mod tests {
     fn upgrade_request_has_fields_of_rfc_6455() {
         let mut out = Vec::new();
         let writer = RequestWriter::new("http", "a:1", "/mcp/ws", &ExtraFields::default());
-        UpgradeRequest::new(*KEY).write(&mut out, &writer);
+        let fields = RequestFields { authorization: Some("Bearer a"), ..Default::default() };
+        UpgradeRequest::new(*KEY).write(&mut out, &writer, &fields);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "GET /mcp/ws HTTP/1.1\r\nHost: a:1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-             Sec-WebSocket-Protocol: mcp.v1, mcp\r\n\r\n"
+             Sec-WebSocket-Protocol: mcp.v1, mcp\r\nAuthorization: Bearer a\r\n\r\n"
         );
     }
 
@@ -223,12 +243,30 @@ mod tests {
     }
 
     #[test]
+    fn response_of_another_protocol_is_invalid_at_once() {
+        for response in ["what?\n", "HTTP/2", "\n"] {
+            let (event, _) = read(response, 1);
+            assert!(matches!(event, UpgradeEvent::Invalid(_)), "{response}: {event:?}");
+        }
+        assert_eq!(read("HTTP/1.", 1).0, UpgradeEvent::NeedMore);
+    }
+
+    #[test]
     fn refusal_has_its_status_and_body() {
         let body = "Transfer-Encoding: chunked\r\n\r\n5\r\nno, u\r\n2\r\nse\r\n0\r\n\r\n";
-        let response = format!("HTTP/1.1 401 Unauthorized\r\n{body}");
+        let fields = "WWW-Authenticate: Bearer\r\nDPoP-Nonce: n\r\n";
+        let response = format!("HTTP/1.1 401 Unauthorized\r\n{fields}{body}");
+        let refused = |body: &[u8]| {
+            UpgradeEvent::Refused(Box::new(UpgradeRefusal {
+                status: 401,
+                challenges: vec!["Bearer".into()],
+                dpop_nonce: Some("n".into()),
+                body: body.to_vec(),
+            }))
+        };
         let (event, _) = read(&response, response.len());
-        assert_eq!(event, UpgradeEvent::Refused { status: 401, body: b"no, use".to_vec() });
+        assert_eq!(event, refused(b"no, use"));
         let (event, _) = read(&response, 1);
-        assert_eq!(event, UpgradeEvent::Refused { status: 401, body: Vec::new() });
+        assert_eq!(event, refused(b""));
     }
 }

@@ -1,13 +1,18 @@
 //! Writing of client frames: masked, one frame per message (RFC 6455, sections 5.2 and 5.3).
 
 use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::frame::{CLOSE, CONTROL_BYTES_MAX, FINAL, PONG, TEXT};
+use crate::transport::websocket::frame::{CLOSE, CONTROL_BYTES_MAX, FINAL, PING, PONG, TEXT};
 use crate::transport::websocket::mask::apply_mask;
 use crate::transport::websocket::writer::client_header;
 
 /// Appends a text message. Returns the start of its masked payload in `out`.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8], key: [u8; 4]) -> usize {
     write_frame(out, TEXT, text, key)
+}
+
+/// Appends a ping without a payload.
+pub fn write_ping(out: &mut Vec<u8>, key: [u8; 4]) {
+    write_frame(out, PING, &[], key);
 }
 
 /// Appends a pong with the payload of the ping.
@@ -60,6 +65,7 @@ mod tests {
     #[test]
     fn control_frames_are_read_by_a_server() {
         let (mut out, mut from) = (Vec::new(), 0);
+        write_ping(&mut out, KEY);
         write_pong(&mut out, &[b'p'; 126], KEY);
         write_close(&mut out, CloseCode::NORMAL, &"é".repeat(80), KEY);
         let mut reader = FrameReader::new();
@@ -67,6 +73,7 @@ mod tests {
             let event = reader.next(&mut out, &mut from, &FrameLimits::default(), Vec::new);
             (event, reader.control_payload().to_vec())
         };
+        assert_eq!(next(), (FrameEvent::Ping, Vec::new()));
         assert_eq!(next(), (FrameEvent::Pong, vec![b'p'; 125]));
         let (event, payload) = next();
         assert_eq!(event, FrameEvent::Close(Some(CloseCode::NORMAL)));

@@ -105,6 +105,11 @@ impl FlowRun {
         Ok(())
     }
 
+    /// Takes the registration that the flow has made.
+    pub(super) fn take_registration(&self) -> Option<StoredTokens> {
+        self.flow.take_registration()
+    }
+
     pub(super) const fn take_outcome(&mut self) -> Option<Result<StoredTokens, ClientError>> {
         self.outcome.take()
     }

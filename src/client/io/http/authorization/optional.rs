@@ -82,8 +82,8 @@ impl OptionalAuthorization {
 
     /// Ends what has timed out.
     pub(in crate::client::io::http) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        if let Some(run) = self.run() {
-            run.expire(ring, now);
+        if let Some(authorization) = &mut self.0 {
+            authorization.expire(ring, now);
         }
     }
 

@@ -4,6 +4,7 @@
 //! has refused is sent again after it, at most three times.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -17,7 +18,9 @@ use crate::client::io::http::exchange::{Exchange, ExchangeKind, RequestAuthoriza
 use crate::client::io::http::queue::HttpQueue;
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::oauth::signing::Claims;
-use crate::client::oauth::{Challenge, Credentials, Flow, FlowCause, OAuthOptions, StoredTokens};
+use crate::client::oauth::{
+    Challenge, Credentials, Flow, FlowCause, OAuthOptions, StoredTokens, TokenEntry,
+};
 use crate::engine::clock::unix_ms;
 use crate::engine::ring::Ring;
 use crate::transport::http::client::response_head::ResponseHead;
@@ -26,6 +29,9 @@ use crate::transport::http::client::response_head::ResponseHead;
 const ATTEMPTS_MAX: u32 = 3;
 /// Seconds before a refresh that has failed is tried again.
 const REFRESH_DELAY_SECONDS: u64 = 30;
+/// Time that another client has to replace the tokens, and the interval of the checks.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
 
@@ -38,6 +44,34 @@ pub(in crate::client::io::http) enum Verdict {
     Kept,
     /// The request has failed.
     Refused(Exchange, ClientError),
+}
+
+/// What a status and its challenges ask for.
+#[derive(Debug)]
+pub(super) enum RefusalVerdict {
+    /// Nothing that concerns authorization.
+    Other,
+    /// The flow of this cause, unless a nonce is all that is missing.
+    Challenge { cause: FlowCause, needs_nonce: bool },
+    /// The request has failed.
+    Failed(ClientError),
+}
+
+/// The flow of a server.
+#[derive(Debug, Default)]
+enum FlowState {
+    #[default]
+    Idle,
+    /// Another client replaces the tokens.
+    Waiting {
+        cause: FlowCause,
+        retry_at: Instant,
+        /// When the wait ends in any case.
+        deadline: Instant,
+    },
+    Running(Box<FlowRun>),
+    /// Another client has replaced the tokens, which this one uses now.
+    Replaced,
 }
 
 /// How a flow has ended for the requests that waited for it.
@@ -53,12 +87,13 @@ pub(super) struct FlowEnd {
 pub(in crate::client::io) struct HttpAuthorization {
     server: Url,
     options: Arc<OAuthOptions>,
+    entry: TokenEntry,
     credentials: Option<Credentials>,
     /// Counts the credentials.
     generation: u32,
     /// The last nonce of the server (RFC 9449, section 8.2).
     nonce: Option<Box<str>>,
-    run: Option<FlowRun>,
+    state: FlowState,
     /// Flows so far.
     runs: u64,
     /// The running flow is not for a refused request.
@@ -76,18 +111,16 @@ impl HttpAuthorization {
         redirects: &RedirectSender,
     ) -> Option<Self> {
         let options = Arc::clone(handle.oauth.as_ref()?);
-        let server: Url = handle.target.to_string().parse().ok()?;
-        let stored = options.store.load(server.as_str()).unwrap_or_else(|error| {
-            tracing::warn!(%error, "stored tokens cannot be read");
-            None
-        });
+        let server = handle.target.http_url()?;
+        let entry = TokenEntry::open(Arc::clone(&options.store), server.as_str());
         Some(Self {
+            credentials: entry.known().cloned().and_then(Credentials::new),
             server,
             options,
-            credentials: stored.and_then(Credentials::new),
+            entry,
             generation: 0,
             nonce: None,
-            run: None,
+            state: FlowState::Idle,
             runs: 0,
             is_refresh: false,
             parked: Vec::new(),
@@ -129,39 +162,41 @@ impl HttpAuthorization {
         if let Some(nonce) = &head.dpop_nonce {
             self.nonce = Some(nonce.clone());
         }
-        let is_forbidden = head.status == FORBIDDEN;
-        let is_refused = is_forbidden || head.status == UNAUTHORIZED;
+        let is_refused = matches!(head.status, UNAUTHORIZED | FORBIDDEN);
         if !is_refused || matches!(exchange.kind(), ExchangeKind::Delete) {
             return Verdict::Answer(exchange);
         }
-        let values = head.challenges.iter().map(|value| &**value);
-        // The header is optional (2025-11-25).
-        let challenge = Challenge::parse(values).unwrap_or_default();
-        if is_forbidden && !challenge.is_insufficient_scope() {
-            return Verdict::Answer(exchange);
-        }
         let attempt = exchange.count_challenge();
-        if attempt > ATTEMPTS_MAX {
-            let error = refused_again(&challenge, head.status);
-            return Verdict::Refused(exchange, error);
-        }
-        let needs_nonce = challenge.is_nonce_required() && head.dpop_nonce.is_some();
-        let is_renewed = !is_forbidden && exchange.generation() < self.generation;
-        if self.credentials.is_some() && (needs_nonce || is_renewed) {
+        let (cause, needs_nonce) = match judge(head.status, &head.challenges, attempt) {
+            RefusalVerdict::Other => return Verdict::Answer(exchange),
+            RefusalVerdict::Failed(error) => return Verdict::Refused(exchange, error),
+            RefusalVerdict::Challenge { cause, needs_nonce } => (cause, needs_nonce),
+        };
+        let has_nonce = needs_nonce && head.dpop_nonce.is_some();
+        let is_renewed = head.status == UNAUTHORIZED && exchange.generation() < self.generation;
+        if self.credentials.is_some() && (has_nonce || is_renewed) {
             queue.push_front(exchange);
             return Verdict::Kept;
         }
         self.parked.push(exchange);
-        if self.run.is_none() {
-            self.is_refresh = false;
-            self.start(FlowCause::Challenge { challenge, is_forbidden, attempt }, now);
+        if !self.is_running() {
+            self.start(cause, now);
         }
         Verdict::Kept
     }
 
+    pub(super) const fn has_credentials(&self) -> bool {
+        self.credentials.is_some()
+    }
+
+    /// Sets the last nonce of the server.
+    pub(super) fn with_nonce(self, nonce: Option<&str>) -> Self {
+        Self { nonce: nonce.map(Into::into), ..self }
+    }
+
     /// Begins to refresh the token if it expires soon.
     pub(super) fn refresh_if_due(&mut self, now: Instant) {
-        let Some(credentials) = self.credentials.as_ref().filter(|_| self.run.is_none()) else {
+        let Some(credentials) = self.credentials.as_ref().filter(|_| !self.is_running()) else {
             return;
         };
         let unix_seconds = unix_seconds();
@@ -170,70 +205,149 @@ impl HttpAuthorization {
             && tokens.is_refresh_due(unix_seconds)
             && unix_seconds >= self.refresh_not_before
         {
-            self.is_refresh = true;
             self.start(FlowCause::Refresh, now);
         }
     }
 
-    fn start(&mut self, cause: FlowCause, now: Instant) {
-        let stored = self.credentials.as_ref().map(|credentials| credentials.tokens().clone());
+    /// Begins a flow, once no other client replaces the tokens.
+    pub(super) fn start(&mut self, cause: FlowCause, now: Instant) {
+        self.is_refresh = matches!(cause, FlowCause::Refresh);
+        self.start_locked(cause, now.after(LOCK_TIMEOUT), now);
+    }
+
+    /// Begins a flow if no other client replaces the tokens, or after `deadline`. If another one
+    /// has replaced them, they are used instead.
+    fn start_locked(&mut self, cause: FlowCause, deadline: Instant, now: Instant) {
+        if !self.entry.try_lock() && now < deadline {
+            let retry_at = now.after(LOCK_INTERVAL);
+            self.state = FlowState::Waiting { cause, retry_at, deadline };
+            return;
+        }
+        if let Some(tokens) = self.entry.reload().cloned()
+            && let Some(credentials) = Credentials::new(tokens)
+        {
+            self.entry.unlock();
+            self.set_credentials(credentials);
+            self.state = FlowState::Replaced;
+            return;
+        }
+        let stored = self.entry.known().cloned();
         let (server, options) = (self.server.clone(), Arc::clone(&self.options));
         let flow = Flow::new(server, options, stored, cause, Box::new(fill_random));
         self.runs += 1;
         let redirects = self.redirects.clone();
-        self.run = Some(FlowRun::start(flow, self.runs, &self.options, redirects, now));
+        let run = FlowRun::start(flow, self.runs, &self.options, redirects, now);
+        self.state = FlowState::Running(Box::new(run));
     }
 
     /// Returns whether requests wait for a flow.
     pub(super) const fn is_running(&self) -> bool {
-        self.run.is_some()
+        !matches!(self.state, FlowState::Idle)
     }
 
-    pub(super) const fn run(&mut self) -> Option<&mut FlowRun> {
-        self.run.as_mut()
+    pub(super) fn run(&mut self) -> Option<&mut FlowRun> {
+        match &mut self.state {
+            FlowState::Running(run) => Some(run),
+            FlowState::Idle | FlowState::Waiting { .. } | FlowState::Replaced => None,
+        }
     }
 
     /// Ends the flow, if it has ended.
     pub(super) fn take_end(&mut self) -> Option<FlowEnd> {
-        let outcome = self.run.as_mut()?.take_outcome()?;
-        self.run = None;
+        let (outcome, registration) = match &mut self.state {
+            FlowState::Running(run) => (Some(run.take_outcome()?), run.take_registration()),
+            FlowState::Replaced => (None, None),
+            FlowState::Idle | FlowState::Waiting { .. } => return None,
+        };
+        self.state = FlowState::Idle;
         let parked = std::mem::take(&mut self.parked);
-        let error = match outcome.and_then(|tokens| self.use_tokens(tokens)) {
-            Ok(()) => None,
-            Err(error) if self.is_refresh => {
+        let error = match outcome.map(|it| it.and_then(|tokens| self.use_tokens(tokens))) {
+            None | Some(Ok(())) => None,
+            Some(Err(error)) => {
+                if let Some(registration) = registration {
+                    self.entry.save_registration(registration);
+                }
+                Some(error)
+            }
+        };
+        self.entry.unlock();
+        let error = error.filter(|error| {
+            if self.is_refresh {
                 tracing::debug!(%error, "the access token is not refreshed");
                 self.refresh_not_before = unix_seconds() + REFRESH_DELAY_SECONDS;
-                None
             }
-            Err(error) => Some(error),
-        };
+            !self.is_refresh
+        });
         Some(FlowEnd { parked, error })
     }
 
     fn use_tokens(&mut self, tokens: StoredTokens) -> Result<(), ClientError> {
-        if let Err(error) = self.options.store.save(self.server.as_str(), &tokens) {
-            tracing::warn!(%error, "tokens cannot be stored");
-        }
+        self.entry.save(tokens.clone());
         let credentials = Credentials::new(tokens)
             .ok_or_else(|| ClientError::authorization("the key of the token cannot be read"))?;
-        self.credentials = Some(credentials);
-        self.generation += 1;
-        self.nonce = None;
+        self.set_credentials(credentials);
         Ok(())
     }
 
-    /// Returns when the flow must be checked for what has timed out.
+    fn set_credentials(&mut self, credentials: Credentials) {
+        self.credentials = Some(credentials);
+        self.generation += 1;
+        self.nonce = None;
+    }
+
+    /// Returns when [`HttpAuthorization::expire`] must be called next.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.run.as_ref().and_then(FlowRun::deadline)
+        match &self.state {
+            FlowState::Running(run) => run.deadline(),
+            FlowState::Waiting { retry_at, .. } => Some(*retry_at),
+            FlowState::Idle | FlowState::Replaced => None,
+        }
+    }
+
+    /// Ends what has timed out, and looks whether another client still replaces the tokens.
+    pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        match std::mem::take(&mut self.state) {
+            FlowState::Waiting { cause, retry_at, deadline } if retry_at <= now => {
+                self.start_locked(cause, deadline, now);
+            }
+            FlowState::Running(mut run) => {
+                run.expire(ring, now);
+                self.state = FlowState::Running(run);
+            }
+            state => self.state = state,
+        }
     }
 
     /// Ends the flow without an outcome.
     pub(super) fn cancel<R: Ring>(&mut self, ring: &mut R) {
-        if let Some(mut run) = self.run.take() {
+        if let Some(run) = self.run() {
             run.close(ring);
         }
+        self.state = FlowState::Idle;
+        self.entry.unlock();
         self.parked.clear();
     }
+}
+
+/// Judges the status and the challenges of a response; `attempt` counts those of the same
+/// request from one.
+pub(super) fn judge(status: u16, challenges: &[Box<str>], attempt: u32) -> RefusalVerdict {
+    let is_forbidden = status == FORBIDDEN;
+    if !is_forbidden && status != UNAUTHORIZED {
+        return RefusalVerdict::Other;
+    }
+    // The header is optional (2025-11-25).
+    let challenge = Challenge::parse(challenges.iter().map(|value| &**value));
+    let challenge = challenge.unwrap_or_default();
+    if is_forbidden && !challenge.is_insufficient_scope() {
+        return RefusalVerdict::Other;
+    }
+    if attempt > ATTEMPTS_MAX {
+        return RefusalVerdict::Failed(refused_again(&challenge, status));
+    }
+    let needs_nonce = challenge.is_nonce_required();
+    let cause = FlowCause::Challenge { challenge, is_forbidden, attempt };
+    RefusalVerdict::Challenge { cause, needs_nonce }
 }
 
 /// The error of a request that is refused with the token of each authorization.

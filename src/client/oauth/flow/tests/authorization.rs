@@ -7,7 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::world::{ISSUER, NOW, SERVER, World, automatic, challenge, document, refusal};
 use crate::client::oauth::tokens::ClientAuth;
-use crate::client::oauth::{Challenge, FlowCause, OAuthOptions, StoredTokens};
+use crate::client::oauth::{
+    Challenge, FlowCause, MemoryTokenStore, OAuthOptions, Secret, StoredTokens, TokenStore,
+};
 
 /// Obtains tokens with a refresh token that expire.
 fn with_refresh_token(world: &mut World) -> StoredTokens {
@@ -224,6 +226,33 @@ fn token_is_refreshed_and_rotated() {
     // A server that does not rotate; the first refusal of a request.
     let tokens = world.run(automatic(), Some(tokens), refused(1)).unwrap();
     assert_eq!(tokens.refresh_token.unwrap().expose(), "refresh-2");
+    assert!(world.parameters("/authorize").is_empty());
+}
+
+#[test]
+fn failing_server_keeps_refresh_token() {
+    for error in ["server_error", "temporarily_unavailable"] {
+        let mut world = World::new();
+        let stored = with_refresh_token(&mut world);
+        world.requests.clear();
+        world.token_answers.push_back(refusal(error));
+        let failure = world.run(automatic(), Some(stored), FlowCause::Refresh).unwrap_err();
+        assert!(failure.to_string().contains(error), "{failure}");
+        assert!(world.parameters("/authorize").is_empty(), "{error}");
+    }
+}
+
+#[test]
+fn tokens_of_another_client_replace_used_refresh_token() {
+    let mut world = World::new();
+    let stored = with_refresh_token(&mut world);
+    let store = MemoryTokenStore::new();
+    let replaced = StoredTokens { access_token: Secret::new("theirs"), ..stored.clone() };
+    store.save(SERVER, &replaced).unwrap();
+    world.requests.clear();
+    world.token_answers.push_back(refusal("invalid_grant"));
+    let tokens = world.run(automatic().store(store), Some(stored), FlowCause::Refresh).unwrap();
+    assert_eq!(tokens.access_token.expose(), "theirs");
     assert!(world.parameters("/authorize").is_empty());
 }
 

@@ -1,0 +1,109 @@
+//! What all messages to a server have in common, and their framing.
+//!
+//! Messages and HTTP heads are encoded by the client of the library.
+
+use std::sync::Arc;
+
+use corelane::client::session::{EraPreference, SessionConfig, SessionOptions};
+use corelane::model::Implementation;
+use corelane::protocol::eras::ClientCapabilities;
+use corelane::transport::http::client::request_writer::{
+    ExtraFields, RequestFields, RequestWriter,
+};
+use corelane::transport::ndjson::end_line;
+
+use super::http_field::HttpField;
+use crate::target::{Era, Transport};
+use crate::wire::frames;
+
+/// Transport, era and HTTP fields used for all messages to a server.
+#[derive(Clone, Debug)]
+pub struct RequestSettings {
+    /// Transport of messages.
+    pub transport: Transport,
+    /// Protocol era.
+    pub era: Era,
+    /// Additional HTTP fields, for example `Authorization`.
+    pub fields: Vec<HttpField>,
+    writer: RequestWriter,
+    session: Arc<SessionConfig>,
+}
+
+impl RequestSettings {
+    /// Creates the settings. `authority` is the value of `Host`, for HTTP and the upgrade to
+    /// WebSocket, and `path` that of the requests.
+    ///
+    /// # Errors
+    ///
+    /// Which of `fields` the client sends itself.
+    pub fn new(
+        transport: Transport,
+        era: Era,
+        (authority, path): (&str, &str),
+        fields: Vec<HttpField>,
+    ) -> Result<Self, String> {
+        let mut extra = ExtraFields::default();
+        for field in &fields {
+            extra.push(field.name(), field.value())?;
+        }
+        // The scheme is of use for proxies only.
+        let writer = RequestWriter::new("http", authority, path, &extra);
+        let mut options = SessionOptions::default();
+        options.client_info = Implementation::new("corelane-load", env!("CARGO_PKG_VERSION"));
+        options.tasks = false;
+        options.era = match era {
+            Era::Modern => EraPreference::Modern,
+            era => EraPreference::Legacy(era.revision()),
+        };
+        let session = Arc::new(SessionConfig::new(options, ClientCapabilities::NONE));
+        Ok(Self { transport, era, fields, writer, session })
+    }
+
+    /// Returns what the sessions of all connections have in common.
+    pub(super) const fn session(&self) -> &Arc<SessionConfig> {
+        &self.session
+    }
+
+    /// Returns the writer of HTTP requests.
+    pub(super) const fn writer(&self) -> &RequestWriter {
+        &self.writer
+    }
+
+    /// Frames a message that is not a request of the run, for example a response to the server.
+    pub fn frame(&self, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write_message(&mut out, text, &self.http_fields(None));
+        out
+    }
+
+    /// Appends a message, over HTTP with `fields`. Returns the position of the text in a message
+    /// that is not encoded, or of the payload in a frame.
+    pub(super) fn write_message(
+        &self,
+        out: &mut Vec<u8>,
+        text: &[u8],
+        fields: &RequestFields<'_>,
+    ) -> usize {
+        match self.transport {
+            Transport::Tcp | Transport::Stdio => {
+                out.extend_from_slice(text);
+                end_line(out);
+                out.len() - text.len() - 1
+            }
+            Transport::Http => {
+                self.writer.write_post(out, fields, text);
+                out.len() - text.len()
+            }
+            Transport::WebSocket => frames::write_text(out, text),
+        }
+    }
+
+    /// Returns the fields of a message in `session`.
+    pub(super) fn http_fields<'a>(&self, session: Option<&'a str>) -> RequestFields<'a> {
+        RequestFields {
+            protocol_version: Some(self.era.mcp_version()),
+            session_id: session,
+            ..RequestFields::default()
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Authorization of the upgrade to WebSocket: a flow runs between two connections.
+
+use std::fmt;
+
+use super::flow_run::FlowRun;
+use super::redirect::RedirectSender;
+use super::server_authorization::{HttpAuthorization, RefusalVerdict, judge};
+use crate::base::time::Instant;
+use crate::client::error::ClientError;
+use crate::client::io::peer_handle::PeerHandle;
+use crate::engine::ring::{Ring, Socket};
+use crate::transport::http::client::request_writer::RequestFields;
+use crate::transport::websocket::client::handshake::UpgradeRefusal;
+
+/// What the upgrades of one client have in common. Tokens are in the store.
+#[derive(Debug)]
+pub(in crate::client::io) struct UpgradeAuthorization {
+    redirects: RedirectSender,
+    /// Refusals since the last connection that was of use.
+    refusals: u32,
+    /// The last nonce of the server (RFC 9449, section 8.2).
+    nonce: Option<Box<str>>,
+}
+
+/// What follows a refused upgrade.
+#[derive(Debug)]
+pub(in crate::client::io) enum UpgradeVerdict {
+    /// The refusal does not concern authorization.
+    Other,
+    /// The upgrade is requested again after this.
+    Authorize(UpgradeFlow),
+    /// The upgrade is requested again at once.
+    Repeat,
+    /// The upgrade has failed.
+    Refused(ClientError),
+}
+
+impl UpgradeAuthorization {
+    pub(in crate::client::io) const fn new(redirects: RedirectSender) -> Self {
+        Self { redirects, refusals: 0, nonce: None }
+    }
+
+    pub(in crate::client::io) const fn redirects(&self) -> &RedirectSender {
+        &self.redirects
+    }
+
+    /// Passes the fields that authorize an upgrade to `write`.
+    pub(in crate::client::io) fn with_fields<O>(
+        &self,
+        handle: &PeerHandle,
+        write: impl FnOnce(&RequestFields<'_>) -> O,
+    ) -> O {
+        let authorization = HttpAuthorization::new(handle, &self.redirects);
+        let authorization = authorization.map(|it| it.with_nonce(self.nonce.as_deref()));
+        let authorization = authorization.as_ref().map(|it| it.fields("GET")).unwrap_or_default();
+        write(&RequestFields {
+            authorization: authorization.value,
+            dpop_proof: authorization.proof.as_deref(),
+            ..RequestFields::default()
+        })
+    }
+
+    /// Notes that an upgrade was accepted and a handshake is complete.
+    pub(in crate::client::io) const fn handle_ready(&mut self) {
+        self.refusals = 0;
+    }
+
+    /// Judges why an upgrade was refused, if it was; begins a flow if the server asks for
+    /// authorization.
+    pub(in crate::client::io) fn handle_refusal(
+        &mut self,
+        refusal: Option<&UpgradeRefusal>,
+        handle: &PeerHandle,
+        now: Instant,
+    ) -> UpgradeVerdict {
+        let Some(refusal) = refusal else { return UpgradeVerdict::Other };
+        let authorization = HttpAuthorization::new(handle, &self.redirects);
+        let Some(mut authorization) = authorization else { return UpgradeVerdict::Other };
+        if let Some(nonce) = &refusal.dpop_nonce {
+            self.nonce = Some(nonce.clone());
+        }
+        let attempt = self.refusals + 1;
+        match judge(refusal.status, &refusal.challenges, attempt) {
+            RefusalVerdict::Other => UpgradeVerdict::Other,
+            RefusalVerdict::Failed(error) => {
+                self.refusals = 0;
+                UpgradeVerdict::Refused(error)
+            }
+            RefusalVerdict::Challenge { cause, needs_nonce } => {
+                self.refusals = attempt;
+                if needs_nonce && refusal.dpop_nonce.is_some() && authorization.has_credentials() {
+                    return UpgradeVerdict::Repeat;
+                }
+                authorization.start(cause, now);
+                UpgradeVerdict::Authorize(UpgradeFlow(Box::new(authorization)))
+            }
+        }
+    }
+}
+
+/// A flow that obtains tokens for an upgrade.
+pub(in crate::client::io) struct UpgradeFlow(Box<HttpAuthorization>);
+
+impl UpgradeFlow {
+    pub(in crate::client::io) fn run(&mut self) -> Option<&mut FlowRun> {
+        self.0.run()
+    }
+
+    /// Returns how the flow has ended, once it has. Tokens are stored then.
+    pub(in crate::client::io) fn take_outcome(&mut self) -> Option<Result<(), ClientError>> {
+        let end = self.0.take_end()?;
+        Some(end.error.map_or(Ok(()), Err))
+    }
+
+    /// Handles received bytes.
+    pub(in crate::client::io) fn receive<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        bytes: &[u8],
+        now: Instant,
+    ) {
+        if let Some(run) = self.0.run().filter(|run| run.owns(socket)) {
+            run.receive(ring, bytes, now);
+        }
+    }
+
+    /// Handles the end of a connection.
+    pub(in crate::client::io) fn handle_end<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        is_failed: bool,
+        now: Instant,
+    ) {
+        if let Some(run) = self.0.run().filter(|run| run.owns(socket)) {
+            run.handle_end(ring, is_failed, now);
+        }
+    }
+
+    /// Returns when [`UpgradeFlow::expire`] must be called next.
+    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    /// Ends what has timed out.
+    pub(in crate::client::io) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        self.0.expire(ring, now);
+    }
+
+    /// Ends the flow without an outcome.
+    pub(in crate::client::io) fn cancel<R: Ring>(&mut self, ring: &mut R) {
+        self.0.cancel(ring);
+    }
+}
+
+impl fmt::Debug for UpgradeFlow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("UpgradeFlow").finish_non_exhaustive()
+    }
+}

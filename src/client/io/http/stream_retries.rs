@@ -1,0 +1,99 @@
+//! Streams that are opened again after their loss: subscriptions, and the streams of sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::exchange::{Exchange, ExchangeKind, delay_until, was_open};
+use super::queue::HttpQueue;
+use crate::base::time::Instant;
+use crate::client::error::ClientError;
+use crate::client::reconnect::{Backoff, ReconnectOptions};
+
+/// Shortest delay: a stream that is lost is never due at once.
+const DELAY_MIN: Duration = Duration::from_millis(1);
+
+/// The delays of one server.
+#[derive(Debug)]
+pub(super) struct StreamRetries {
+    options: Arc<ReconnectOptions>,
+    backoff: Backoff,
+    /// When the server opened a stream last.
+    opened_at: Option<Instant>,
+}
+
+impl StreamRetries {
+    /// Creates the delays that the options state; `seed` determines them.
+    pub(super) fn new(options: &Arc<ReconnectOptions>, seed: u64) -> Self {
+        let (options, backoff) = (Arc::clone(options), Backoff::new(seed));
+        Self { options, backoff, opened_at: None }
+    }
+
+    /// Notes that the server has begun to answer an exchange.
+    pub(super) fn note_head(&mut self, exchange: Option<&Exchange>, now: Instant) {
+        if exchange.is_some_and(was_open) {
+            self.opened_at = Some(now);
+        }
+    }
+
+    /// As [`StreamRetries::retry`], for a subscription whose stream has ended or which the server
+    /// has refused with `status`. The stream of a session is resumed instead.
+    pub(super) fn retry_listen(
+        &mut self,
+        exchange: Exchange,
+        status: Option<u16>,
+        queue: &mut HttpQueue,
+        now: Instant,
+    ) -> Option<Exchange> {
+        match (exchange.kind(), status) {
+            // The server does not want the subscription.
+            (_, Some(300..500)) => Some(exchange),
+            (ExchangeKind::Request { .. }, _) => self.retry(exchange, queue, now),
+            _ => Some(exchange),
+        }
+    }
+
+    /// Queues a stream again, to be opened after a delay, if the server has opened it before.
+    /// Returns any other exchange, and one after the last attempt.
+    pub(super) fn retry(
+        &mut self,
+        mut exchange: Exchange,
+        queue: &mut HttpQueue,
+        now: Instant,
+    ) -> Option<Exchange> {
+        if !was_open(&exchange) {
+            return Some(exchange);
+        }
+        let opened_at = self.opened_at.take();
+        if opened_at.is_some_and(|at| now.since(at) >= self.options.delay_max) {
+            self.backoff.reset();
+        }
+        let Some(delay) = self.backoff.next_delay(&self.options) else {
+            self.backoff.reset();
+            return Some(exchange);
+        };
+        delay_until(&mut exchange, now.after(delay.max(DELAY_MIN)));
+        queue.push_back(exchange);
+        None
+    }
+
+    /// Handles that no connection can be opened because of `error`. Subscriptions are queued again;
+    /// returns the requests that fail, with their errors.
+    pub(super) fn handle_unconnected(
+        &mut self,
+        queue: &mut HttpQueue,
+        error: &ClientError,
+        now: Instant,
+    ) -> Vec<(u64, ClientError)> {
+        let is_lost = |exchange: &Exchange| {
+            was_open(exchange) && matches!(exchange.kind(), ExchangeKind::Request { .. })
+        };
+        let lost = queue.take_if(is_lost);
+        let mut failed = queue.take_unconnected(error, now);
+        for exchange in lost {
+            let given_up = self.retry(exchange, queue, now);
+            let call = given_up.and_then(|exchange| exchange.call());
+            failed.extend(call.map(|id| (id, error.clone())));
+        }
+        failed
+    }
+}

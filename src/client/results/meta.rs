@@ -1,0 +1,79 @@
+//! `_meta` of a result.
+
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// The members of `_meta`, which are read when they are used: most callers use none, and servers of
+/// 2026-07-28 send some with each result.
+#[derive(Clone)]
+pub struct MetaObject(Box<RawValue>);
+
+impl MetaObject {
+    /// Returns the member `key` as a `T`, or `None` without one of that shape.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        serde_json::from_value(self.members().remove(key)?).ok()
+    }
+
+    /// Reads all members. Cost: that of parsing the text.
+    pub fn members(&self) -> Map<String, Value> {
+        serde_json::from_str(self.as_json()).unwrap_or_default()
+    }
+
+    /// Returns the JSON text of the object.
+    pub fn as_json(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for MetaObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_json() == other.as_json() || self.members() == other.members()
+    }
+}
+
+impl fmt::Debug for MetaObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("MetaObject").field(&self.as_json()).finish()
+    }
+}
+
+impl<'de> Deserialize<'de> for MetaObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let is_object = text.get().starts_with('{');
+        if is_object { Ok(Self(text)) } else { Err(D::Error::custom("_meta is not an object")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::client::CallToolResult;
+
+    #[test]
+    fn meta_members_are_read_by_key() {
+        let text = r#"{"content": [], "_meta": {"a": {"b": 1}, "c": "d"}}"#;
+        let result: CallToolResult = serde_json::from_str(text).unwrap();
+        let meta = result.meta.unwrap();
+        assert_eq!(meta.get::<Value>("a"), Some(json!({ "b": 1 })));
+        assert_eq!(meta.get::<String>("c").as_deref(), Some("d"));
+        assert_eq!((meta.get::<u64>("c"), meta.get::<Value>("e")), (None, None));
+        let same: CallToolResult =
+            serde_json::from_value(json!({ "_meta": { "c": "d", "a": { "b": 1 } } })).unwrap();
+        assert_eq!(same.meta, Some(meta));
+    }
+
+    #[test]
+    fn meta_that_is_no_object_is_invalid() {
+        let error = serde_json::from_str::<CallToolResult>(r#"{"_meta": 7}"#).unwrap_err();
+        assert!(error.to_string().contains("_meta is not an object"), "{error}");
+        let absent: CallToolResult = serde_json::from_str(r#"{"_meta": null}"#).unwrap();
+        assert_eq!(absent.meta, None);
+    }
+}

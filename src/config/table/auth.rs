@@ -1,0 +1,218 @@
+//! Options of authentication and authorization.
+
+use crate::config::table::{MINUTE, Row, Section};
+use crate::config::unit::Unit;
+
+pub(super) static AUTH: Section = Section {
+    heading: "Authentication",
+    rows: &[
+        Row {
+            key: "auth.api_keys",
+            short: None,
+            unit: Unit::Files,
+            description: "Files with API keys, a line id:hash:tier:scopes each: the hash is \
+                          the SHA-256 of the key in hex, scopes are separated by commas, \
+                          tier (user) and scopes may be left out. Read again on SIGHUP.",
+            cost: "one SHA-256 for each token that is not known yet",
+            source: "RFC 6750, section 2.1",
+            is_reloadable: true,
+            field: |options| &mut options.auth.api_keys,
+        },
+        Row {
+            key: "auth.resource",
+            short: None,
+            unit: Unit::Text,
+            description: "URL of the MCP endpoint as clients know it: the audience that \
+                          tokens must have, and the resource of the metadata. Needed with \
+                          auth.issuers.",
+            cost: "none",
+            source: "RFC 8707; RFC 9728",
+            is_reloadable: false,
+            field: |options| &mut options.auth.resource,
+        },
+        Row {
+            key: "auth.audiences",
+            short: None,
+            unit: Unit::Words,
+            description: "Further audiences that tokens may have.",
+            cost: "none",
+            source: "RFC 7519, section 4.1.3",
+            is_reloadable: true,
+            field: |options| &mut options.auth.audiences,
+        },
+        Row {
+            key: "auth.issuers",
+            short: None,
+            unit: Unit::Words,
+            description: "Authorization servers whose JWT are accepted, each exactly as in \
+                          the claim iss.",
+            cost: "one signature check for each token that is not known yet",
+            source: "MCP, basic/authorization; RFC 7519",
+            is_reloadable: false,
+            field: |options| &mut options.auth.issuers,
+        },
+        Row {
+            key: "auth.key_sets",
+            short: None,
+            unit: Unit::Words,
+            description: "Keys of the issuers (JWK Set), in their order: the path of a file, \
+                          or a URL that begins with https.",
+            cost: "for a URL a request in an hour, and a thread",
+            source: "RFC 7517",
+            is_reloadable: false,
+            field: |options| &mut options.auth.key_sets,
+        },
+        Row {
+            key: "auth.algorithms",
+            short: None,
+            unit: Unit::Words,
+            description: "Algorithms of tokens that are accepted: of RS256, RS384, RS512, \
+                          PS256, PS384, PS512, ES256, ES384 and EdDSA; default is all of \
+                          them.",
+            cost: "none",
+            source: "RFC 8725, section 3.1",
+            is_reloadable: true,
+            field: |options| &mut options.auth.algorithms,
+        },
+        Row {
+            key: "auth.leeway",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: 5 * MINUTE },
+            description: "Time by which the clocks of issuers may differ.",
+            cost: "tokens are accepted for that much longer",
+            source: "RFC 7519, section 4.1.4",
+            is_reloadable: true,
+            field: |options| &mut options.auth.leeway,
+        },
+        Row {
+            key: "auth.require_at_jwt",
+            short: None,
+            unit: Unit::Switch,
+            description: "Accept only JWT of the type at+jwt.",
+            cost: "none",
+            source: "RFC 9068, section 2.1",
+            is_reloadable: true,
+            field: |options| &mut options.auth.require_at_jwt,
+        },
+        Row {
+            key: "auth.tier_claim",
+            short: None,
+            unit: Unit::Text,
+            description: "Claim of a JWT with the tier of the caller; default is none, every \
+                          caller is a user.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.auth.tier_claim,
+        },
+        Row {
+            key: "auth.tiers",
+            short: None,
+            unit: Unit::Words,
+            description: "Tiers, the lowest first; default is anonymous,user,admin.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.auth.tiers,
+        },
+        Row {
+            key: "auth.scopes_supported",
+            short: None,
+            unit: Unit::Words,
+            description: "Scopes in the metadata of the resource.",
+            cost: "none",
+            source: "RFC 9728, section 2",
+            is_reloadable: true,
+            field: |options| &mut options.auth.scopes_supported,
+        },
+        Row {
+            key: "auth.challenge_scopes",
+            short: None,
+            unit: Unit::Words,
+            description: "Scopes that a client without a token is advised to ask for.",
+            cost: "none",
+            source: "MCP, basic/authorization; RFC 6750, section 3",
+            is_reloadable: true,
+            field: |options| &mut options.auth.challenge_scopes,
+        },
+        Row {
+            key: "auth.scope_implies",
+            short: None,
+            unit: Unit::Words,
+            description: "A scope and those that it implies, separated by spaces, for each \
+                          such scope.",
+            cost: "none",
+            source: "MCP, basic/authorization",
+            is_reloadable: true,
+            field: |options| &mut options.auth.scope_implies,
+        },
+        Row {
+            key: "auth.rules",
+            short: None,
+            unit: Unit::Words,
+            description: "What callers may do: method [name] requirement, such as tools/call \
+                          deploy_* scope=deploy tier=admin. Requirements are scope=SCOPE, \
+                          tier=TIER and mfa; * stands for any text. All rules that apply \
+                          must be satisfied.",
+            cost: "each rule is compared with each request",
+            source: "MCP, basic/authorization",
+            is_reloadable: true,
+            field: |options| &mut options.auth.rules,
+        },
+        Row {
+            key: "auth.anonymous",
+            short: None,
+            unit: Unit::Switch,
+            description: "Serve callers without a token, as the tier anonymous, as far as \
+                          auth.rules admit them.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.auth.anonymous,
+        },
+        Row {
+            key: "auth.query_token",
+            short: None,
+            unit: Unit::Switch,
+            description: "Accept tokens in the query parameter token of GET requests, for \
+                          browsers whose EventSource and WebSocket have no headers.",
+            cost: "tokens get into the logs of proxies",
+            source: "RFC 6750, section 2.3",
+            is_reloadable: false,
+            field: |options| &mut options.auth.query_token,
+        },
+        Row {
+            key: "auth.verified_tokens_max",
+            short: None,
+            unit: Unit::Count { min: 0, max: 10_000_000 },
+            description: "Verified tokens that each shard stores; another one replaces one \
+                          that was not used lately.",
+            cost: "about 300 bytes and the claims each",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.auth.verified_tokens_max,
+        },
+        Row {
+            key: "auth.checks_per_turn_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 10_000 },
+            description: "Tokens that a shard verifies in one turn; the clients of further \
+                          ones get status 503.",
+            cost: "up to 0.1 ms each, for which other requests wait",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.auth.checks_per_turn_max,
+        },
+        Row {
+            key: "auth.check_interval",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
+            description: "Interval at which the files of API keys and keys are looked at: \
+                          changed ones are read again; 0 leaves that to SIGHUP.",
+            cost: "a thread",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.auth.check_interval,
+        },
+    ],
+};

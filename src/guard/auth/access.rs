@@ -1,0 +1,342 @@
+//! Which requests a caller may make: rules by method and name, with scopes and tiers.
+//!
+//! A rule is one line: `method [name] requirement…`, such as `tools/call deploy_* scope=deploy
+//! tier=admin`. Method and name may contain `*`, which stands for any text. A rule without a name
+//! applies to every request of the method. All rules that apply to a request must be satisfied.
+
+use std::fmt;
+
+use crate::base::principal::{ANONYMOUS_TIER, Principal, USER_TIER};
+
+/// The rules of a server.
+#[derive(Clone, Debug, Default)]
+pub struct AccessRules {
+    rules: Vec<AccessRule>,
+    /// Tiers, the lowest first.
+    tiers: Vec<Box<str>>,
+    /// A scope, and those that it implies.
+    implied: Vec<(Box<str>, Vec<Box<str>>)>,
+}
+
+#[derive(Clone, Debug)]
+struct AccessRule {
+    method: Pattern,
+    name: Option<Pattern>,
+    scopes: Vec<Box<str>>,
+    /// Index of the lowest tier.
+    tier: Option<usize>,
+    /// Whether the token must prove several factors (`amr`, RFC 8176).
+    needs_mfa: bool,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// The method, such as `tools/call`.
+    pub method: &'a str,
+    /// The name of the tool or prompt, or the URI of the resource. Empty if there is none.
+    pub name: &'a str,
+    /// Scopes that the tool itself requires.
+    pub scopes: &'a [Box<str>],
+}
+
+/// Why a caller may not make a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AccessDenied {
+    /// All scopes of the operation, separated by spaces. Empty if it needs none.
+    pub scopes: Box<str>,
+    /// What is missing, for people.
+    pub reason: Box<str>,
+}
+
+impl fmt::Display for AccessDenied {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)
+    }
+}
+
+impl AccessRules {
+    /// Parses rules, tiers from the lowest to the highest, and lines with a scope and those that it
+    /// implies, separated by spaces. Without tiers they are `anonymous`, `user` and `admin`.
+    ///
+    /// # Errors
+    ///
+    /// Which line is malformed, and why.
+    pub fn parse(rules: &[String], tiers: &[String], implied: &[String]) -> Result<Self, String> {
+        let mut all = Self::default();
+        let names = tiers.iter().map(String::as_str);
+        all.tiers = names.map(Box::from).collect();
+        if all.tiers.is_empty() {
+            all.tiers = [ANONYMOUS_TIER, USER_TIER, ADMIN_TIER].map(Box::from).to_vec();
+        }
+        for line in implied {
+            let mut scopes = line.split_ascii_whitespace();
+            let (Some(scope), true) =
+                (scopes.next(), line.split_ascii_whitespace().all(super::is_scope))
+            else {
+                return Err(format!("\"{line}\" is not a scope with those that it implies"));
+            };
+            all.implied.push((scope.into(), scopes.map(Box::from).collect()));
+        }
+        for line in rules {
+            let rule = all.parse_rule(line).map_err(|what| format!("\"{line}\": {what}"))?;
+            all.rules.push(rule);
+        }
+        Ok(all)
+    }
+
+    fn parse_rule(&self, line: &str) -> Result<AccessRule, String> {
+        let mut words = line.split_ascii_whitespace().peekable();
+        let method =
+            words.next().filter(|word| !word.contains('=')).ok_or("the method is missing")?;
+        let method = Pattern::new(method);
+        let name = words.next_if(|word| !is_requirement(word)).map(Pattern::new);
+        let mut rule =
+            AccessRule { method, name, scopes: Vec::new(), tier: None, needs_mfa: false };
+        for word in words {
+            match word.split_once('=') {
+                Some(("scope", scope)) if super::is_scope(scope) => rule.scopes.push(scope.into()),
+                Some(("tier", tier)) => {
+                    let rank = self.tiers.iter().position(|known| &**known == tier);
+                    rule.tier = Some(rank.ok_or_else(|| format!("unknown tier {tier}"))?);
+                }
+                None if word == "mfa" => rule.needs_mfa = true,
+                _ => return Err(format!("\"{word}\" is not scope=SCOPE, tier=TIER or mfa")),
+            }
+        }
+        if rule.scopes.is_empty() && rule.tier.is_none() && !rule.needs_mfa {
+            return Err("it requires nothing: add scope=SCOPE, tier=TIER or mfa".to_owned());
+        }
+        Ok(rule)
+    }
+
+    /// Returns whether a tier is one of those that are configured.
+    pub fn has_tier(&self, tier: &str) -> bool {
+        self.tiers.iter().any(|known| &**known == tier)
+    }
+
+    /// Returns the scopes and those that they imply, each once.
+    pub fn expand_scopes<'s>(&'s self, scopes: impl Iterator<Item = &'s str>) -> Vec<Box<str>> {
+        let mut all: Vec<Box<str>> = Vec::new();
+        let mut open: Vec<&str> = scopes.collect();
+        open.reverse();
+        while let Some(scope) = open.pop() {
+            if all.iter().any(|known| &**known == scope) {
+                continue;
+            }
+            all.push(scope.into());
+            let implied = self.implied.iter().filter(|(from, _)| &**from == scope);
+            open.extend(implied.flat_map(|(_, implied)| implied.iter().map(|scope| &**scope)));
+        }
+        all
+    }
+
+    /// Returns whether each request is admitted from every caller.
+    pub const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Checks whether a caller may make a request; `None` is a caller without a credential.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessDenied`] has all scopes of the operation, not only those that are missing.
+    pub fn check(
+        &self,
+        principal: Option<&Principal>,
+        operation: Operation<'_>,
+    ) -> Result<(), AccessDenied> {
+        let mut missing = None;
+        let mut needed: Vec<&str> = Vec::new();
+        let has_scope = |scope: &str| principal.is_some_and(|caller| caller.has_scope(scope));
+        let require = |scope: &'_ str, missing: &mut Option<String>| {
+            if !has_scope(scope) && missing.is_none() {
+                *missing = Some(format!("the scope {scope} is missing"));
+            }
+        };
+        for scope in operation.scopes {
+            require(scope, &mut missing);
+            needed.push(scope);
+        }
+        for rule in self.rules.iter().filter(|rule| rule.applies_to(operation)) {
+            for scope in &rule.scopes {
+                require(scope, &mut missing);
+                needed.push(scope);
+            }
+            if let Some(tier) = rule.tier.filter(|tier| self.rank(principal) < *tier)
+                && missing.is_none()
+            {
+                missing = Some(format!("the tier {} is required", self.tiers[tier]));
+            }
+            if rule.needs_mfa && !principal.is_some_and(has_several_factors) && missing.is_none() {
+                missing = Some("multi-factor authentication is required".to_owned());
+            }
+        }
+        match missing {
+            None => Ok(()),
+            Some(reason) => {
+                let mut unique: Vec<&str> = Vec::new();
+                for scope in needed {
+                    if !unique.contains(&scope) {
+                        unique.push(scope);
+                    }
+                }
+                Err(AccessDenied { scopes: unique.join(" ").into(), reason: reason.into() })
+            }
+        }
+    }
+
+    /// Returns the rank of a caller among the tiers; one of an unknown tier has the lowest.
+    fn rank(&self, principal: Option<&Principal>) -> usize {
+        let tier = principal.map_or(ANONYMOUS_TIER, Principal::tier);
+        self.tiers.iter().position(|known| &**known == tier).unwrap_or(0)
+    }
+}
+
+impl AccessRule {
+    fn applies_to(&self, operation: Operation<'_>) -> bool {
+        self.method.matches(operation.method)
+            && self.name.as_ref().is_none_or(|name| name.matches(operation.name))
+    }
+}
+
+/// Returns whether a token proves several factors (RFC 8176, section 2).
+fn has_several_factors(principal: &Principal) -> bool {
+    let methods = principal.claim("amr");
+    let methods = methods.as_ref().and_then(|methods| methods.as_array());
+    methods.is_some_and(|methods| methods.iter().any(|method| method == "mfa"))
+}
+
+fn is_requirement(word: &str) -> bool {
+    word == "mfa" || word.starts_with("scope=") || word.starts_with("tier=")
+}
+
+/// A text in which `*` stands for any text.
+#[derive(Clone, Debug)]
+struct Pattern(Vec<Box<str>>);
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self(text.split('*').map(Box::from).collect())
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        let [first, inner @ .., last] = &*self.0 else {
+            return self.0.first().is_some_and(|only| &**only == text);
+        };
+        let Some(mut rest) = text.strip_prefix(&**first) else { return false };
+        for part in inner {
+            let Some((_, after)) = rest.split_once(&**part) else { return false };
+            rest = after;
+        }
+        rest.ends_with(&**last)
+    }
+}
+
+/// The highest of the default tiers.
+const ADMIN_TIER: &str = "admin";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rules: &[&str]) -> Result<AccessRules, String> {
+        let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+        AccessRules::parse(&rules, &[], &["admin read call".to_owned(), "call list".to_owned()])
+    }
+
+    fn call(name: &str) -> Operation<'_> {
+        Operation { method: "tools/call", name, scopes: &[] }
+    }
+
+    #[test]
+    fn pattern_matches_text_between_stars() {
+        let cases = [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("*", "", true),
+            ("a*", "ab", true),
+            ("*b", "ab", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("ab*ba", "aba", false),
+            ("docs://*/x", "docs://a/b/x", true),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn all_matching_rules_must_be_satisfied() {
+        let rules = parse(&["tools/call scope=call", "tools/* deploy_* scope=deploy tier=admin"]);
+        let rules = rules.unwrap();
+        let user = Principal::new("u").with_scopes(["call"]);
+        assert_eq!(rules.check(Some(&user), call("echo")), Ok(()));
+        let denied = rules.check(Some(&user), call("deploy_x")).unwrap_err();
+        assert_eq!(&*denied.scopes, "call deploy");
+        assert_eq!(&*denied.reason, "the scope deploy is missing");
+        let deployer = user.clone().with_scopes(["call", "deploy"]);
+        let denied = rules.check(Some(&deployer), call("deploy_x")).unwrap_err();
+        assert_eq!(&*denied.reason, "the tier admin is required");
+        assert_eq!(rules.check(Some(&deployer.with_tier("admin")), call("deploy_x")), Ok(()));
+        let other = Operation { method: "resources/read", name: "deploy_x", scopes: &[] };
+        assert_eq!(rules.check(None, other), Ok(()));
+    }
+
+    #[test]
+    fn scopes_of_a_tool_are_required() {
+        let scopes = ["billing".into()];
+        let operation = Operation { method: "tools/call", name: "pay", scopes: &scopes };
+        let rules = parse(&["tools/call scope=call"]).unwrap();
+        let denied = rules.check(None, operation).unwrap_err();
+        assert_eq!(&*denied.scopes, "billing call");
+    }
+
+    #[test]
+    fn scopes_imply_others_transitively() {
+        let rules = parse(&[]).unwrap();
+        let all = rules.expand_scopes(["admin", "x"].into_iter());
+        let mut all: Vec<&str> = all.iter().map(|scope| &**scope).collect();
+        all.sort_unstable();
+        assert_eq!(all, ["admin", "call", "list", "read", "x"]);
+    }
+
+    #[test]
+    fn unknown_tier_ranks_lowest() {
+        let rules = parse(&["tools/call tier=user"]).unwrap();
+        let check = |tier: &str| rules.check(Some(&Principal::new("u").with_tier(tier)), call("x"));
+        assert!(check("root").is_err());
+        assert!(check("anonymous").is_err());
+        assert!(check("user").is_ok() && check("admin").is_ok());
+        assert!(rules.check(None, call("x")).is_err());
+    }
+
+    #[test]
+    fn mfa_rule_needs_the_claim() {
+        let rules = parse(&["tools/call mfa"]).unwrap();
+        let claims = serde_json::json!({"amr": ["pwd", "mfa"]});
+        let caller = Principal::new("u");
+        assert!(rules.check(Some(&caller), call("x")).is_err());
+        let caller = caller.with_claims(claims.as_object().unwrap());
+        assert_eq!(rules.check(Some(&caller), call("x")), Ok(()));
+    }
+
+    #[test]
+    fn malformed_rule_is_rejected() {
+        for rule in [
+            "",
+            "tools/call",
+            "scope=x",
+            "tools/call x",
+            "tools/call tier=root",
+            "a b c scope=x",
+            "tools/call scope=",
+            "tools/call scope=\"",
+            "tools/call role=x",
+        ] {
+            assert!(parse(&[rule]).is_err(), "{rule}");
+        }
+        assert!(AccessRules::parse(&[], &[], &["a \"".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Bearer tokens in requests: the `Authorization` field, and the query where that is allowed.
+//!
+//! Source: RFC 6750, section 2; RFC 9110, section 11.4.
+
+use super::AuthError;
+
+/// Bytes of a token, at most.
+pub const TOKEN_BYTES_MAX: usize = 16 << 10;
+
+/// Returns the token in the value of an `Authorization` field.
+///
+/// # Errors
+///
+/// [`AuthError::Missing`] for another scheme, [`AuthError::InvalidToken`] if the token is empty,
+/// too long, or has characters that tokens do not have.
+pub fn read_authorization(value: &[u8]) -> Result<&str, AuthError> {
+    let Some((scheme, rest)) = value.split_at_checked(SCHEME.len()) else {
+        return Err(AuthError::Missing);
+    };
+    if !scheme.eq_ignore_ascii_case(SCHEME) || rest.first().is_some_and(|byte| *byte != b' ') {
+        return Err(AuthError::Missing);
+    }
+    read_token(rest.trim_ascii())
+}
+
+/// Returns a token as text.
+///
+/// # Errors
+///
+/// As [`read_authorization`].
+pub fn read_token(token: &[u8]) -> Result<&str, AuthError> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(AuthError::InvalidToken("the token is too long".into()));
+    }
+    let body = without_padding(token);
+    let is_token = !body.is_empty() && body.iter().all(|byte| is_token_byte(*byte));
+    let text = str::from_utf8(token).ok().filter(|_| is_token);
+    text.ok_or_else(|| AuthError::InvalidToken("the token is malformed".into()))
+}
+
+/// Returns whether an encoded query has the parameter in which RFC 6750, section 2.3, sends tokens.
+pub fn has_access_token(query: &[u8]) -> bool {
+    query.split(|byte| *byte == b'&').any(|part| part.starts_with(b"access_token="))
+}
+
+fn without_padding(token: &[u8]) -> &[u8] {
+    let length = token.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    &token[..length]
+}
+
+/// Returns whether a byte may be in a token, apart from the padding at its end (`b64token`).
+const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/')
+}
+
+const SCHEME: &[u8] = b"Bearer";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_is_read_from_authorization() {
+        for value in
+            ["Bearer abc.DEF-_~+/1==", "bearer   abc.DEF-_~+/1==", "BEARER abc.DEF-_~+/1=="]
+        {
+            assert_eq!(read_authorization(value.as_bytes()), Ok("abc.DEF-_~+/1=="));
+        }
+    }
+
+    #[test]
+    fn other_scheme_is_a_missing_token() {
+        for value in ["", "Basic YTpi", "Bearerabc", "DPoP abc", "Token", "Bearer,abc"] {
+            assert_eq!(read_authorization(value.as_bytes()), Err(AuthError::Missing), "{value}");
+        }
+    }
+
+    #[test]
+    fn malformed_token_is_invalid() {
+        let long = "a".repeat(TOKEN_BYTES_MAX + 1);
+        for token in ["", " ", "a b", "a,b", "=", "a=b", "\"a\"", "ä", "a\0", long.as_str()] {
+            let value = format!("Bearer {token}");
+            let error = read_authorization(value.as_bytes()).unwrap_err();
+            assert!(matches!(error, AuthError::InvalidToken(_)), "{token}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a client whose request is not authorized is sent: status, `WWW-Authenticate`, and a body.
+//!
+//! Source: RFC 6750, section 3; RFC 9728, section 5.1; MCP 2026-07-28, basic/authorization.
+
+use super::AuthError;
+use crate::protocol::json::write;
+
+/// The parts of a challenge that all requests have.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Challenges {
+    /// The URL of the protected resource metadata.
+    pub resource_metadata: Option<Box<str>>,
+    /// The least scopes, separated by spaces. May be empty.
+    pub scopes: Box<str>,
+}
+
+/// The status of a refused request, and the fields and the body of its response.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// The value of `WWW-Authenticate`; none if a credential would not help.
+    pub challenge: Option<String>,
+    /// The value of `Retry-After` in seconds.
+    pub retry_after_seconds: Option<u32>,
+    /// A JSON object: `error` and `error_description`, as of OAuth.
+    pub body: String,
+}
+
+impl Challenges {
+    /// Returns the response to a request that is not authenticated.
+    pub fn refuse(&self, error: &AuthError) -> Refusal {
+        let (status, code, description) = match error {
+            AuthError::Missing => (401, None, MISSING),
+            AuthError::InvalidToken(reason) => (401, Some("invalid_token"), &**reason),
+            AuthError::InvalidRequest(reason) => (400, Some("invalid_request"), *reason),
+            AuthError::Unavailable(reason) => {
+                let body = write_body("temporarily_unavailable", reason);
+                let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
+                return Refusal { status: 503, challenge: None, retry_after_seconds, body };
+            }
+        };
+        let mut parameters = Parameters::default();
+        if let Some(code) = code {
+            parameters.push("error", code);
+        }
+        if status == 401 {
+            if code.is_some() {
+                parameters.push("error_description", description);
+            }
+            self.push_requirements(&mut parameters, &self.scopes);
+        }
+        let body = write_body(code.unwrap_or("unauthorized"), description);
+        let challenge = Some(parameters.finish());
+        Refusal { status, challenge, retry_after_seconds: None, body }
+    }
+
+    /// Returns `WWW-Authenticate` for a caller who lacks some of `scopes`, which are all that its
+    /// operation needs, or else a higher tier.
+    pub fn insufficient_scope(&self, scopes: &str, description: &str) -> String {
+        let mut parameters = Parameters::default();
+        parameters.push("error", "insufficient_scope");
+        if !scopes.is_empty() {
+            parameters.push("scope", scopes);
+        }
+        if let Some(url) = &self.resource_metadata {
+            parameters.push("resource_metadata", url);
+        }
+        parameters.push("error_description", description);
+        parameters.finish()
+    }
+
+    /// Returns `WWW-Authenticate` for a request without a credential whose operation needs one,
+    /// with all `scopes` of the operation.
+    pub fn missing(&self, scopes: &str) -> String {
+        let mut parameters = Parameters::default();
+        self.push_requirements(
+            &mut parameters,
+            if scopes.is_empty() { &self.scopes } else { scopes },
+        );
+        parameters.finish()
+    }
+
+    fn push_requirements(&self, parameters: &mut Parameters, scopes: &str) {
+        if let Some(url) = &self.resource_metadata {
+            parameters.push("resource_metadata", url);
+        }
+        if !scopes.is_empty() {
+            parameters.push("scope", scopes);
+        }
+    }
+}
+
+/// The parameters of a challenge.
+#[derive(Debug, Default)]
+struct Parameters(String);
+
+impl Parameters {
+    /// Adds a parameter. Characters that would end the quoted text are replaced.
+    fn push(&mut self, name: &str, value: &str) {
+        self.0.push_str(if self.0.is_empty() { " " } else { ", " });
+        self.0.push_str(name);
+        self.0.push_str("=\"");
+        let plain = |char: char| match char {
+            '"' | '\\' => '\'',
+            char if char.is_ascii_graphic() || char == ' ' => char,
+            _ => '?',
+        };
+        self.0.extend(value.chars().map(plain));
+        self.0.push('"');
+    }
+
+    fn finish(self) -> String {
+        format!("Bearer{}", self.0)
+    }
+}
+
+fn write_body(error: &str, description: &str) -> String {
+    let mut out = br#"{"error":"#.to_vec();
+    write::string(&mut out, error);
+    out.extend_from_slice(br#","error_description":"#);
+    write::string(&mut out, description);
+    out.push(b'}');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+const MISSING: &str = "the request has no bearer token";
+
+/// Value of `Retry-After` while a token cannot be verified.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn challenges() -> Challenges {
+        Challenges {
+            resource_metadata: Some("https://a/.well-known/oauth-protected-resource/mcp".into()),
+            scopes: "tools:read".into(),
+        }
+    }
+
+    const REQUIREMENTS: &str = concat!(
+        "resource_metadata=\"https://a/.well-known/oauth-protected-resource/mcp\", ",
+        "scope=\"tools:read\"",
+    );
+
+    #[test]
+    fn missing_token_has_no_error_parameter() {
+        let refusal = challenges().refuse(&AuthError::Missing);
+        assert_eq!(refusal.status, 401);
+        assert_eq!(refusal.challenge.unwrap(), format!("Bearer {REQUIREMENTS}"));
+        let bare = Challenges::default().refuse(&AuthError::Missing);
+        assert_eq!(bare.challenge.unwrap(), "Bearer");
+    }
+
+    #[test]
+    fn invalid_token_names_its_reason() {
+        let refusal = challenges().refuse(&AuthError::InvalidToken("the token has expired".into()));
+        assert_eq!(refusal.status, 401);
+        let error = "error=\"invalid_token\", error_description=\"the token has expired\"";
+        assert_eq!(refusal.challenge.unwrap(), format!("Bearer {error}, {REQUIREMENTS}"));
+        let body: serde_json::Value = serde_json::from_str(&refusal.body).unwrap();
+        let fields = [&body["error"], &body["error_description"]];
+        assert_eq!(fields, ["invalid_token", "the token has expired"]);
+    }
+
+    #[test]
+    fn invalid_request_has_status_400() {
+        let refusal = challenges().refuse(&AuthError::InvalidRequest("two tokens"));
+        assert_eq!(refusal.status, 400);
+        assert_eq!(refusal.challenge.unwrap(), "Bearer error=\"invalid_request\"");
+    }
+
+    #[test]
+    fn unavailable_keys_get_503_without_challenge() {
+        let refusal = challenges().refuse(&AuthError::Unavailable("no keys"));
+        let Refusal { status, challenge, retry_after_seconds, .. } = refusal;
+        assert_eq!((status, challenge, retry_after_seconds), (503, None, Some(1)));
+    }
+
+    #[test]
+    fn insufficient_scope_lists_all_scopes() {
+        let text = challenges().insufficient_scope("a b", "lacks \"b\"\r\n");
+        assert_eq!(
+            text,
+            "Bearer error=\"insufficient_scope\", scope=\"a b\", resource_metadata=\
+             \"https://a/.well-known/oauth-protected-resource/mcp\", \
+             error_description=\"lacks 'b'??\""
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a request is not authenticated.
+
+use std::borrow::Cow;
+
+/// Why a request is not authenticated.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum AuthError {
+    /// It has no credential.
+    Missing,
+    /// Its token is not valid, for this reason.
+    InvalidToken(Cow<'static, str>),
+    /// It sends its token in more than one way, or in one that is not allowed.
+    InvalidRequest(&'static str),
+    /// Its token cannot be verified at the moment, for this reason.
+    Unavailable(&'static str),
+}
+
+impl AuthError {
+    /// Returns a short name, for metrics and logs.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing_token",
+            Self::InvalidToken(_) => "invalid_token",
+            Self::InvalidRequest(_) => "invalid_request",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+/// Why a [`TokenVerifier`](super::TokenVerifier) does not accept a token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It does not know this kind of token: API keys and JWT are tried.
+    Unknown,
+    /// The token is not valid. The client gets status 401 with this reason.
+    Invalid(Cow<'static, str>),
+    /// The token cannot be verified at the moment. The client gets status 503.
+    Unavailable,
+}

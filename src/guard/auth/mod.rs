@@ -1,0 +1,158 @@
+//! Authentication and authorization as pure functions: who has sent a request, and whether it may.
+//!
+//! An [`Authenticator`] is immutable: keys that have changed make a new one. It verifies tokens
+//! ([`api_keys`], [`jwt`], [`TokenVerifier`]); [`access`] decides what a caller may do, and
+//! [`challenge`] what a refused one is sent. [`token_table`] stores what was verified.
+//!
+//! Invariants: a token that cannot be verified at the moment is never accepted, and is not called
+//! invalid; no text of an error has a part of a token or of a key.
+
+pub mod bearer;
+
+mod error;
+
+pub mod api_keys;
+
+pub mod access;
+pub mod challenge;
+
+pub mod jwt;
+pub mod metadata;
+
+pub mod token_table;
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::access::AccessRules;
+use self::api_keys::ApiKeys;
+use self::challenge::Challenges;
+pub use self::error::{AuthError, TokenError};
+use self::jwt::{JwtError, JwtVerifier};
+use self::metadata::ResourceMetadata;
+use crate::base::principal::Principal;
+
+/// Verifies tokens for a host program, before every other way.
+///
+/// It is called on the thread of a shard, which serves no other request meanwhile: it must neither
+/// wait nor compute for long. What it returns is stored with the token until the principal expires,
+/// or for a minute if it does not.
+pub trait TokenVerifier: Send + Sync {
+    /// Returns the caller whose token this is, at the time `unix_seconds` since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError::Invalid`] if the token is not valid; the response has the reason.
+    /// [`TokenError::Unknown`] leaves it to API keys and JWT.
+    fn verify(&self, token: &str, unix_seconds: u64) -> Result<Principal, TokenError>;
+}
+
+/// What a token is verified with, and what its owner may do.
+#[derive(Clone, Default)]
+pub struct Authenticator {
+    /// The verifier of the host program.
+    pub verifier: Option<Arc<dyn TokenVerifier>>,
+    /// API keys.
+    pub api_keys: ApiKeys,
+    /// JWT of authorization servers.
+    pub jwt: Option<JwtVerifier>,
+    /// What callers may do.
+    pub access: AccessRules,
+    /// What refused callers are sent.
+    pub challenges: Challenges,
+    /// The metadata document, if there is an authorization server.
+    pub metadata: Option<ResourceMetadata>,
+    /// Whether callers without a token are served, as far as the rules admit them.
+    pub admits_anonymous: bool,
+}
+
+/// A verified token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verified {
+    /// Its owner.
+    pub principal: Principal,
+    /// Seconds since 1970 until which it needs no further check, as long as the authenticator
+    /// stays.
+    pub known_until: u64,
+}
+
+/// Time for which the word of a [`TokenVerifier`] holds for a principal without expiry.
+const KNOWN_SECONDS: u64 = 60;
+
+/// Why a token was not verified.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum VerifyError {
+    /// The error to respond with.
+    Auth(AuthError),
+    /// The keys of the issuer with this index are needed.
+    KeysNeeded(usize),
+}
+
+impl Authenticator {
+    /// Verifies a token at the time `unix_seconds`.
+    ///
+    /// Cost: a SHA-256 of the token for API keys, one signature check for a JWT.
+    ///
+    /// # Errors
+    ///
+    /// [`VerifyError`].
+    pub fn verify(&self, token: &str, unix_seconds: u64) -> Result<Verified, VerifyError> {
+        if let Some(verifier) = &self.verifier {
+            match verifier.verify(token, unix_seconds) {
+                Ok(principal) => {
+                    let forgotten_at = unix_seconds.saturating_add(KNOWN_SECONDS);
+                    let known_until = principal.expires_at().unwrap_or(forgotten_at);
+                    let principal = self.with_implied_scopes(&principal);
+                    return Ok(Verified { principal, known_until });
+                }
+                Err(TokenError::Unknown) => {}
+                Err(TokenError::Invalid(reason)) => {
+                    return Err(VerifyError::Auth(AuthError::InvalidToken(reason)));
+                }
+                Err(TokenError::Unavailable) => return Err(VerifyError::Auth(UNAVAILABLE)),
+            }
+        }
+        if let Some(principal) = self.api_keys.find(token) {
+            let principal = self.with_implied_scopes(principal);
+            return Ok(Verified { principal, known_until: u64::MAX });
+        }
+        match &self.jwt {
+            Some(jwt) if jwt::is_jwt(token) => {
+                match jwt.verify(token, unix_seconds, &self.access) {
+                    Ok(principal) => {
+                        let known_until = principal.expires_at().unwrap_or(unix_seconds);
+                        Ok(Verified { principal, known_until })
+                    }
+                    Err(JwtError::Invalid(reason)) => {
+                        Err(VerifyError::Auth(AuthError::InvalidToken(reason.into())))
+                    }
+                    Err(JwtError::KeysNeeded(issuer)) => Err(VerifyError::KeysNeeded(issuer)),
+                }
+            }
+            _ => Err(VerifyError::Auth(AuthError::InvalidToken("the token is unknown".into()))),
+        }
+    }
+
+    fn with_implied_scopes(&self, principal: &Principal) -> Principal {
+        let scopes = self.access.expand_scopes(principal.scopes());
+        principal.clone().with_scopes(scopes)
+    }
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Authenticator")
+            .field("api_keys", &self.api_keys)
+            .field("jwt", &self.jwt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns whether a text is a scope (RFC 6749, section 3.3).
+pub fn is_scope(text: &str) -> bool {
+    let is_scope_byte = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    !text.is_empty() && text.bytes().all(is_scope_byte)
+}
+
+const UNAVAILABLE: AuthError = AuthError::Unavailable("the token cannot be verified at the moment");

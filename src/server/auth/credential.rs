@@ -1,0 +1,97 @@
+//! The credential of a connection or session: its token, and the principal behind it.
+
+use std::fmt;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use crate::base::principal::Principal;
+
+/// A verified token.
+#[derive(Clone)]
+pub(in crate::server) struct Credential {
+    /// Empty for a session, whose requests have tokens of their own.
+    token: Box<str>,
+    principal: Arc<Principal>,
+    /// Seconds since 1970 until which it needs no further check.
+    pub(super) known_until: u64,
+    /// Number of the authenticator that has verified it.
+    pub(super) version: u32,
+}
+
+impl Credential {
+    pub(super) fn new(
+        token: &str,
+        principal: Arc<Principal>,
+        (known_until, version): (u64, u32),
+    ) -> Self {
+        Self { token: token.into(), principal, known_until, version }
+    }
+
+    /// The credential of a session that `principal` begins.
+    pub(in crate::server) fn of_session(principal: &Arc<Principal>) -> Self {
+        let principal = Arc::clone(principal);
+        Self { token: Box::default(), principal, known_until: u64::MAX, version: 0 }
+    }
+
+    /// The credential of a connection whose token is known before its first message: it is verified
+    /// then.
+    pub(in crate::server) fn unverified(token: &str) -> Self {
+        Self::new(token, Arc::new(Principal::new("")), (0, 0))
+    }
+
+    /// Returns the token, to verify it again.
+    pub(in crate::server) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Returns whether this is the token. Takes the same time wherever they differ.
+    #[inline]
+    pub(in crate::server) fn has_token(&self, token: &str) -> bool {
+        if self.token.len() != token.len() {
+            return false;
+        }
+        let pairs = self.token.bytes().zip(token.bytes());
+        black_box(pairs.fold(0, |all, (one, other)| all | (one ^ other))) == 0
+    }
+
+    pub(in crate::server) const fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
+    /// Returns the bytes that it takes, with its share of the principal.
+    pub(in crate::server) fn held_bytes(&self) -> usize {
+        self.token.len() + self.principal.held_bytes()
+    }
+}
+
+impl fmt::Debug for Credential {
+    /// Does not print the token.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Credential")
+            .field("principal", &self.principal)
+            .field("known_until", &self.known_until)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_hides_the_token() {
+        let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), (9, 0));
+        let text = format!("{credential:?}");
+        assert!(text.contains("ada") && !text.contains("secret-1"), "{text}");
+    }
+
+    #[test]
+    fn token_is_compared_as_a_whole() {
+        let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), (9, 0));
+        assert!(credential.has_token("secret-1"));
+        for other in ["", "secret-", "secret-2", "Secret-1", "secret-11"] {
+            assert!(!credential.has_token(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Fetches the key set of an issuer over HTTP, on a thread that may wait.
+//!
+//! Invariants: time and size are bounded; no redirect is followed; `http` reaches loopback
+//! addresses only.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use url::{Host, Position, Url};
+
+use crate::base::time::Instant;
+use crate::engine::clock::Clock;
+use crate::transport::http::client::response_head::ResponseLimits;
+use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use crate::transport::tls::TlsStream;
+#[cfg(feature = "_tls")]
+use crate::transport::tls::{Roots, TlsClient, TlsClientOptions, Trust};
+
+/// Time for one fetch.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a key set.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one read.
+const READ_BYTES: usize = 16 << 10;
+
+/// A fetched document.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) body: Vec<u8>,
+    /// `max-age` of `Cache-Control` (RFC 9111, section 5.2.2.1).
+    pub(super) max_age: Option<Duration>,
+}
+
+/// Parses the URL of a key set.
+///
+/// # Errors
+///
+/// It is not a URL, or it begins with `http` and does not name this machine.
+pub(super) fn parse_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("{text} is not a URL: {error}"))?;
+    let is_loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" if cfg!(feature = "_tls") => Ok(url),
+        "https" => Err(format!("{text}: this build has no TLS (feature tls)")),
+        "http" if is_loopback => Ok(url),
+        _ => Err(format!("{text} must begin with https, or with http for this machine")),
+    }
+}
+
+/// Fetches the document at `url`.
+///
+/// # Errors
+///
+/// Why it cannot be had.
+pub(super) fn fetch(url: &Url) -> Result<Fetched, String> {
+    let clock = Clock::start();
+    let deadline = clock.now().after(TIMEOUT);
+    let stream = connect(url).map_err(|error| format!("cannot connect: {error}"))?;
+    let target = &url[Position::BeforePath..];
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let host = url.host_str().unwrap_or_default();
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: {host}{port}\r\nAccept: application/json\r\n\
+         Connection: close\r\n\r\n"
+    );
+    let limit = |stream: &TcpStream| limit_time(stream, &clock, deadline);
+    if url.scheme() == "https" {
+        let mut stream = open_tls(url, stream, limit)?;
+        stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+        return read_response(&mut stream, || {
+            if clock.now() < deadline { Ok(()) } else { Err(timed_out()) }
+        });
+    }
+    let mut stream = stream;
+    stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+    let watched = stream.try_clone().map_err(|error| error.to_string())?;
+    read_response(&mut stream, || limit(&watched))
+}
+
+fn connect(url: &Url) -> io::Result<TcpStream> {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or(443);
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                return Ok(stream);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+#[cfg(feature = "_tls")]
+fn open_tls(
+    url: &Url,
+    stream: TcpStream,
+    before_read: impl FnMut(&TcpStream) -> io::Result<()>,
+) -> Result<TlsStream<TcpStream>, String> {
+    let roots = Roots::from_der(rustls_native_certs::load_native_certs().certs);
+    let client = TlsClient::new(TlsClientOptions {
+        server_name: url.host_str().unwrap_or_default().trim_matches(['[', ']']),
+        is_http: true,
+        trust: Trust::Roots(roots),
+        pins: &[],
+        identity: None,
+    })?;
+    TlsStream::open(&client, stream, before_read).map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "_tls"))]
+fn open_tls(
+    _: &Url,
+    _: TcpStream,
+    _: impl FnMut(&TcpStream) -> io::Result<()>,
+) -> Result<TlsStream<TcpStream>, String> {
+    Err("this build has no TLS (feature tls)".to_owned())
+}
+
+/// Limits the next read to the time that is left.
+fn limit_time(stream: &TcpStream, clock: &Clock, deadline: Instant) -> io::Result<()> {
+    let left = deadline.since(clock.now());
+    if left.is_zero() {
+        return Err(timed_out());
+    }
+    stream.set_read_timeout(Some(left))
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the server takes too long")
+}
+
+/// Reads one response; `before_read` is called before each read, to limit its time.
+fn read_response(
+    stream: &mut impl Read,
+    before_read: impl Fn() -> io::Result<()>,
+) -> Result<Fetched, String> {
+    let limits = ResponseLimits { body_bytes_max: BODY_BYTES_MAX, ..ResponseLimits::default() };
+    let (mut reader, mut body, mut head) = (ResponseReader::new(), Vec::new(), Vec::new());
+    let mut input = vec![0; READ_BYTES];
+    loop {
+        let length = before_read().and_then(|()| stream.read(&mut input));
+        let length = length.map_err(|error| error.to_string())?;
+        let received = &input[..length];
+        if head.len() < limits.head_bytes_max {
+            head.extend_from_slice(received);
+        }
+        let mut from = 0;
+        let is_complete = loop {
+            match reader.next(received, &mut from, &limits, &mut body) {
+                Ok(ResponseEvent::Complete) => break true,
+                Ok(ResponseEvent::HeadComplete) => {}
+                Ok(ResponseEvent::NeedMore) if length > 0 => break false,
+                Ok(ResponseEvent::NeedMore) => match reader.end_of_stream() {
+                    Ok(true) => break true,
+                    _ => return Err("the connection ended before the response".to_owned()),
+                },
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        if is_complete {
+            let status = reader.head().map_or(0, |head| head.status);
+            if status != 200 {
+                return Err(format!("the server responds with status {status}"));
+            }
+            return Ok(Fetched { body, max_age: max_age(&head) });
+        }
+    }
+}
+
+/// Returns `max-age` of `Cache-Control` in a head and what follows it.
+fn max_age(head: &[u8]) -> Option<Duration> {
+    let text = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let (head, _) = text.split_once("\r\n\r\n")?;
+    let mut values = head.lines().filter_map(|line| line.strip_prefix("cache-control:"));
+    let mut directives = values.next()?.split(',').map(str::trim);
+    let age = directives.find_map(|directive| directive.strip_prefix("max-age="))?;
+    age.trim_matches('"').parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Fetched, String> {
+        read_response(&mut text.as_bytes(), || Ok(()))
+    }
+
+    #[test]
+    fn response_has_body_and_age() {
+        let text = "HTTP/1.1 200 OK\r\nCache-Control: public, Max-Age=600\r\n\
+                    Content-Length: 2\r\n\r\n{}";
+        let fetched = read(text).unwrap();
+        assert_eq!(
+            (&fetched.body[..], fetched.max_age),
+            (&b"{}"[..], Some(Duration::from_mins(10)))
+        );
+        let fetched = read("HTTP/1.1 200 OK\r\n\r\nmax-age=1").unwrap();
+        assert_eq!((&fetched.body[..], fetched.max_age), (&b"max-age=1"[..], None));
+    }
+
+    #[test]
+    fn redirect_and_error_are_failures() {
+        for head in ["302 Found\r\nLocation: http://127.0.0.1/", "404 Not Found", "500 Error"] {
+            let text = format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n");
+            let status = &head[..3];
+            assert_eq!(
+                read(&text).unwrap_err(),
+                format!("the server responds with status {status}")
+            );
+        }
+    }
+
+    #[test]
+    fn truncated_or_large_response_is_a_failure() {
+        assert!(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}").is_err());
+        assert!(read("").is_err());
+        let large = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", BODY_BYTES_MAX + 1);
+        assert_eq!(read(&large).unwrap_err(), "the body of the response is too large");
+    }
+
+    #[test]
+    fn plain_http_is_allowed_for_loopback_only() {
+        for url in ["http://127.0.0.1:1/k", "http://[::1]/k", "http://localhost/k"] {
+            assert!(parse_url(url).is_ok(), "{url}");
+        }
+        for url in ["http://as.test/k", "http://10.0.0.1/k", "ftp://localhost/k", "keys.json"] {
+            assert!(parse_url(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Requests of shards for keys of issuers, to the thread that fetches them.
+//!
+//! Invariants: an issuer is asked at most once in [`REFETCH_SECONDS`], however many tokens name
+//! keys that it does not have; a shard never waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+
+/// Time between two requests for the keys of one issuer.
+const REFETCH_SECONDS: u64 = 30;
+
+/// What a shard knows of the keys of an issuer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) enum KeyState {
+    /// They are those of the issuer: a key that is missing does not exist.
+    Current,
+    /// They are being fetched.
+    Pending,
+}
+
+/// Where the keys of an issuer come from, and whether they are being fetched. Shared by all shards.
+#[derive(Debug, Default)]
+pub(super) struct IssuerState {
+    /// Whether they come from a URL.
+    pub(super) is_remote: bool,
+    /// Whether a request has not been answered.
+    pub(super) is_pending: AtomicBool,
+    /// Whether keys have been read at all.
+    pub(super) has_keys: AtomicBool,
+    /// Seconds since 1970 of the last request.
+    pub(super) requested_at: AtomicU64,
+}
+
+/// Requests keys; one for each shard.
+#[derive(Clone, Debug)]
+pub(super) struct KeyRequests {
+    pub(super) issuers: Arc<[IssuerState]>,
+    /// Wakes the thread; a full channel has woken it already.
+    pub(super) wake: SyncSender<()>,
+}
+
+impl KeyRequests {
+    /// Requests the keys of an issuer, if a token names one that is not known.
+    pub(super) fn request(&self, issuer: usize, unix_seconds: u64) -> KeyState {
+        let Some(state) = self.issuers.get(issuer).filter(|state| state.is_remote) else {
+            return KeyState::Current;
+        };
+        if !state.has_keys.load(Ordering::Acquire) {
+            // They are fetched until there are some.
+            return KeyState::Pending;
+        }
+        let requested_at = state.requested_at.load(Ordering::Relaxed);
+        if unix_seconds.saturating_sub(requested_at) >= REFETCH_SECONDS {
+            state.requested_at.store(unix_seconds, Ordering::Relaxed);
+            state.is_pending.store(true, Ordering::Release);
+            // Full: the thread is about to look at all issuers.
+            self.wake.try_send(()).ok();
+        }
+        if state.is_pending.load(Ordering::Acquire) { KeyState::Pending } else { KeyState::Current }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn unknown_key_is_requested_once_in_interval() {
+        let (wake, woken) = sync_channel(1);
+        let remote = IssuerState { is_remote: true, ..IssuerState::default() };
+        let issuers: Arc<[IssuerState]> = [IssuerState::default(), remote].into();
+        let requests = KeyRequests { issuers: Arc::clone(&issuers), wake };
+        assert_eq!(requests.request(0, 100), KeyState::Current);
+        assert_eq!(requests.request(7, 100), KeyState::Current);
+        assert_eq!(requests.request(1, 99), KeyState::Pending, "no keys were read");
+        assert!(woken.try_recv().is_err());
+        issuers[1].has_keys.store(true, Ordering::Release);
+        assert_eq!(requests.request(1, 100), KeyState::Pending);
+        assert!(woken.try_recv().is_ok());
+        assert_eq!(requests.request(1, 101), KeyState::Pending);
+        issuers[1].is_pending.store(false, Ordering::Release);
+        assert_eq!(requests.request(1, 129), KeyState::Current);
+        assert!(woken.try_recv().is_err());
+        assert_eq!(requests.request(1, 130), KeyState::Pending);
+        assert!(woken.try_recv().is_ok());
+    }
+}

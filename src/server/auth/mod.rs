@@ -1,0 +1,309 @@
+//! Authentication on a shard: from the token of a request to its principal.
+//!
+//! ```text
+//! token ─ credential of the connection ─ table of verified tokens ─ signature ─▶ Credential
+//! ```
+//!
+//! The first that knows the token answers: a connection that repeats its token costs a comparison,
+//! a known token a SHA-256, an unknown one a signature check, of which a turn has a limited number.
+//! `source` reads the keys, before the server starts and on a thread of its own.
+
+mod credential;
+
+mod key_requests;
+
+mod fetch;
+
+mod source;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use self::credential::Credential;
+use self::key_requests::{KeyRequests, KeyState};
+pub(super) use self::source::AuthSource;
+#[cfg(feature = "cli")]
+pub use self::source::check_auth;
+use crate::base::principal::Principal;
+use crate::base::time::{Instant, WallClock};
+use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::challenge::Challenges;
+use crate::guard::auth::metadata::ResourceMetadata;
+use crate::guard::auth::token_table::TokenTable;
+use crate::guard::auth::{AuthError, Authenticator, Verified, VerifyError};
+use crate::telemetry::counters::AuthCounters;
+
+/// Interval at which the credentials of open connections are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Authentication of one shard; off by default.
+#[derive(Debug, Default)]
+pub(super) struct Authentication(Option<Box<TokenVerification>>);
+
+/// What a shard verifies tokens with.
+#[derive(Debug)]
+struct TokenVerification {
+    authenticator: Arc<Authenticator>,
+    /// Number of authenticators before this one. A credential of an earlier one is not current.
+    version: u32,
+    tokens: TokenTable,
+    key_requests: KeyRequests,
+    checks_per_turn_max: u16,
+    /// Tokens that were verified in the turn that began at `turn`.
+    checks: u16,
+    turn: Instant,
+    accepts_query_token: bool,
+    /// When the credentials of open connections are checked; `None` before the first.
+    check_at: Option<Instant>,
+}
+
+/// The present, as an instant of the shard and as seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AuthTime {
+    pub(super) turn: Instant,
+    pub(super) unix_seconds: u64,
+}
+
+impl AuthTime {
+    /// The instant `turn`, with its seconds by `wall_clock`.
+    pub(super) const fn at(turn: Instant, wall_clock: WallClock) -> Self {
+        Self { turn, unix_seconds: wall_clock.unix_ms(turn) / 1_000 }
+    }
+}
+
+impl Authentication {
+    /// Returns whether requests are authenticated.
+    #[inline]
+    pub(super) const fn is_active(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Uses other keys and rules from now on.
+    pub(super) fn install(&mut self, authenticator: Arc<Authenticator>) {
+        if let Some(active) = &mut self.0 {
+            active.authenticator = authenticator;
+            active.version = active.version.wrapping_add(1);
+            active.tokens.clear();
+            active.check_at = active.check_at.map(|_| Instant::ORIGIN);
+        }
+    }
+
+    /// Returns when the credentials of open connections are checked.
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        self.0.as_ref()?.check_at
+    }
+
+    /// Returns whether the credentials of open connections are to be checked now. The next check
+    /// follows the next token, or [`Authentication::schedule_check`].
+    pub(super) fn begins_check(&mut self, now: Instant) -> bool {
+        let Some(active) = &mut self.0 else { return false };
+        let is_due = active.check_at.is_some_and(|check_at| check_at <= now);
+        if is_due {
+            active.check_at = None;
+        }
+        is_due
+    }
+
+    /// Has the credentials of open connections checked after an interval.
+    pub(super) fn schedule_check(&mut self, now: Instant) {
+        if let Some(active) = &mut self.0 {
+            active.check_at.get_or_insert_with(|| now.after(CHECK_INTERVAL));
+        }
+    }
+
+    /// Returns whether callers without a token are served.
+    pub(super) fn admits_anonymous(&self) -> bool {
+        self.0.as_ref().is_none_or(|it| it.authenticator.admits_anonymous)
+    }
+
+    /// Returns whether the token may be in the query.
+    pub(super) fn accepts_query_token(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.accepts_query_token)
+    }
+
+    /// Returns the metadata document of the resource.
+    pub(super) fn metadata(&self) -> Option<&ResourceMetadata> {
+        self.0.as_ref()?.authenticator.metadata.as_ref()
+    }
+
+    /// Returns how refused callers are challenged.
+    pub(super) fn challenges(&self) -> Option<&Challenges> {
+        Some(&self.0.as_ref()?.authenticator.challenges)
+    }
+
+    /// Returns whether lists differ between callers, apart from scopes of tools.
+    pub(super) fn has_rules(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
+    }
+
+    /// Returns whether a credential is still valid.
+    #[inline]
+    pub(super) fn is_current(&self, credential: &Credential, time: AuthTime) -> bool {
+        let Some(active) = &self.0 else { return true };
+        credential.version == active.version && time.unix_seconds < credential.known_until
+    }
+
+    /// Returns the credential of a token.
+    ///
+    /// # Errors
+    ///
+    /// Why the token is not accepted.
+    pub(super) fn authenticate(
+        &mut self,
+        token: &str,
+        time: AuthTime,
+    ) -> Result<Credential, AuthError> {
+        match &mut self.0 {
+            Some(active) => active.authenticate(token, time),
+            None => Err(AuthError::InvalidRequest("this server has no authentication")),
+        }
+    }
+
+    /// Checks whether a caller may make a request.
+    ///
+    /// # Errors
+    ///
+    /// What is missing. Without authentication every request with required scopes is refused.
+    pub(super) fn check_access(
+        &self,
+        principal: Option<&Principal>,
+        operation: Operation<'_>,
+    ) -> Result<(), AccessDenied> {
+        match &self.0 {
+            Some(active) => active.authenticator.access.check(principal, operation),
+            None if operation.scopes.is_empty() => Ok(()),
+            None => Err(AccessDenied {
+                scopes: operation.scopes.join(" ").into(),
+                reason: "the server verifies no tokens".into(),
+            }),
+        }
+    }
+}
+
+impl TokenVerification {
+    fn authenticate(&mut self, token: &str, time: AuthTime) -> Result<Credential, AuthError> {
+        let AuthTime { turn, unix_seconds } = time;
+        self.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
+        if let Some((principal, known_until)) = self.tokens.find(token, unix_seconds) {
+            let principal = Arc::clone(principal);
+            return Ok(Credential::new(token, principal, (known_until, self.version)));
+        }
+        if turn != self.turn {
+            (self.turn, self.checks) = (turn, 0);
+        }
+        if self.checks >= self.checks_per_turn_max {
+            return Err(TOO_MANY_TOKENS);
+        }
+        self.checks += 1;
+        match self.authenticator.verify(token, unix_seconds) {
+            Ok(Verified { principal, known_until }) => {
+                let principal = Arc::new(principal);
+                self.tokens.insert(token, Arc::clone(&principal), known_until);
+                Ok(Credential::new(token, principal, (known_until, self.version)))
+            }
+            Err(VerifyError::Auth(error)) => Err(error),
+            Err(VerifyError::KeysNeeded(issuer)) => {
+                match self.key_requests.request(issuer, unix_seconds) {
+                    KeyState::Current => Err(AuthError::InvalidToken(
+                        "the issuer has no key with the id of the token".into(),
+                    )),
+                    KeyState::Pending => Err(NO_KEYS),
+                }
+            }
+        }
+    }
+}
+
+/// Counts a request that is not authenticated.
+pub(super) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
+    let counter = match error {
+        AuthError::Missing => &mut counters.missing_token,
+        AuthError::InvalidToken(_) => &mut counters.invalid_token,
+        AuthError::InvalidRequest(_) => &mut counters.invalid_request,
+        AuthError::Unavailable(_) => &mut counters.unavailable,
+    };
+    *counter += 1;
+}
+
+const TOO_MANY_TOKENS: AuthError =
+    AuthError::Unavailable("too many new tokens at the moment; try again");
+const NO_KEYS: AuthError = AuthError::Unavailable("the keys of the issuer are not known yet");
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::guard::auth::{TokenError, TokenVerifier};
+
+    /// Knows the tokens that begin with `a`, for ten seconds.
+    struct Prefix;
+
+    impl TokenVerifier for Prefix {
+        fn verify(&self, token: &str, now: u64) -> Result<Principal, TokenError> {
+            if token.starts_with('a') {
+                return Ok(Principal::new(token).with_expiry(now + 10));
+            }
+            Err(TokenError::Unknown)
+        }
+    }
+
+    fn authentication(checks_per_turn_max: u16) -> Authentication {
+        let verifier: Arc<dyn TokenVerifier> = Arc::new(Prefix);
+        let (wake, _) = sync_channel(1);
+        Authentication(Some(Box::new(TokenVerification {
+            authenticator: Arc::new(Authenticator {
+                verifier: Some(verifier),
+                ..Authenticator::default()
+            }),
+            version: 0,
+            tokens: TokenTable::new(16),
+            key_requests: KeyRequests { issuers: Arc::new([]), wake },
+            checks_per_turn_max,
+            checks: 0,
+            turn: Instant::ORIGIN,
+            accepts_query_token: false,
+            check_at: None,
+        })))
+    }
+
+    fn at(seconds: u64) -> AuthTime {
+        let turn = Instant::from_milliseconds(1_000 * seconds);
+        AuthTime { turn, unix_seconds: seconds }
+    }
+
+    #[test]
+    fn new_tokens_of_one_turn_are_limited() {
+        let mut auth = authentication(2);
+        assert!(auth.authenticate("a1", at(1)).is_ok());
+        assert!(matches!(auth.authenticate("b1", at(1)), Err(AuthError::InvalidToken(_))));
+        assert_eq!(auth.authenticate("a2", at(1)).unwrap_err(), TOO_MANY_TOKENS);
+        // Known tokens are not limited.
+        assert!(auth.authenticate("a1", at(1)).is_ok());
+        assert!(auth.authenticate("a2", at(2)).is_ok());
+    }
+
+    #[test]
+    fn credential_is_current_until_it_expires() {
+        let mut auth = authentication(9);
+        let credential = auth.authenticate("a1", at(1)).unwrap();
+        assert!(auth.is_current(&credential, at(10)));
+        assert!(!auth.is_current(&credential, at(11)));
+        auth.install(Arc::default());
+        assert!(!auth.is_current(&credential, at(2)));
+        assert!(auth.authenticate("a1", at(2)).is_err());
+    }
+
+    #[test]
+    fn open_connections_are_checked_after_an_interval() {
+        let mut auth = authentication(9);
+        assert_eq!(auth.next_check(), None);
+        assert!(auth.authenticate("a1", at(1)).is_ok());
+        assert_eq!(auth.next_check(), Some(at(6).turn));
+        assert!(!auth.begins_check(at(5).turn));
+        assert!(auth.begins_check(at(6).turn) && !auth.begins_check(at(7).turn));
+        auth.schedule_check(at(7).turn);
+        auth.install(Arc::default());
+        assert!(auth.begins_check(at(7).turn));
+    }
+}

@@ -1,0 +1,214 @@
+//! Whether the caller of a request may make it, decided on the values of the message.
+//!
+//! A request over HTTP is authenticated before its body is read. Connections of other transports
+//! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
+//! message, in the params or in `_meta`.
+//!
+//! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+
+use super::admission::{Request, record_invalid};
+use super::{Dispatcher, MessageContext};
+use crate::base::principal::Principal;
+use crate::guard::auth::AuthError;
+use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::protocol::eras::Method;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::json::Value;
+use crate::protocol::params::{
+    CompleteRequestParams, CompletionReference, SubscriptionsListenRequestParams,
+};
+use crate::server::auth::{self, AuthTime, Authentication, Credential};
+use crate::server::connection_state::PeerState;
+use crate::service::{Catalog, canonical_uri};
+use crate::telemetry::auth_event::AuthEvent;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+
+/// The member of params or `_meta` with the token of a connection.
+const TOKEN_MEMBER: &str = "auth_token";
+
+/// Checks whether a request may be dispatched.
+///
+/// # Errors
+///
+/// The error response: the request has no valid token, or its caller lacks a scope or tier.
+pub(super) fn check(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) -> Result<(), Error> {
+    if dispatcher.auth.is_active() && peer.state.transport != Transport::Http {
+        authenticate_connection(dispatcher, ctx, peer, request).map_err(|error| {
+            auth::count_refusal(&mut peer.outbox.counters.auth, &error);
+            record_invalid(ctx, peer);
+            match error {
+                AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
+                AuthError::InvalidToken(reason) => Error::unauthorized(reason),
+                AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
+                AuthError::Unavailable(reason) => Error::new(ErrorKind::TooManyRequests, reason)
+                    .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#),
+            }
+        })?;
+    }
+    let Dispatcher { auth, catalog, .. } = dispatcher;
+    let principal = peer.principal().map(|principal| &**principal);
+    check_request(auth, catalog, principal, request)
+        .map_err(|denied| refuse(auth, peer, request, &denied))
+}
+
+/// Returns whether a caller may use an entry of a list.
+pub(super) fn may_use(
+    (auth, catalog): (&Authentication, &Catalog),
+    principal: Option<&Principal>,
+    (method, name): (Method, &str),
+) -> bool {
+    check_operation(auth, catalog, principal, (method, name)).is_ok()
+}
+
+/// Makes the error for a caller who may not make a request.
+#[cold]
+fn refuse(
+    auth: &Authentication,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+    AccessDenied { scopes, reason }: &AccessDenied,
+) -> Error {
+    peer.outbox.counters.auth.denied += 1;
+    let principal = peer.principal().map(Arc::clone);
+    let (caller, method) = (principal.clone(), request.method.as_str());
+    let address = peer.origin.peer_addr.copied().map(Into::into);
+    let reason_text = reason.clone();
+    peer.outbox.log(Event::Auth(AuthEvent::Denied {
+        caller,
+        method,
+        reason: reason_text,
+        peer: address,
+    }));
+    let challenges = auth.challenges();
+    if principal.is_none() && auth.is_active() {
+        peer.challenge = challenges.map(|it| it.missing(scopes).into());
+        return Error::unauthorized(format!("a token is needed: {reason}"));
+    }
+    peer.challenge = challenges.map(|it| it.insufficient_scope(scopes, reason).into());
+    Error::insufficient_scope(reason.to_string(), scopes)
+}
+
+/// Checks everything that a request is for.
+fn check_request(
+    auth: &Authentication,
+    catalog: &Catalog,
+    principal: Option<&Principal>,
+    request: &Request<'_>,
+) -> Result<(), AccessDenied> {
+    let check = |method, name: &str| check_operation(auth, catalog, principal, (method, name));
+    check(request.method, request.target_name())?;
+    // A malformed one is refused by the method itself.
+    match request.method {
+        Method::ResourcesSubscribe => {
+            let params = request.params().and_then(Value::as_object);
+            let uri = params.and_then(|params| params.find("uri")).and_then(Value::as_str);
+            check(Method::ResourcesRead, uri.unwrap_or_default())
+        }
+        Method::CompletionComplete => match CompleteRequestParams::read(request.params()) {
+            Ok(params) => match params.reference {
+                CompletionReference::Prompt(name) => check(Method::PromptsGet, name),
+                CompletionReference::Resource(uri) => check(Method::ResourcesRead, uri),
+            },
+            Err(_) => Ok(()),
+        },
+        Method::SubscriptionsListen => {
+            match SubscriptionsListenRequestParams::read(request.id(), request.params()) {
+                Ok(params) => {
+                    let uris = params.filter.resource_subscriptions;
+                    uris.into_iter().try_for_each(|uri| check(Method::ResourcesRead, uri))
+                }
+                Err(_) => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks one operation. A URI is checked as it is written and as it is decoded: a rule for one
+/// form must not be avoided by the other.
+fn check_operation(
+    auth: &Authentication,
+    catalog: &Catalog,
+    principal: Option<&Principal>,
+    (method, name): (Method, &str),
+) -> Result<(), AccessDenied> {
+    let scopes = match method {
+        Method::ToolsCall => catalog.tool(name).map_or(&[][..], |tool| tool.required_scopes()),
+        _ => &[],
+    };
+    let check = |name: &str| {
+        auth.check_access(principal, Operation { method: method.as_str(), name, scopes })
+    };
+    if method != Method::ResourcesRead {
+        return check(name);
+    }
+    let uri = canonical_uri(name);
+    check(&uri)?;
+    match percent_decode_str(&uri).decode_utf8_lossy() {
+        Cow::Owned(decoded) => check(&decoded),
+        Cow::Borrowed(_) => Ok(()),
+    }
+}
+
+/// Authenticates the connection of a message.
+fn authenticate_connection(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) -> Result<(), AuthError> {
+    let time = AuthTime::at(ctx.now, dispatcher.deferred.wall_clock);
+    let Dispatcher { auth, facts, .. } = dispatcher;
+    if let Some(principal) = peer.state.attached_principal() {
+        facts.keep_credential(peer.state, Some(Credential::of_session(&principal)));
+        return Ok(());
+    }
+    let known = peer.state.credential();
+    let begins = matches!(request.method, Method::Initialize | Method::Discover);
+    if known.is_some_and(|known| auth.is_current(known, time)) && !begins {
+        return Ok(());
+    }
+    // The token of a WebSocket is that of its upgrade.
+    let is_upgrade = peer.state.transport == Transport::WebSocket;
+    let named = if is_upgrade { None } else { token_of(request) };
+    let token = match (named, known) {
+        (Some(named), _) => named.to_owned(),
+        (None, Some(known)) => known.token().to_owned(),
+        (None, None) if auth.admits_anonymous() => return Ok(()),
+        (None, None) => return Err(AuthError::Missing),
+    };
+    match auth.authenticate(&token, time) {
+        Ok(credential) => {
+            facts.keep_credential(peer.state, Some(credential));
+            Ok(())
+        }
+        Err(error @ AuthError::Unavailable(_)) => Err(error),
+        Err(error) => {
+            facts.keep_credential(peer.state, None);
+            // A connection whose token has expired ends, as its client needs another token.
+            peer.state.violated_limit = !peer.state.transport.is_only_connection();
+            Err(error)
+        }
+    }
+}
+
+/// Returns the token in the params or `_meta` of a request.
+fn token_of<'r>(request: &Request<'r>) -> Option<&'r str> {
+    let params = request.params().and_then(Value::as_object)?;
+    let meta = || params.find("_meta").and_then(Value::as_object)?.find(TOKEN_MEMBER);
+    params.find(TOKEN_MEMBER).or_else(meta).and_then(Value::as_str)
+}
+
+const MISSING_TOKEN: &str =
+    "the connection is not authenticated: send auth_token in the params of initialize, or in _meta";

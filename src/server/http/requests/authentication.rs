@@ -1,0 +1,126 @@
+//! Tokens of HTTP requests: checked by the head, before the body is read.
+//!
+//! Invariants: the credential of a connection is that of its current request; a request without a
+//! valid token is not dispatched.
+//!
+//! Source: RFC 6750; MCP 2026-07-28, basic/authorization, "Access Token Usage".
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode;
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use crate::guard::auth::AuthError;
+use crate::guard::auth::bearer;
+use crate::guard::auth::challenge::Refusal;
+use crate::server::auth::{self, AuthTime, Credential};
+use crate::telemetry::auth_event::AuthEvent;
+use crate::telemetry::event::Event;
+use crate::transport::http::checks::{self, RequestKind};
+use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::head::{Field, HttpMethod};
+use crate::transport::http::response::BodyKind;
+use crate::transport::http::status::Status;
+
+/// The query parameter with a token, where it is allowed.
+const TOKEN_PARAMETER: &str = "token";
+
+/// Authenticates a request. Returns whether it may be served; otherwise the response is written.
+#[inline]
+pub(super) fn authenticate(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    kind: &RequestKind<'_>,
+) -> bool {
+    if !path.dispatcher.auth.is_active() || !kind.is_of_client() {
+        return true;
+    }
+    match check(path, incoming) {
+        Ok(()) => true,
+        Err(error) => {
+            refuse(path, incoming, &error);
+            false
+        }
+    }
+}
+
+/// Verifies the token of a request, and keeps it as the credential of the connection.
+fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), AuthError> {
+    let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
+    let Some(connection) = path.connections.table.get_mut(incoming.key) else {
+        return Err(AuthError::Missing);
+    };
+    let (auth, facts) = (&mut path.dispatcher.auth, &mut path.dispatcher.facts);
+    let state = &mut connection.state;
+    let token = read_token(incoming, auth.accepts_query_token());
+    if let Ok(Some(token)) = &token
+        && let Some(credential) = state.credential()
+        && credential.has_token(token)
+        && auth.is_current(credential, time)
+    {
+        return Ok(());
+    }
+    let credential = match token {
+        Ok(Some(token)) => auth.authenticate(&token, time).map(Some),
+        Ok(None) => match state.attached_principal() {
+            Some(principal) => Ok(Some(Credential::of_session(&principal))),
+            None if auth.admits_anonymous() => Ok(None),
+            None => Err(AuthError::Missing),
+        },
+        Err(error) => Err(error),
+    };
+    let (credential, refused) = match credential {
+        Ok(credential) => (credential, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    facts.keep_credential(state, credential);
+    refused
+}
+
+/// Returns the token of a request, if it has one.
+fn read_token<'b>(
+    incoming: &IncomingRequest<'b>,
+    accepts_query_token: bool,
+) -> Result<Option<Cow<'b, str>>, AuthError> {
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    let of_field = head.field(bytes, Field::Authorization);
+    let query = checks::query(head, bytes);
+    if query.is_empty() {
+        return of_field.map(|value| Ok(bearer::read_authorization(value)?.into())).transpose();
+    }
+    if bearer::has_access_token(query) {
+        return Err(AuthError::InvalidRequest("tokens in the query are not accepted"));
+    }
+    let is_get = head.method == HttpMethod::Get;
+    let of_query = checks::query_parameter(query, TOKEN_PARAMETER);
+    match (of_field, of_query.filter(|_| accepts_query_token && is_get)) {
+        (Some(_), Some(_)) => {
+            Err(AuthError::InvalidRequest("the request has a token in the header and in the query"))
+        }
+        (Some(value), None) => Ok(Some(bearer::read_authorization(value)?.into())),
+        (None, Some(value)) => {
+            let decoded: Vec<u8> = percent_decode(value).collect();
+            Ok(Some(bearer::read_token(&decoded)?.to_owned().into()))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// Responds to a request that is not authenticated.
+#[cold]
+fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthError) {
+    path.record_invalid(incoming.key);
+    auth::count_refusal(&mut path.outbox.counters.auth, error);
+    let connection = path.connections.table.get(incoming.key);
+    let peer = connection.and_then(|connection| connection.record.peer());
+    path.outbox.log(Event::Auth(AuthEvent::Unauthorized { reason: error.label(), peer }));
+    let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
+    let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
+    let fields = ResponseFields {
+        www_authenticate: challenge.as_deref(),
+        retry_after_seconds,
+        ..incoming.response_fields()
+    };
+    path.respond(incoming, (Status::from(status), BodyKind::Json, fields), body.as_bytes());
+}

@@ -1,0 +1,113 @@
+//! Options of authentication and authorization.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Who may use the server. Off without API keys, issuers and a
+/// [verifier](crate::Server::token_verifier): every client is served then.
+///
+/// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, and as `auth_token` in the
+/// params of `initialize` or in `_meta` over TCP and stdio.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct AuthOptions {
+    /// Files with API keys, a line `id:hash:tier:scopes` each: the hash is the SHA-256 of the key
+    /// in hex, scopes are separated by commas, tier (`user`) and scopes may be left out. Default:
+    /// none.
+    pub api_keys: Vec<PathBuf>,
+    /// The URL of the MCP endpoint as clients know it: the audience that tokens of issuers must
+    /// have, and the resource of the metadata (RFC 9728). Required with issuers. Default `None`.
+    pub resource: Option<String>,
+    /// Further audiences that tokens may have. Default: none.
+    pub audiences: Vec<String>,
+    /// The authorization servers whose JWT are accepted, each exactly as in the claim `iss`.
+    /// Default: none.
+    pub issuers: Vec<String>,
+    /// Where the keys of the issuers are (JWK Set, RFC 7517), in the order of the issuers: the path
+    /// of a file, or a URL. Plain `http` is allowed for loopback addresses only.
+    pub key_sets: Vec<String>,
+    /// Algorithms of tokens that are accepted: of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`,
+    /// `PS512`, `ES256`, `ES384` and `EdDSA`. Default: all of them.
+    pub algorithms: Vec<String>,
+    /// Time by which the clocks of issuers may differ. Default 60 s.
+    pub leeway: Duration,
+    /// Accepts only JWT of the type `at+jwt` (RFC 9068). Default false.
+    pub require_at_jwt: bool,
+    /// Claim of a JWT with the tier of the caller. Default `None`: every caller is a `user`.
+    pub tier_claim: Option<String>,
+    /// The tiers, the lowest first. Default: `anonymous`, `user`, `admin`.
+    pub tiers: Vec<String>,
+    /// Scopes in the metadata (RFC 9728, `scopes_supported`). Default: none.
+    pub scopes_supported: Vec<String>,
+    /// Scopes that a client without a token is advised to ask for: the least that are of use.
+    /// Default: none.
+    pub challenge_scopes: Vec<String>,
+    /// A scope and those that it implies, separated by spaces, for each such scope. Default: none.
+    pub scope_implies: Vec<String>,
+    /// What callers may do: `method [name] requirement…`, such as `tools/call deploy_*
+    /// scope=deploy tier=admin`. Requirements are `scope=SCOPE`, `tier=TIER` and `mfa`; `*` stands
+    /// for any text. All rules that apply to a request must be satisfied; a request without one is
+    /// admitted. Lists have only what the caller may call. Cost: each rule is compared with each
+    /// request. Default: none.
+    pub rules: Vec<String>,
+    /// Serves callers without a token, as the tier `anonymous`, as far as the rules admit them.
+    /// Default false.
+    pub anonymous: bool,
+    /// Accepts tokens in the query parameter `token` of GET requests, for browsers whose
+    /// `EventSource` and `WebSocket` have no headers. Cost: tokens get into the logs of proxies.
+    /// Default false.
+    pub query_token: bool,
+    /// Verified tokens that each shard stores; another one replaces one that was not used lately.
+    /// Cost: about 300 bytes and the claims each. Default 65,536.
+    pub verified_tokens_max: u32,
+    /// Tokens that a shard verifies in one turn; the clients of further ones get status 503. Cost:
+    /// up to 0.1 ms each, for which other requests wait. Default 16.
+    pub checks_per_turn_max: u16,
+    /// Interval at which the files of API keys and keys are looked at: changed ones are read again,
+    /// and used if all of them are valid. Cost: a thread. Default 10 s.
+    pub check_interval: Duration,
+}
+
+impl Default for AuthOptions {
+    fn default() -> Self {
+        Self {
+            api_keys: Vec::new(),
+            resource: None,
+            audiences: Vec::new(),
+            issuers: Vec::new(),
+            key_sets: Vec::new(),
+            algorithms: Vec::new(),
+            leeway: Duration::from_mins(1),
+            require_at_jwt: false,
+            tier_claim: None,
+            tiers: Vec::new(),
+            scopes_supported: Vec::new(),
+            challenge_scopes: Vec::new(),
+            scope_implies: Vec::new(),
+            rules: Vec::new(),
+            anonymous: false,
+            query_token: false,
+            verified_tokens_max: 65_536,
+            checks_per_turn_max: 16,
+            check_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+impl AuthOptions {
+    /// Returns whether tokens are verified by these options, apart from a verifier of the program.
+    pub const fn is_enabled(&self) -> bool {
+        !self.api_keys.is_empty() || !self.issuers.is_empty()
+    }
+
+    /// Returns an option that has no effect unless tokens are verified.
+    pub(crate) fn first_without_effect(&self) -> Option<&'static str> {
+        let set = [
+            (!self.rules.is_empty(), "auth.rules"),
+            (self.anonymous, "auth.anonymous"),
+            (!self.key_sets.is_empty(), "auth.key_sets"),
+            (self.resource.is_some(), "auth.resource"),
+        ];
+        set.into_iter().find_map(|(is_set, key)| is_set.then_some(key))
+    }
+}

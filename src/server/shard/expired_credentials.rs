@@ -1,0 +1,70 @@
+//! Ends what was opened with a credential that is valid no more: event streams, and connections of
+//! TCP and WebSocket. A token expires, or its key was withdrawn.
+//!
+//! Requests are checked when they arrive; this is for peers that only listen.
+
+use super::Shard;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::CloseReason;
+use crate::engine::ring::Ring;
+use crate::guard::auth::AuthError;
+use crate::server::auth::AuthTime;
+use crate::server::outbox::Effect;
+use crate::telemetry::label::Transport;
+
+/// Checks the credentials of all connections, if the time for it has come.
+pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
+    if !shard.dispatcher.auth.begins_check(now) {
+        return;
+    }
+    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
+    let (mut has_credentials, mut stale): (bool, Vec<Key>) = (false, Vec::new());
+    for (key, connection) in shard.transports.connections.table.iter() {
+        let state = &connection.state;
+        let Some(known) = state.credential() else { continue };
+        has_credentials = true;
+        if state.transport == Transport::Http && state.exchange.is_none() {
+            continue;
+        }
+        if !shard.dispatcher.auth.is_current(known, time) {
+            stale.push(key);
+        }
+    }
+    if has_credentials {
+        shard.dispatcher.auth.schedule_check(now);
+    }
+    for key in stale {
+        if is_still_valid(shard, key, now) {
+            continue;
+        }
+        let mut path = shard.path(ring, now);
+        path.requests().http().end_idle_stream(key);
+        path.peers().complete_streams(key);
+        let connection = shard.transports.connections.table.get(key);
+        let transport = connection.map(|connection| connection.state.transport);
+        if matches!(transport, Some(Transport::Tcp | Transport::WebSocket)) {
+            let reason = CloseReason::ProtocolViolation;
+            shard.outbox.push(Effect::Close { key, reason });
+        }
+    }
+}
+
+/// Verifies the token of a connection again. One that cannot be verified at the moment is checked
+/// the next time.
+fn is_still_valid(shard: &mut Shard, key: Key, now: Instant) -> bool {
+    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
+    let Some(connection) = shard.transports.connections.table.get_mut(key) else { return true };
+    let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
+    let token = connection.state.credential().map(|known| known.token().to_owned());
+    // The host answers for what it attaches.
+    let Some(token) = token.filter(|token| !token.is_empty()) else { return true };
+    match auth.authenticate(&token, time) {
+        Ok(credential) => {
+            facts.keep_credential(&mut connection.state, Some(credential));
+            true
+        }
+        Err(AuthError::Unavailable(_)) => true,
+        Err(_) => false,
+    }
+}

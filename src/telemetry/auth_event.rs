@@ -1,0 +1,70 @@
+//! Log events of authentication and authorization.
+//!
+//! Invariant: no event has a token, a key, or a part of one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tracing::{error, info, warn};
+
+use crate::base::principal::Principal;
+
+/// A log event of authentication or authorization.
+#[derive(Clone, Debug)]
+pub enum AuthEvent<'a> {
+    /// A key set could not be fetched.
+    KeySetFailed {
+        /// The issuer.
+        issuer: &'a str,
+        /// The URL of its key set.
+        location: &'a str,
+        /// Why.
+        error: &'a str,
+    },
+    /// Keys and rules were read again.
+    Reloaded {
+        /// Why they are not used; the previous ones stay in effect.
+        error: Option<&'a str>,
+    },
+    /// A request was refused because its caller lacks a scope or tier.
+    Denied {
+        /// The caller, if it has a token.
+        caller: Option<Arc<Principal>>,
+        /// Method of the request.
+        method: &'static str,
+        /// What is missing.
+        reason: Box<str>,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
+    /// A request was refused because it has no valid token.
+    Unauthorized {
+        /// The kind of problem.
+        reason: &'static str,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
+}
+
+impl AuthEvent<'_> {
+    /// Emits the event with the number of events that were suppressed since the last one.
+    pub(super) fn emit(&self, suppressed: u64) {
+        match self {
+            Self::KeySetFailed { issuer, location, error } => {
+                warn!(issuer, location, error, "key set not fetched");
+            }
+            Self::Reloaded { error: None } => info!("authentication reloaded"),
+            Self::Reloaded { error: Some(error) } => error!("authentication not reloaded: {error}"),
+            Self::Denied { caller, method, reason, peer } => {
+                let peer = peer.map(tracing::field::display);
+                let issuer = caller.as_ref().map(|caller| caller.issuer());
+                let caller = caller.as_ref().map(|caller| caller.id());
+                warn!(caller, issuer, method, reason, peer, suppressed, "request denied");
+            }
+            Self::Unauthorized { reason, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(reason, peer, suppressed, "request unauthorized");
+            }
+        }
+    }
+}

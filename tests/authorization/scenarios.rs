@@ -1,0 +1,197 @@
+//! What every protected MCP server must do, by its URL and tokens only.
+//!
+//! Source: MCP 2026-07-28 and 2025-11-25, basic/authorization; RFC 6750; RFC 9728.
+
+use std::env;
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use serde_json::{Value, json};
+
+use crate::http::{post, post_with, send};
+use crate::{Authority, METADATA, RESOURCE, TestIssuer, start};
+
+/// A server with tokens for it.
+struct Target {
+    address: SocketAddr,
+    path: String,
+    resource: String,
+    tokens: Value,
+}
+
+impl Target {
+    /// The target of the environment.
+    #[expect(clippy::disallowed_methods, reason = "the target is chosen outside the test")]
+    fn from_environment() -> Option<Self> {
+        let text = fs::read_to_string(env::var("AUTHORIZATION_TARGET").ok()?).expect("a file");
+        let tokens: Value = serde_json::from_str(&text).expect("JSON");
+        let url = tokens["url"].as_str().expect("url");
+        let rest = url.strip_prefix("http://").expect("a URL that begins with http://");
+        let (authority, path) = rest.split_once('/').expect("a path");
+        let address = authority.to_socket_addrs().expect("an address").next();
+        Some(Self {
+            address: address.expect("an address"),
+            path: format!("/{path}"),
+            resource: tokens["resource"].as_str().expect("resource").to_owned(),
+            tokens,
+        })
+    }
+
+    fn token(&self, name: &str) -> &str {
+        self.tokens[name].as_str().unwrap_or_else(|| panic!("{name} is missing"))
+    }
+}
+
+/// Runs every scenario.
+fn run(target: &Target) {
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let post_token = |token: &str| {
+        let fields = format!("Authorization: Bearer {token}\r\n");
+        post_with(target.address, &target.path, &ping, &fields)
+    };
+    // A valid token.
+    assert_eq!(post_token(target.token("valid")).status, 200);
+    // No token: the challenge has no error code (RFC 6750, section 3.1).
+    let refused = post_with(target.address, &target.path, &ping, "");
+    assert_eq!(refused.status, 401, "{refused:?}");
+    assert!(refused.challenge().starts_with("Bearer "), "{refused:?}");
+    assert!(!refused.challenge().contains("error="), "{refused:?}");
+    assert!(refused.challenge().contains("resource_metadata=\""), "{refused:?}");
+    // Tokens that are not valid.
+    for name in ["expired", "other_audience", "bad_signature"] {
+        let refused = post_token(target.token(name));
+        assert_eq!(refused.status, 401, "{name}: {refused:?}");
+        assert!(refused.challenge().contains("error=\"invalid_token\""), "{name}: {refused:?}");
+    }
+    // A token in the query is never accepted (MCP, "Token Requirements").
+    let queried = format!("{}?access_token={}", target.path, target.token("valid"));
+    let refused = post_with(target.address, &queried, &ping, "");
+    assert!(matches!(refused.status, 400 | 401), "{refused:?}");
+    // The metadata, at both places.
+    let well_known = "/.well-known/oauth-protected-resource";
+    for place in [well_known.to_owned(), format!("{well_known}{}", target.path)] {
+        let metadata = send(target.address, "GET", &place, "");
+        assert_eq!(metadata.status, 200, "{place}: {metadata:?}");
+        let document = metadata.json();
+        assert_eq!(document["resource"], *target.resource, "{document}");
+        let servers = document["authorization_servers"].as_array().expect("servers");
+        assert!(!servers.is_empty(), "{document}");
+        let scopes = document["scopes_supported"].to_string();
+        assert!(!scopes.contains("offline_access"), "{document}");
+    }
+}
+
+#[test]
+fn scenarios_hold_for_target() {
+    if let Some(target) = Target::from_environment() {
+        return run(&target);
+    }
+    let authority = Authority::new();
+    let server = start(authority.jwt_options());
+    let issuer = &authority.issuer;
+    let with = |name: &str, value: Value| {
+        let mut claims = issuer.claims("ada", "");
+        claims[name] = value;
+        issuer.sign(&claims)
+    };
+    let tokens = json!({
+        "valid": issuer.token("ada", ""),
+        "expired": with("exp", json!(1_000)),
+        "other_audience": with("aud", json!("https://other.test/mcp")),
+        "bad_signature": TestIssuer::new().token("ada", ""),
+    });
+    let (address, path) = (server.http(), "/mcp".to_owned());
+    run(&Target { address, path, resource: RESOURCE.to_owned(), tokens });
+    server.close();
+}
+
+#[test]
+fn each_refusal_has_its_exact_challenge() {
+    let authority = Authority::new();
+    let server = start(authority.jwt_options());
+    let (address, issuer) = (server.http(), &authority.issuer);
+    let message = crate::call("whoami");
+    let requirements = format!("resource_metadata=\"{METADATA}\", scope=\"tools:read\"");
+    let refused = post(address, &message, None);
+    assert_eq!((refused.status, refused.challenge()), (401, &*format!("Bearer {requirements}")));
+    let with = |name: &str, value: Value| {
+        let mut claims = issuer.claims("ada", "");
+        claims[name] = value;
+        issuer.sign(&claims)
+    };
+    let valid = issuer.token("ada", "");
+    let cases = [
+        ("a,b".to_owned(), "the token is malformed"),
+        ("abc".to_owned(), "the token is unknown"),
+        ("a.b.c".to_owned(), "the token is malformed"),
+        (with("exp", json!(1_000)), "the token has expired"),
+        (with("nbf", json!(u32::MAX)), "the token is not valid yet"),
+        (with("aud", json!("https://other.test")), "the audience of the token is not this server"),
+        (with("aud", Value::Null), "the audience of the token is not this server"),
+        (with("iss", json!("https://evil.test")), "the issuer of the token is not accepted"),
+        (TestIssuer::new().token("ada", ""), "the signature of the token is invalid"),
+        (
+            TestIssuer::with_key("key-2").token("ada", ""),
+            "the issuer has no key with the id of the token",
+        ),
+        (format!("{valid}x"), "the signature of the token is invalid"),
+    ];
+    for (token, reason) in cases {
+        let refused = post(address, &message, Some(&token));
+        let expected = format!(
+            "Bearer error=\"invalid_token\", error_description=\"{reason}\", {requirements}"
+        );
+        assert_eq!((refused.status, refused.challenge()), (401, &*expected));
+        let body = refused.json();
+        assert_eq!(
+            (&body["error"], &body["error_description"]),
+            (&json!("invalid_token"), &json!(reason))
+        );
+        assert!(!refused.body.contains(&token));
+    }
+    let counters = server.close();
+    assert_eq!((counters.auth.missing_token, counters.auth.invalid_token), (1, 11));
+}
+
+#[test]
+fn two_credentials_of_one_request_get_400() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.query_token = true;
+    let server = start(auth);
+    let address = server.http();
+    let token = authority.issuer.token("ada", "");
+    let field = format!("Authorization: Bearer {token}\r\n");
+    let challenge = "Bearer error=\"invalid_request\"";
+    let message = crate::call("whoami");
+    let twice = post_with(address, "/mcp", &message, &format!("{field}{field}"));
+    assert_eq!((twice.status, twice.challenge()), (400, challenge));
+    let queried = post_with(address, "/mcp?access_token=x", &message, &field);
+    assert_eq!((queried.status, queried.challenge()), (400, challenge));
+    let both = send(address, "GET", &format!("/mcp/ws?token={token}"), &field);
+    assert_eq!((both.status, both.challenge()), (400, challenge));
+    server.close();
+}
+
+#[test]
+fn metadata_is_public_and_cached() {
+    let authority = Authority::new();
+    let server = start(authority.jwt_options());
+    let place = "/.well-known/oauth-protected-resource/mcp";
+    let metadata = send(server.http(), "GET", place, "Origin: https://app.test\r\n");
+    assert_eq!(metadata.status, 200);
+    assert_eq!(metadata.field("Access-Control-Allow-Origin"), Some("*"));
+    assert_eq!(metadata.field("Cache-Control"), Some("public, max-age=3600"));
+    assert_eq!(metadata.field("Content-Type"), Some("application/json"));
+    let expected = json!({
+        "resource": RESOURCE,
+        "authorization_servers": ["https://as.test"],
+        "scopes_supported": ["tools:call"],
+        "bearer_methods_supported": ["header"],
+    });
+    assert_eq!(metadata.json(), expected);
+    assert_eq!(send(server.http(), "POST", place, "").status, 405);
+    let other = send(server.http(), "GET", "/.well-known/oauth-protected-resource/x", "");
+    assert_eq!(other.status, 404);
+    server.close();
+}

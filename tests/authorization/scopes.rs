@@ -1,0 +1,160 @@
+//! Scopes and tiers: what callers may call, and what they see.
+
+use serde_json::{Value, json};
+
+use crate::http::{Response, open_session, post, post_legacy};
+use crate::{Authority, METADATA, call, start};
+
+/// The names in the response of a list.
+fn names(response: &Response, list: &str, key: &str) -> Vec<String> {
+    let json = response.json();
+    let entries = json["result"][list].as_array().unwrap_or_else(|| panic!("{response:?}"));
+    entries.iter().map(|entry| entry[key].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn request(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+#[test]
+fn missing_scope_gets_403_with_all_scopes() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.rules = vec!["tools/call scope=tools:call".to_owned()];
+    let server = start(auth);
+    let token = authority.issuer.token("ada", "tools:read");
+    let refused = post(server.http(), &call("deploy_app"), Some(&token));
+    let expected = format!(
+        "Bearer error=\"insufficient_scope\", scope=\"tools:deploy tools:call\", \
+         resource_metadata=\"{METADATA}\", \
+         error_description=\"the scope tools:deploy is missing\""
+    );
+    assert_eq!((refused.status, refused.challenge()), (403, &*expected));
+    let error = &refused.json()["error"];
+    assert_eq!((&error["code"], &refused.json()["id"]), (&json!(-32011), &json!(1)));
+    assert_eq!(error["data"]["requiredScopes"], json!(["tools:deploy", "tools:call"]));
+    // After step-up.
+    let token = authority.issuer.token("ada", "tools:read tools:call tools:deploy");
+    assert_eq!(post(server.http(), &call("deploy_app"), Some(&token)).text(), "deployed");
+    let counters = server.close();
+    assert_eq!(counters.auth.denied, 1);
+}
+
+#[test]
+fn implied_scopes_are_accepted() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.scope_implies = vec!["admin tools:call tools:deploy".to_owned()];
+    auth.rules = vec!["tools/call scope=tools:call".to_owned()];
+    let server = start(auth);
+    let token = authority.issuer.token("ada", "admin");
+    assert_eq!(post(server.http(), &call("deploy_app"), Some(&token)).text(), "deployed");
+    server.close();
+}
+
+#[test]
+fn lists_show_only_what_caller_may_use() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.rules = vec![
+        "tools/call whoami_* scope=local".to_owned(),
+        "resources/read docs://secret/* tier=admin".to_owned(),
+        "prompts/get greet scope=greet".to_owned(),
+    ];
+    let server = start(auth);
+    let list =
+        |token: &str, method: &str| post(server.http(), &request(method, &json!({})), Some(token));
+    let plain = authority.issuer.token("ada", "");
+    assert_eq!(names(&list(&plain, "tools/list"), "tools", "name"), ["whoami"]);
+    assert!(names(&list(&plain, "resources/list"), "resources", "uri").is_empty());
+    assert!(names(&list(&plain, "prompts/list"), "prompts", "name").is_empty());
+    let templates = list(&plain, "resources/templates/list");
+    assert_eq!(names(&templates, "resourceTemplates", "uriTemplate"), ["docs://{area}/page"]);
+    assert_eq!(templates.json()["result"]["cacheScope"], "private");
+    let all = authority.issuer.token("ada", "local tools:deploy greet");
+    let tools = names(&list(&all, "tools/list"), "tools", "name");
+    assert_eq!(tools, ["whoami", "whoami_local", "deploy_app"]);
+    assert_eq!(names(&list(&all, "prompts/list"), "prompts", "name"), ["greet"]);
+    server.close();
+}
+
+#[test]
+fn rule_for_uri_holds_for_encoded_forms() {
+    let authority = Authority::new();
+    let mut auth = authority.key_options();
+    auth.rules = vec!["resources/read docs://secret/* tier=admin".to_owned()];
+    let server = start(auth);
+    let read = |key: &str, uri: &str| {
+        post(server.http(), &request("resources/read", &json!({"uri": uri})), Some(key)).status
+    };
+    for uri in ["docs://secret/plan", "docs://secret/page", "docs://%73ecret/page"] {
+        assert_eq!(read("key-bob", uri), 403, "{uri}");
+        assert_ne!(read("key-ada", uri), 403, "{uri}");
+    }
+    assert_eq!(read("key-bob", "docs://open/page"), 200);
+    server.close();
+}
+
+#[test]
+fn related_requests_follow_rules_of_subject() {
+    let authority = Authority::new();
+    let mut auth = authority.key_options();
+    auth.rules = vec![
+        "resources/read docs://secret/* tier=admin".to_owned(),
+        "prompts/get greet tier=admin".to_owned(),
+    ];
+    let server = start(auth);
+    let argument = json!({"name": "x", "value": ""});
+    let of_prompt = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": argument});
+    let filter = json!({"notifications": {"resourceSubscriptions": ["docs://secret/plan"]}});
+    let requests =
+        [request("completion/complete", &of_prompt), request("subscriptions/listen", &filter)];
+    for request in requests {
+        let status = post(server.http(), &request, Some("key-bob")).status;
+        // A feature that the server does not have is not found before.
+        assert!(matches!(status, 403 | 404), "{request}: {status}");
+    }
+    let prompt = request("prompts/get", &json!({"name": "greet"}));
+    assert_eq!(post(server.http(), &prompt, Some("key-bob")).status, 403);
+    assert_eq!(post(server.http(), &prompt, Some("key-ada")).status, 200);
+    server.close();
+}
+
+#[test]
+fn body_decides_when_headers_name_another_tool() {
+    let authority = Authority::new();
+    let mut auth = authority.key_options();
+    auth.rules = vec!["tools/call whoami_local tier=admin".to_owned()];
+    let server = start(auth);
+    let session = open_session(server.http(), "key-bob");
+    let fields = format!(
+        "Authorization: Bearer key-bob\r\nMcp-Session-Id: {session}\r\nMcp-Method: tools/list\r\n\
+         Mcp-Name: whoami\r\n"
+    );
+    let refused = post_legacy(server.http(), &call("whoami_local"), &fields);
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(refused.challenge().starts_with("Bearer error=\"insufficient_scope\""));
+    assert_eq!(post_legacy(server.http(), &call("whoami"), &fields).text(), "bob (user)");
+    server.close();
+}
+
+#[test]
+fn rule_with_mfa_needs_several_factors() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.tier_claim = Some("role".to_owned());
+    auth.rules = vec!["tools/call whoami tier=admin mfa".to_owned()];
+    let server = start(auth);
+    let token = |methods: Value| {
+        let mut claims = authority.issuer.claims("ada", "");
+        claims["role"] = json!("admin");
+        claims["amr"] = methods;
+        authority.issuer.sign(&claims)
+    };
+    let refused = post(server.http(), &call("whoami"), Some(&token(json!(["pwd"]))));
+    assert_eq!(refused.status, 403);
+    assert!(refused.challenge().contains("multi-factor"), "{refused:?}");
+    let token = token(json!(["pwd", "mfa"]));
+    assert_eq!(post(server.http(), &call("whoami"), Some(&token)).text(), "ada (admin)");
+    server.close();
+}
