@@ -67,7 +67,7 @@ fn ended_program_is_started_again() {
 /// Passes on a line of standard error.
 fn send_line(line_tx: &mpsc::Sender<String>, event: ProgramEvent<'_>) {
     if let ProgramEvent::Stderr(line) = event {
-        line_tx.send(line.to_owned()).unwrap();
+        line_tx.send(line.to_owned()).expect("the test receives");
     }
 }
 

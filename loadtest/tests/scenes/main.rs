@@ -154,6 +154,10 @@ fn late_replacement_counts_from_intended_time() {
     let address = start_line_server(|line| {
         if line.contains("\"initialize\"") {
             stall(Duration::from_millis(30));
+            let call: serde_json::Value = serde_json::from_str(line).unwrap();
+            let result = r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#;
+            let id = &call["id"];
+            return Some(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n"));
         }
         Some(echo(line))
     });

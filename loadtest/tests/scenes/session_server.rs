@@ -74,12 +74,13 @@ impl SessionServer {
         let Some(id) = message.get("id") else {
             return Some("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".into());
         };
-        let mut session = String::new();
+        let (mut session, mut result) = (String::new(), "{}");
         if message["method"] == "initialize" {
             let number = self.initialized.fetch_add(1, Ordering::SeqCst);
             session = format!("Mcp-Session-Id: s{number}\r\n");
+            result = r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#;
         }
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
         let length = text.len();
         Some(format!("HTTP/1.1 200 OK\r\n{session}Content-Length: {length}\r\n\r\n{text}"))
     }
