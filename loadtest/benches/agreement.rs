@@ -165,7 +165,8 @@ fn show(name: &str, mut figures: Vec<f64>) {
 fn request(address: SocketAddr, tool: &str) -> Vec<u8> {
     let (authority, fields) = (address.to_string(), Vec::new());
     let place = (&*authority, "/mcp");
-    let settings = RequestSettings::new(Transport::Http, Era::Modern, place, fields).unwrap();
+    let settings =
+        RequestSettings::new(Transport::Http, Era::Modern, place, fields).expect("a valid target");
     let call = if tool == "echo" {
         RequestTemplate::echo(&settings, MESSAGE_BYTES)
     } else {

@@ -29,7 +29,8 @@ fn start_server() -> TestServer {
 fn request(address: SocketAddr) -> Vec<u8> {
     let (authority, fields) = (address.to_string(), Vec::new());
     let place = (&*authority, "/mcp");
-    let settings = RequestSettings::new(Transport::Http, Era::Modern, place, fields).unwrap();
+    let settings =
+        RequestSettings::new(Transport::Http, Era::Modern, place, fields).expect("a valid target");
     let mut bytes = Vec::new();
     RequestTemplate::echo(&settings, MESSAGE_BYTES).write_request(&mut bytes, ID_FIRST, None);
     bytes

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::ExitStatus;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
+use std::thread;
 
 use corelane::Client;
 use corelane::client::{
@@ -13,11 +15,14 @@ use corelane::client::{
 use corelane::model::Implementation;
 
 use super::request_error::RequestError;
-use crate::children::{StderrMode, StderrTail};
+use crate::children::{EXIT_TIMEOUT, StderrMode, StderrTail};
 use crate::generator::RunConfig;
 use crate::target::{Era, Target};
 
-#[expect(clippy::disallowed_types, reason = "held for one event of a program")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "held for one event, which threads of the client report"
+)]
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// The server, with a connection of its own.
@@ -65,7 +70,16 @@ impl<'a> Server<'a> {
 
     /// Ends the session and the connection. Returns how a program has ended.
     pub(super) fn close(self) -> Option<String> {
-        block_on(self.client.close());
+        let (closed_tx, closed_rx) = sync_channel(1);
+        let client = self.client;
+        let close = move || {
+            block_on(client.close());
+            closed_tx.send(()).unwrap_or(());
+        };
+        // A process that the program has left behind may hold its pipes open.
+        if thread::Builder::new().name("discovery-close".into()).spawn(close).is_ok() {
+            closed_rx.recv_timeout(EXIT_TIMEOUT * 3).unwrap_or(());
+        }
         let exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
         let status = exit.status?;
         Some(match exit.stderr.last_lines() {

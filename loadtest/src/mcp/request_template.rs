@@ -247,15 +247,16 @@ fn request_text(
     method: &str,
     params: Option<&Map<String, Value>>,
 ) -> String {
-    let (mut params, mut meta) = (params.cloned(), String::new());
-    if let Some(Value::Object(members)) = params.as_mut().and_then(|it| it.shift_remove("_meta")) {
-        let text = Value::from(members).to_string();
-        text[1..text.len() - 1].clone_into(&mut meta);
-    }
+    let mut params = params.cloned();
+    let meta = match params.as_mut().and_then(|params| params.shift_remove("_meta")) {
+        Some(Value::Object(members)) => Value::from(members).to_string(),
+        _ => "{}".to_owned(),
+    };
     let params = params.map_or_else(String::new, |params| Value::from(params).to_string());
     let encoded = EncodedParams {
         params: params.as_bytes(),
-        meta: meta.as_bytes(),
+        // Without the braces.
+        meta: &meta.as_bytes()[1..meta.len() - 1],
         ..EncodedParams::default()
     };
     let mut out = Vec::new();

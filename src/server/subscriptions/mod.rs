@@ -328,8 +328,8 @@ impl SubscriptionRegistry {
     }
 
     /// Sends the state `version` (from 1) of a task to all streams of its caller that subscribe to
-    /// it and have not got it yet: other streams may request it again, and slow peers must not cause
-    /// repetition.
+    /// it and have not got it yet: other streams may request it again, and slow peers must not
+    /// cause repetition.
     pub(super) fn notify_task(
         &mut self,
         name: &str,
