@@ -9,9 +9,17 @@ use crate::transport::http::head::ContentCoding;
 use crate::transport::http::limits::FIELDS_MAX;
 
 /// How every response begins.
-pub(in crate::transport) const HTTP_START: &[u8] = b"HTTP/1.";
+const HTTP_START: &[u8] = b"HTTP/1.";
 /// Why text of another protocol is no response.
 pub(in crate::transport) const NOT_HTTP: &str = "the server does not speak HTTP/1.1";
+
+/// Returns whether `bytes` may be the beginning of a response. Empty lines before it are ignored.
+pub(in crate::transport) fn may_be_response(bytes: &[u8]) -> bool {
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = bytes.iter().position(|byte| !is_line_end(byte)).unwrap_or(bytes.len());
+    let bytes = &bytes[start..];
+    HTTP_START.starts_with(&bytes[..bytes.len().min(HTTP_START.len())])
+}
 
 /// Size limits of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -4,7 +4,7 @@
 //! skipped; a response over a limit is rejected before the rest is held.
 
 use super::response_head::{
-    BodyEnd, HTTP_START, NOT_HTTP, ResponseError, ResponseHead, ResponseLimits,
+    BodyEnd, NOT_HTTP, ResponseError, ResponseHead, ResponseLimits, may_be_response,
 };
 use crate::transport::http::head::HeadEnd;
 use crate::transport::http::limits::RequestLimits;
@@ -147,8 +147,7 @@ impl ResponseReader {
                 Some(_) if self.partial.is_empty() => ResponseHead::parse(&window[..length])?,
                 _ => {
                     self.partial.extend_from_slice(&window[..length]);
-                    let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
-                    if !HTTP_START.starts_with(start) {
+                    if !may_be_response(&self.partial) {
                         return Err(ResponseError::Invalid(NOT_HTTP));
                     }
                     if found.is_none() {

@@ -7,7 +7,7 @@ use tungstenite::handshake::derive_accept_key;
 
 use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
 use crate::transport::http::client::response_head::{
-    HTTP_START, NOT_HTTP, ResponseHead, ResponseLimits,
+    NOT_HTTP, ResponseHead, ResponseLimits, may_be_response,
 };
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use crate::transport::http::head::HeadEnd;
@@ -89,8 +89,7 @@ impl UpgradeRequest {
             let length = found.unwrap_or(rest.len());
             self.partial.extend_from_slice(&rest[..length]);
             *from += length;
-            let start = &self.partial[..self.partial.len().min(HTTP_START.len())];
-            if !HTTP_START.starts_with(start) {
+            if !may_be_response(&self.partial) {
                 return UpgradeEvent::Invalid(NOT_HTTP);
             }
             if self.partial.len() > RESPONSE_BYTES_MAX {
@@ -244,11 +243,11 @@ mod tests {
 
     #[test]
     fn response_of_another_protocol_is_invalid_at_once() {
-        for response in ["what?\n", "HTTP/2", "\n"] {
+        for response in ["what?\n", "HTTP/2", "\r\n{"] {
             let (event, _) = read(response, 1);
             assert!(matches!(event, UpgradeEvent::Invalid(_)), "{response}: {event:?}");
         }
-        assert_eq!(read("HTTP/1.", 1).0, UpgradeEvent::NeedMore);
+        assert_eq!(read("\r\nHTTP/1.", 1).0, UpgradeEvent::NeedMore);
     }
 
     #[test]
