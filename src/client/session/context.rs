@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
 use super::handshake::{ServerInfo, SessionOptions};
-use super::request::{CallRequest, EncodedParams, ModernMeta, write_initialize};
+#[cfg(feature = "internals")]
+use super::request::EncodedParams;
+use super::request::{CallRequest, ModernMeta, write_initialize};
 use crate::base::time::Instant;
 use crate::client::sync::SharedValue;
 use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
@@ -76,6 +78,7 @@ impl SessionConfig {
     }
 
     /// Appends a request of any method, as a session of `revision` sends it without a log level.
+    #[cfg(feature = "internals")]
     pub fn write_request(
         &self,
         out: &mut Vec<u8>,

@@ -59,7 +59,9 @@ pub use self::event::{
 };
 pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-pub use self::request::{CallRequest, EncodedParams, ParameterField, TaskMode};
+#[cfg(feature = "internals")]
+pub use self::request::EncodedParams;
+pub use self::request::{CallRequest, ParameterField, TaskMode};
 
 /// Time after which a subscription ends: its response has no other deadline.
 const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);

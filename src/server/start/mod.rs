@@ -72,6 +72,7 @@ use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
 use crate::telemetry::counters::Counters;
+#[cfg(feature = "signals")]
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{DrainCause, Transport};
 

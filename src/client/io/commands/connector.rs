@@ -60,7 +60,7 @@ impl Connector {
         result: io::Result<Socket>,
     ) -> Option<Command> {
         #[cfg(not(feature = "internals"))]
-        let _ = (token, result);
+        drop((token, result));
         match self {
             // They use no operation of the ring.
             Self::Threads(_) => None,

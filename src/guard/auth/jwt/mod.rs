@@ -60,6 +60,10 @@ pub struct JwtVerifier {
 
 /// Why a signature is not accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(
+    not(feature = "oauth-jwt"),
+    expect(dead_code, reason = "signatures are checked with the feature only")
+)]
 pub enum SignatureError {
     /// No key has the id and the algorithm of the token.
     NoKey,

@@ -118,6 +118,7 @@ impl EventReader {
     }
 
     /// Returns the data of the event that [`EventReader::next`] has completed.
+    #[cfg(feature = "internals")]
     pub fn data(&self) -> &[u8] {
         &self.data[..self.data.len().saturating_sub(PADDING_BYTES)]
     }
