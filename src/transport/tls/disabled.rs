@@ -255,9 +255,9 @@ impl Revocations {
     }
 }
 
-/// There are none.
+/// Keys, of which none is read.
 #[derive(Clone, Debug)]
-pub enum TicketKeys {}
+pub struct TicketKeys;
 
 impl TicketKeys {
     /// Fails.
