@@ -274,13 +274,14 @@ mod tests {
     fn stream(transport: FuzzTransport) -> Vec<u8> {
         let frame = |line: &str| match transport {
             FuzzTransport::Lines => format!("{line}\n").into_bytes(),
-            FuzzTransport::WebSocket => match u8::try_from(line.len()) {
-                Ok(length @ ..126) => [&[0x81, length], line.as_bytes()].concat(),
-                _ => {
-                    let length = u16::try_from(line.len()).unwrap().to_be_bytes();
-                    [&[0x81, 0x7E], &length[..], line.as_bytes()].concat()
+            FuzzTransport::WebSocket => {
+                let length = u8::try_from(line.len()).ok().filter(|length| *length < 126);
+                if let Some(length) = length {
+                    return [&[0x81, length], line.as_bytes()].concat();
                 }
-            },
+                let length = u16::try_from(line.len()).unwrap().to_be_bytes();
+                [&[0x81, 0x7E], &length[..], line.as_bytes()].concat()
+            }
             FuzzTransport::Http => {
                 let body = format!("id: 1\ndata: {line}\n\n");
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length";

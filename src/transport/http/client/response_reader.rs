@@ -9,6 +9,10 @@ use super::response_head::{
 use crate::transport::http::head::HeadEnd;
 use crate::transport::http::limits::RequestLimits;
 use crate::transport::http::reader::chunked::ChunkDecoder;
+use crate::transport::http::status::Status;
+
+/// Why a response over the limit is rejected, whatever its framing.
+const BODY_TOO_LARGE: &str = "the body of the response is too large";
 
 /// The result of reading the next part of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -92,7 +96,11 @@ impl ResponseReader {
                 let decoded = decoder.decode(arrival, from, &limits, |data| {
                     body.extend_from_slice(data);
                 });
-                decoded.map_err(|error| ResponseError::Invalid(error.reason))?
+                decoded.map_err(|error| {
+                    let is_too_large = error.status == Status::CONTENT_TOO_LARGE;
+                    let reason = if is_too_large { BODY_TOO_LARGE } else { error.reason };
+                    ResponseError::Invalid(reason)
+                })?
             }
             ReaderState::Close => {
                 body.extend_from_slice(&arrival[*from..]);
@@ -101,7 +109,7 @@ impl ResponseReader {
             }
         };
         if body.len() > limits.body_bytes_max {
-            return Err(ResponseError::Invalid("the body of the response is too large"));
+            return Err(ResponseError::Invalid(BODY_TOO_LARGE));
         }
         if is_complete {
             self.state = ReaderState::Head;
@@ -178,7 +186,7 @@ impl ResponseReader {
         self.state = match head.body_end {
             BodyEnd::Length(length) => {
                 if length > limits.body_bytes_max as u64 && !head.is_event_stream() {
-                    return Err(ResponseError::Invalid("the body of the response is too large"));
+                    return Err(ResponseError::Invalid(BODY_TOO_LARGE));
                 }
                 ReaderState::Length(length)
             }
