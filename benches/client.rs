@@ -30,7 +30,7 @@ use corelane::{Catalog, CatalogError, Client, InProcessConnection, Options, Serv
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
 use corelane_bench_support::requests::{MESSAGE_BYTES, META, message};
-use rustix::time::{ClockId, clock_gettime};
+use corelane_bench_support::rounds::format_rounds;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -80,7 +80,7 @@ fn main() -> io::Result<()> {
             measured[1].push(cpu_per_call(calls, |calls| client.run_on_io_thread(calls))?);
             measured[2].push(cpu_per_call(calls, |calls| bare.run(calls))?);
         }
-        let [of_tokio, of_io_thread, of_bare] = measured.map(figure);
+        let [of_tokio, of_io_thread, of_bare] = measured.map(|values| format_rounds(&values));
         writeln!(out, "| {connections} × {depth} | {of_tokio} | {of_io_thread} | {of_bare} |")?;
     }
     drop(out);
@@ -95,7 +95,7 @@ fn measure_in_process(rounds: usize, calls: usize) -> io::Result<()> {
     for _ in 0..rounds {
         in_process.push(cpu_per_call(calls, |calls| call_in_process(&client, calls))?);
     }
-    writeln!(io::stdout(), "\nin-process, with the server: {}", figure(in_process))
+    writeln!(io::stdout(), "\nin-process, with the server: {}", format_rounds(&in_process))
 }
 
 /// Prints the memory of a connection.
@@ -261,24 +261,11 @@ impl BareLoad {
 /// Returns the CPU time of this process per call, in microseconds, after a warm-up.
 fn cpu_per_call(calls: usize, mut run: impl FnMut(usize) -> io::Result<usize>) -> io::Result<f64> {
     run(calls / WARM_UP_DIVISOR)?;
-    let before = process_time();
+    let before = process::cpu_time();
     let calls = run(calls)?;
-    let used = process_time().saturating_sub(before);
+    let used = process::cpu_time().saturating_sub(before);
     let calls = u32::try_from(calls).unwrap_or(u32::MAX);
     Ok(used.as_secs_f64() * 1e6 / f64::from(calls))
-}
-
-fn process_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
-    seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs())
-}
-
-/// Formats the rounds of one load.
-fn figure(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let (min, max) = (values[0], values[values.len() - 1]);
-    format!("{:.2} ({min:.2}–{max:.2})", values[values.len() / 2])
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -21,6 +21,7 @@ use corelane::{Catalog, CatalogError, Client, HandlerError, Options, Server, Too
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
 use corelane_bench_support::requests::{MESSAGE_BYTES, META, message};
+use corelane_bench_support::rounds::format_rounds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,18 +56,11 @@ fn main() -> io::Result<()> {
             }
         }
         let ratios = measured[0].iter().zip(&measured[1]).map(|(shard, thread)| shard / thread);
-        let ratio = figure(ratios.collect());
-        let [shard, thread, none] = measured.map(figure);
+        let ratio = format_rounds(&ratios.collect::<Vec<_>>());
+        let [shard, thread, none] = measured.map(|values| format_rounds(&values));
         writeln!(out, "| {connections} | {shard} | {thread} | {none} | {ratio} |")?;
     }
     Ok(())
-}
-
-/// Formats the rounds of one tool.
-fn figure(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let (min, max) = (values[0], values[values.len() - 1]);
-    format!("{:.2} ({min:.2}–{max:.2})", values[values.len() / 2])
 }
 
 /// Connections to the proxying server.

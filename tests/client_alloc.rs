@@ -42,7 +42,7 @@ fn connect(server: &Running, thread: &IoThread) -> Client {
 }
 
 fn arguments() -> Value {
-    json!({ "message": "a message of thirty-two letters." })
+    json!({ "message": "0123456789abcdef0123456789abcdef" })
 }
 
 /// Returns the allocations of the result of one call.

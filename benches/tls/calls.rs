@@ -7,13 +7,14 @@ use std::sync::Arc;
 use corelane_bench_support::process::Server;
 use corelane_bench_support::requests::{Era, FIRST_ID, MESSAGE_BYTES, RequestTemplate};
 use corelane_bench_support::responses::Response;
+use corelane_bench_support::rounds::format_rounds;
 use memchr::memchr_iter;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::{ClientConfig, version};
 
 use crate::authority::Authority;
 use crate::stream::Stream;
-use crate::{NGINX, figure, median, start};
+use crate::{NGINX, median, start};
 
 const CONNECTIONS: usize = 64;
 /// Calls in flight on each connection.
@@ -134,7 +135,7 @@ pub(crate) fn measure(
             }
         }
         let ratio = median(&measured[1]) / median(&measured[0]);
-        let [plain, encrypted] = measured.map(|values| figure(&values));
+        let [plain, encrypted] = measured.map(|values| format_rounds(&values));
         writeln!(out, "| {CONNECTIONS} × {depth} | {plain} | {encrypted} | {ratio:.2} |")?;
     }
     Ok(())
@@ -184,7 +185,7 @@ pub(crate) fn measure_nginx(
             values.push(load.measure(servers, count)?);
         }
     }
-    let [plain, encrypted, nginx] = measured.map(|values| figure(&values));
+    let [plain, encrypted, nginx] = measured.map(|values| format_rounds(&values));
     writeln!(out, "\nCPU µs for each call over HTTP, {CONNECTIONS} connections (min–max)\n")?;
     writeln!(out, "| plain | TLS 1.3 | nginx with TLS 1.3, and plain Corelane |")?;
     writeln!(out, "| --- | --- | --- |\n| {plain} | {encrypted} | {nginx} |")

@@ -11,12 +11,13 @@ use std::time::Duration;
 use corelane::engine::clock::Clock;
 use corelane_bench_support::process;
 use corelane_bench_support::requests::{Era, MESSAGE_BYTES, RequestTemplate};
+use corelane_bench_support::rounds::format_rounds;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::version;
 
 use crate::authority::Authority;
 use crate::stream::{Stream, client_connection};
-use crate::{CLIENT_CORE, figure, median, start};
+use crate::{CLIENT_CORE, median, start};
 
 /// Connections that call, by turns.
 const CONNECTIONS: usize = 8;
@@ -74,7 +75,7 @@ pub(crate) fn measure(
     writeln!(out, "| | alone | beside {rate:.0} handshakes/s ({cores:.2} cores) | ratio |")?;
     writeln!(out, "| --- | --- | --- | --- |")?;
     for (at, name) in ["p50", "p99"].into_iter().enumerate() {
-        let [alone, beside] = [at, at + 2].map(|at| figure(&measured[at]));
+        let [alone, beside] = [at, at + 2].map(|at| format_rounds(&measured[at]));
         writeln!(out, "| {name} | {alone} | {beside} | {:.1} |", ratios[at])?;
     }
     Ok(())

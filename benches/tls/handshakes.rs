@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_bench_support::process::Server;
+use corelane_bench_support::rounds::format_rounds;
 use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group;
@@ -12,7 +13,7 @@ use rustls::{ClientConfig, ServerConfig, ServerConnection, SupportedProtocolVers
 
 use crate::authority::Authority;
 use crate::stream::{Stream, client_connection};
-use crate::{figure, median, start};
+use crate::{median, start};
 
 /// Connections that are in their handshake at the same time.
 const BATCH: usize = 16;
@@ -51,7 +52,7 @@ pub(crate) fn measure(
             let kind = if resumes { "resumed" } else { "full" };
             let ratio = median(&floor) / median(&ours);
             let name = format!("{:?}, {:?}", version.version, group.name());
-            let [floor, ours] = [floor, ours].map(|values| figure(&values));
+            let [floor, ours] = [floor, ours].map(|values| format_rounds(&values));
             writeln!(out, "| {name} | {kind} | {floor} | {ours} | {ratio:.2} |")?;
         }
     }

@@ -84,14 +84,6 @@ fn start(arguments: &[&str]) -> io::Result<Server> {
     Server::start(&arguments)
 }
 
-/// Returns median, lowest and highest value, with two decimals.
-fn figure(values: &[f64]) -> String {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let (min, max) = (values[0], values[values.len() - 1]);
-    format!("{:.2} ({min:.2}–{max:.2})", values[values.len() / 2])
-}
-
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -20,12 +20,12 @@ use clap::Parser;
 use corelane::client::{ClientError, EraPreference, IoThread, block_on};
 use corelane::{Catalog, Client, Options, Server, Tool, model};
 use corelane_bench_support::process::{self, CHILD};
+use corelane_bench_support::rounds::format_rounds;
 use corelane_load::generator;
 use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::Era;
-use rustix::time::{ClockId, clock_gettime};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -75,7 +75,8 @@ fn main() -> Outcome<()> {
             called.push(clients.cost(arguments.calls)?);
             ratios.extend(generated.last().zip(called.last()).map(|(one, other)| other / one));
         }
-        let [generated, called, ratios] = [generated, called, ratios].map(figure);
+        let [generated, called, ratios] =
+            [generated, called, ratios].map(|values| format_rounds(&values));
         println!("| {connections} × {depth} | {generated} | {called} | {ratios} |");
     }
     Ok(())
@@ -124,9 +125,9 @@ impl Clients {
     /// Returns the CPU time of this process for each call, in microseconds, after a warm-up.
     fn cost(&self, calls: usize) -> Outcome<f64> {
         self.run(calls / WARM_UP_DIVISOR)?;
-        let before = process_time();
+        let before = process::cpu_time();
         let calls = u32::try_from(self.run(calls)?)?;
-        Ok(process_time().saturating_sub(before).as_secs_f64() * 1e6 / f64::from(calls))
+        Ok(process::cpu_time().saturating_sub(before).as_secs_f64() * 1e6 / f64::from(calls))
     }
 
     fn run(&self, calls: usize) -> Result<usize, ClientError> {
@@ -154,19 +155,6 @@ async fn call(client: Client, times: usize) -> Result<(), ClientError> {
 
 fn message() -> String {
     ('a'..='z').cycle().take(MESSAGE_BYTES).collect()
-}
-
-fn process_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
-    seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs())
-}
-
-/// Formats the rounds of one load.
-fn figure(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let (min, max) = (values[0], values[values.len() - 1]);
-    format!("{:.2} ({min:.2}–{max:.2})", values[values.len() / 2])
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -398,9 +398,7 @@ impl Event<'_> {
                 let (peer, limit) = (peer.map(tracing::field::display), "http.sessions_max");
                 warn!(shard, peer, limit, suppressed, "session refused");
             }
-            Self::TaskEvicted { shard, limit } => {
-                warn!(shard, %limit, suppressed, "task evicted");
-            }
+            Self::TaskEvicted { shard, limit } => warn!(shard, %limit, suppressed, "task evicted"),
             Self::TaskRefused { shard, limit, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %limit, peer, suppressed, "task refused");

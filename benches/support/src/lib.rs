@@ -4,6 +4,7 @@
 
 pub mod arguments;
 pub mod requests;
+pub mod rounds;
 pub mod text_template;
 
 pub mod responses;
