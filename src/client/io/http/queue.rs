@@ -112,7 +112,7 @@ impl HttpQueue {
         }
         let is_startable =
             |exchange: &Exchange| exchange.is_due(now) && self.room(exchange.class()) > 0;
-        let index = self.waiting.iter().position(is_startable)?;
+        let index = self.unblocked().position(is_startable)?;
         let exchange = self.waiting.remove(index)?;
         match exchange.class() {
             ExchangeClass::Request => self.requests_in_flight += 1,
@@ -148,7 +148,7 @@ impl HttpQueue {
         let mut requests = self.room(ExchangeClass::Request);
         let mut messages = self.room(ExchangeClass::Message);
         let mut count = 0;
-        for exchange in self.waiting.iter().filter(|exchange| exchange.is_due(now)) {
+        for exchange in self.unblocked().filter(|exchange| exchange.is_due(now)) {
             let room = match exchange.class() {
                 ExchangeClass::Request => Some(&mut requests),
                 ExchangeClass::Message => Some(&mut messages),
@@ -158,11 +158,15 @@ impl HttpQueue {
             if let Some(room) = room {
                 *room = room.saturating_sub(1);
             }
-            if exchange.is_ordered() {
-                break;
-            }
         }
         count
+    }
+
+    /// Returns what waits, up to the first message that must precede others: nothing overtakes it,
+    /// also while it waits for other messages to end.
+    fn unblocked(&self) -> impl Iterator<Item = &Exchange> {
+        let ordered = self.waiting.iter().position(Exchange::is_ordered);
+        self.waiting.iter().take(ordered.map_or(usize::MAX, |index| index + 1))
     }
 
     const fn room(&self, class: ExchangeClass) -> usize {
@@ -268,6 +272,28 @@ mod tests {
         queue.end_renewal();
         let sent = std::iter::from_fn(|| next(&mut queue)).map(|exchange| exchange.call());
         assert!(sent.eq([Some(1), Some(2)]));
+    }
+
+    #[test]
+    fn ordered_message_without_room_is_not_overtaken() {
+        let mut queue = HttpQueue::default();
+        let revision = Revision::LATEST_LEGACY;
+        let send = |queue: &mut HttpQueue, kind| {
+            queue.send(OutgoingMessage { kind, revision, text: b"{}" });
+        };
+        for id in 0..MESSAGES_MAX as u64 {
+            send(&mut queue, OutgoingKind::Cancellation { id });
+        }
+        let next = |queue: &mut HttpQueue| queue.begin_next(Instant::ORIGIN);
+        let cancellations: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
+        assert_eq!(cancellations.len(), MESSAGES_MAX);
+        send(&mut queue, OutgoingKind::Notification);
+        send_request(&mut queue, 9, Method::ToolsCall);
+        assert_eq!(queue.startable(Instant::ORIGIN), 0);
+        assert!(next(&mut queue).is_none());
+        queue.finish(&cancellations[0]);
+        assert_eq!(queue.startable(Instant::ORIGIN), 1);
+        assert!(next(&mut queue).is_some_and(|exchange| exchange.is_ordered()));
     }
 
     #[test]
