@@ -229,6 +229,9 @@ fn unanswered_notification_delays_calls_only() {
         let initialize = connection.receive();
         connection.send(&initialize_response(&initialize, "s"));
         assert_eq!(connection.receive().body["method"], "notifications/initialized");
+        // It is sent once more, on another connection.
+        let mut repeated = peer.accept();
+        assert_eq!(repeated.receive().body["method"], "notifications/initialized");
         let mut requests = [peer.accept(), peer.accept()];
         for connection in &mut requests {
             let request = connection.receive();

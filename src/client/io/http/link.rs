@@ -409,7 +409,8 @@ impl HttpLink {
         }
         let revision = exchange.revision();
         let is_lost = exchange.is_ordered() && failure.kind() == ClientErrorKind::Closed;
-        if (was_idle || is_lost) && exchange.allow_resend() {
+        // Also one that is not answered in time: its connection may have stalled.
+        if (was_idle || exchange.is_ordered()) && exchange.allow_resend() {
             return self.queue.push_front(exchange);
         }
         let retried = self.retries.retry_listen(exchange, None, &mut self.queue, input.now());
