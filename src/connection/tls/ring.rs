@@ -70,18 +70,18 @@ impl<R: Ring> Ring for TlsRing<R> {
 
     #[inline]
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
-        match &self.tls {
-            None => self.ring.park(timeout),
-            Some(tls) => {
-                let timeout = match tls.sockets.next_deadline(self.now) {
-                    Some(deadline) if deadline <= self.now => ParkTimeout::Zero,
-                    Some(deadline) => timeout.at_most(deadline.since(self.now)),
-                    None => timeout,
-                };
-                self.now = self.ring.park(timeout);
-                self.now
-            }
+        let Some(tls) = &mut self.tls else { return self.ring.park(timeout) };
+        let timeout = match tls.sockets.next_deadline(self.now) {
+            Some(deadline) if deadline <= self.now => ParkTimeout::Zero,
+            Some(deadline) => timeout.at_most(deadline.since(self.now)),
+            None => timeout,
+        };
+        self.now = self.ring.park(timeout);
+        // After what open connections send was submitted: a handshake takes as long as many calls.
+        if tls.sockets.handle_next_handshake(&mut self.ring) {
+            self.now = self.ring.park(ParkTimeout::Zero);
         }
+        self.now
     }
 
     #[cfg(any(feature = "glommio", feature = "internals"))]
@@ -134,10 +134,11 @@ impl<R: Ring> Ring for TlsRing<R> {
 
 impl Encrypted {
     fn reap<R: Ring>(&mut self, ring: &mut R, now: Instant, completions: &mut Vec<Completion>) {
+        self.sockets.take_completions(completions);
         ring.reap(&mut self.completions);
         for completion in self.completions.drain(..) {
             self.sockets.handle(ring, completion, now, completions);
         }
-        self.sockets.handle_handshakes(ring, now, completions);
+        self.sockets.end_expired(now, completions);
     }
 }

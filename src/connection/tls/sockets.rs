@@ -265,20 +265,28 @@ impl TlsSockets {
         self.advance(ring, socket);
     }
 
-    /// Handles the handshakes whose turn it is, and those that have no time left.
-    pub(super) fn handle_handshakes<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        now: Instant,
-        completions: &mut Vec<Completion>,
-    ) {
+    /// Moves what the owner has not learned into `completions`.
+    pub(super) fn take_completions(&mut self, completions: &mut Vec<Completion>) {
         completions.append(&mut self.completions);
-        for _ in 0..self.limits.handshakes_per_turn_max {
-            let Some((socket, connection)) = self.pending.pop_ready() else { break };
+    }
+
+    /// Handles the input of the handshake whose turn it is. Returns whether there was one. The
+    /// owner learns the result at the next reap.
+    pub(super) fn handle_next_handshake<R: Ring>(&mut self, ring: &mut R) -> bool {
+        while let Some((socket, connection)) = self.pending.pop_ready() {
             if self.is_handshaking(socket, connection) {
-                self.handle_handshake(ring, socket, completions);
+                let mut completions = std::mem::take(&mut self.completions);
+                self.handle_handshake(ring, socket, &mut completions);
+                completions.append(&mut self.completions);
+                self.completions = completions;
+                return true;
             }
         }
+        false
+    }
+
+    /// Ends the handshakes that have no time left.
+    pub(super) fn end_expired(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         while let Some((socket, connection)) = self.pending.pop_expired(now) {
             if self.is_handshaking(socket, connection) {
                 let error = io::Error::new(io::ErrorKind::TimedOut, TlsError::client_timeout());
