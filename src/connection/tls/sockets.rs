@@ -270,19 +270,23 @@ impl TlsSockets {
         completions.append(&mut self.completions);
     }
 
-    /// Handles the input of the handshake whose turn it is. Returns whether there was one. The
-    /// owner learns the result at the next reap.
-    pub(super) fn handle_next_handshake<R: Ring>(&mut self, ring: &mut R) -> bool {
+    /// Returns whether a handshake waits for its turn.
+    pub(super) fn has_handshake(&self) -> bool {
+        self.pending.is_ready()
+    }
+
+    /// Handles the input of the handshake whose turn it is, if there is one. The owner learns the
+    /// result at the next reap.
+    pub(super) fn handle_next_handshake<R: Ring>(&mut self, ring: &mut R) {
         while let Some((socket, connection)) = self.pending.pop_ready() {
             if self.is_handshaking(socket, connection) {
                 let mut completions = std::mem::take(&mut self.completions);
                 self.handle_handshake(ring, socket, &mut completions);
                 completions.append(&mut self.completions);
                 self.completions = completions;
-                return true;
+                return;
             }
         }
-        false
     }
 
     /// Ends the handshakes that have no time left.
@@ -371,8 +375,11 @@ impl TlsSockets {
         result: Result<(), (TlsErrorKind, io::Error)>,
         completions: &mut Vec<Completion>,
     ) {
-        let Some(entry) = self.socket_mut(socket) else { return };
+        let Some(Entry::Encrypted(entry, _)) = self.entries.get_mut(socket.index()) else { return };
         let (is_handshake, peer) = (!entry.filter().is_established(), entry.peer());
+        if entry.end_count() {
+            self.handshakes.end(entry.client_address());
+        }
         if !entry.end() {
             return;
         }
