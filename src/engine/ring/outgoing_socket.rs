@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
+pub(super) const KEEPALIVE_SECONDS: u8 = 30;
+pub(super) const KEEPALIVE_INTERVAL_SECONDS: u8 = 10;
+
 /// How long nothing is received before the kernel probes the peer, if asked to.
-pub const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
+pub const KEEPALIVE_TIME: Duration = Duration::from_secs(KEEPALIVE_SECONDS as u64);
 /// The time between two probes.
-pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(KEEPALIVE_INTERVAL_SECONDS as u64);
 
 /// A socket that is to connect.
 #[derive(Clone, Copy, Debug)]

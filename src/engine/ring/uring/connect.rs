@@ -23,8 +23,10 @@ use super::queues::Queues;
 use super::sys::{SocketAddressBuffer, set_option};
 use super::table::SocketTable;
 use super::user_data::{OperationKind, encode};
-use crate::engine::ring::outgoing_socket::OutgoingSocket;
-use crate::engine::ring::{Completion, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Socket};
+use crate::engine::ring::outgoing_socket::{
+    KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_SECONDS, OutgoingSocket,
+};
+use crate::engine::ring::{Completion, Socket};
 
 struct ConnectAttempt {
     token: u64,
@@ -56,8 +58,8 @@ pub(super) struct ConnectAttempts {
 
 /// An option value of 1. Static, because the kernel may read it at any time.
 static ON: libc::c_int = 1;
-static IDLE_SECONDS: libc::c_int = KEEPALIVE_TIME.as_secs() as libc::c_int;
-static INTERVAL_SECONDS: libc::c_int = KEEPALIVE_INTERVAL.as_secs() as libc::c_int;
+static IDLE_SECONDS: libc::c_int = KEEPALIVE_SECONDS as libc::c_int;
+static INTERVAL_SECONDS: libc::c_int = KEEPALIVE_INTERVAL_SECONDS as libc::c_int;
 
 /// An option: its level, its name and its value.
 type SocketOption = (libc::c_int, libc::c_int, &'static libc::c_int);
