@@ -33,7 +33,7 @@ impl OutgoingSocket {
     /// Opens the socket, and binds it if it has a local address.
     ///
     /// Errors: those of the system, such as [`io::ErrorKind::AddrNotAvailable`] if the local
-    /// address is none of this machine.
+    /// address is not one of this machine.
     pub(super) fn open(&self) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None)?;
         socket.set_tcp_nodelay(true)?;
