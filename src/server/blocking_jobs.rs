@@ -13,7 +13,7 @@ use crate::engine::blocking::{self, Job, Spawned};
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::service::HandlerError;
-use crate::telemetry::event::Event;
+use crate::telemetry::event::OverloadEvent;
 
 /// The thread pool of blocking handlers and catalog updates.
 pub(super) type BlockingPool = blocking::BlockingPool<JobOwner, BlockingJob>;
@@ -80,7 +80,7 @@ impl fmt::Debug for BlockingJob {
 #[cold]
 pub(super) fn refuse(ShardId(shard): ShardId, outbox: &mut Outbox) -> Error {
     outbox.counters.shard.blocking_refused += 1;
-    outbox.log(Event::CallRefused { shard, limit: "blocking_queue_max" });
+    outbox.log(OverloadEvent::CallRefused { shard, limit: "blocking_queue_max" }.into());
     Error::new(
         ErrorKind::TooManyRequests,
         "all blocking threads are busy and their queue is full; try again later",

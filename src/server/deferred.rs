@@ -13,6 +13,7 @@ use super::connection_state::PeerState;
 use super::handlers::HandlerEvent;
 use super::handlers::handler_state::{HandlerState, TaskTerms};
 use super::outbox::{Effect, NotificationKind, Outbox};
+use super::overload::Overload;
 use super::reply_to::PeerId;
 use super::shard_message::ShardLimits;
 use super::tasks::{NewTask, Tasks, create_task};
@@ -39,6 +40,7 @@ pub(super) struct DeferredWork {
     /// Maximum calls in flight of a connection.
     pub(super) requests_in_flight_max: usize,
     pub(super) wall_clock: WallClock,
+    pub(super) overload: Overload,
 }
 
 impl DeferredWork {
@@ -121,6 +123,7 @@ impl DeferredWork {
         now: Instant,
         outbox: &mut Outbox,
     ) {
+        self.overload.set_now(now);
         let Self { calls, tasks, client_requests, .. } = self;
         match event {
             HandlerEvent::SendRequest { handler, number, request } => {
@@ -221,6 +224,7 @@ impl DeferredWork {
 
     /// Ends what has passed its deadline: calls, client requests, tasks.
     pub(super) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
+        self.overload.set_now(now);
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.expire(&mut CallsAndTasks { calls, tasks }, now, outbox);
         while let Some(call_id) = calls.pop_overdue(now) {

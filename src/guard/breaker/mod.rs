@@ -132,6 +132,11 @@ impl CircuitBreaker {
         self.state
     }
 
+    /// Closes the breaker for another tool; calls that were admitted before are not counted.
+    pub fn reset(&mut self) {
+        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::default() };
+    }
+
     /// Admits a call, or refuses it.
     ///
     /// # Errors

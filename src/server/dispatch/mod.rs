@@ -133,6 +133,7 @@ impl Dispatcher {
 
     pub(super) fn add_counters(&self, counters: &mut Counters) {
         counters.requests.refused_memory += self.handlers.memory.refused();
+        self.deferred.overload.add_counters(&mut counters.overload);
     }
 
     /// Handles a task message of another shard, or of this one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
-    ListenerTlsOptions, LogOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions,
+    ListenerTlsOptions, LogOptions, OverloadOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions,
     WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
@@ -45,6 +45,7 @@ impl Options {
             websocket: tiny_websocket(),
             tls: tiny_tls(),
             auth: tiny_auth(),
+            overload: OverloadOptions::default(),
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,

@@ -90,7 +90,10 @@ impl Shard {
                     broadcaster.publish(&change, recipients);
                 });
             }
-            BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
+            BroadcastMessage::Limits(limits, overload) => {
+                self.apply_limits(&limits);
+                self.dispatcher.deferred.overload.set_rules(overload);
+            }
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
             }

@@ -28,6 +28,7 @@ pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, T
 use super::diagnostics::CounterSnapshots;
 #[cfg(feature = "tower")]
 use super::extension_slot::ExtensionSlot;
+use super::overload::OverloadRules;
 use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
@@ -100,7 +101,7 @@ pub(super) enum BroadcastMessage {
     /// Every shard has installed a version in which these lists differ from the one before.
     ListsChanged(CatalogLists),
     /// Apply these limits. Boxed, because the largest variant sets the size of every inbox slot.
-    Limits(Arc<ShardLimits>),
+    Limits(Arc<ShardLimits>, Arc<OverloadRules>),
     /// The resource with this URI has changed.
     ResourceUpdated(Arc<str>),
     /// Verify tokens with these keys and rules.

@@ -22,6 +22,7 @@ use crate::server::diagnostics::{
 #[cfg(feature = "tower")]
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::options::Options;
+use crate::server::overload::OverloadRules;
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
@@ -322,6 +323,8 @@ impl Handle {
         options.tcp.address = self.options.tcp.address;
         options.http.address = self.options.http.address;
         options.admin.address = self.options.admin.address;
-        BroadcastMessage::Limits(Arc::new(shard_limits(&options, self.broadcast.shard_count())))
+        let limits = shard_limits(&options, self.broadcast.shard_count());
+        let overload = OverloadRules::new(&options.overload);
+        BroadcastMessage::Limits(Arc::new(limits), Arc::new(overload))
     }
 }

@@ -63,6 +63,7 @@ use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::Options;
+use super::overload::RunningCalls;
 use super::shard_message::Broadcast;
 use crate::engine::driver_pair::AttachedIo;
 use crate::engine::entropy::Entropy;
@@ -443,6 +444,7 @@ impl Server {
         };
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
         let gauges = Gauges::new(counted, self.tls.counters().map(Arc::clone));
+        let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -459,6 +461,7 @@ impl Server {
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
             auth: auth.shard_part(),
+            running: running.clone(),
             stdio_credential: self.stdio_credential.clone(),
         };
         let handle = Handle {
