@@ -1,7 +1,8 @@
 //! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
 //! `auth` decides who has sent a request and whether it may, `breaker` whether a tool that fails is
-//! called, `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
+//! called, `pressure` what is refused while memory is short, `origin` which hosts and pages may
+//! reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
 //! (`requestState`), and [`secure_rng`], which makes unpredictable ids.
 
 #![forbid(unsafe_code)]
@@ -15,3 +16,5 @@ pub mod origin;
 pub mod auth;
 
 pub mod breaker;
+
+pub mod pressure;

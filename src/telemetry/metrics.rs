@@ -29,6 +29,7 @@ pub struct Gauges {
     pub tls_certificates: Vec<CertificateExpiry>,
     /// Shards.
     pub shards: u16,
+    /// Overload protection.
     pub overload: OverloadGauges,
 }
 

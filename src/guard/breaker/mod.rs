@@ -76,7 +76,9 @@ const fn next_state(state: BreakerState, trigger: Trigger) -> Option<BreakerStat
 /// How a call has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CallOutcome {
+    /// With a result, or an error that is not that of the tool.
     Succeeded,
+    /// With an error of the tool, or too late.
     Failed,
     /// Cancelled, or refused before it ran: says nothing about the tool.
     Abandoned,
@@ -92,6 +94,7 @@ pub struct Permit {
 /// A call that is refused; it may be repeated after this time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Refused {
+    /// Time until the next call may be admitted.
     pub retry_after: Duration,
 }
 
@@ -282,8 +285,12 @@ mod tests {
     #[test]
     fn breaker_opens_at_share_of_failed_calls() {
         let mut breaker = CircuitBreaker::default();
-        let outcomes =
-            [CallOutcome::Failed, CallOutcome::Succeeded, CallOutcome::Abandoned, CallOutcome::Failed];
+        let outcomes = [
+            CallOutcome::Failed,
+            CallOutcome::Succeeded,
+            CallOutcome::Abandoned,
+            CallOutcome::Failed,
+        ];
         for outcome in outcomes {
             assert!(run(&mut breaker, outcome, 1));
         }

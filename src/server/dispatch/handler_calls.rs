@@ -102,9 +102,7 @@ impl Dispatcher {
                     let local = (work, request_state, transition);
                     self.spawn_local(ctx, peer, request, local, permit)
                 }
-                Dispatch::Blocking(work) => {
-                    self.spawn_blocking(ctx, peer, request, (work, permit))
-                }
+                Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, (work, permit)),
             };
         match handed_over {
             Ok(()) => Outcome::None,

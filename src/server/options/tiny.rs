@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{
     AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
-    ListenerTlsOptions, LogOptions, OverloadOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions,
-    WebSocketOptions, loopback,
+    ListenerTlsOptions, LogOptions, Options, OverloadOptions, Profile, ServiceOptions,
+    StdioOptions, TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;

@@ -202,11 +202,8 @@ impl ToolBreakers {
         } else if state == BreakerState::Closed {
             self.shared.open_breakers().release();
         }
-        let event = OverloadEvent::BreakerChanged {
-            shard: self.shard.0,
-            tool: tool.into(),
-            state: name,
-        };
+        let event =
+            OverloadEvent::BreakerChanged { shard: self.shard.0, tool: tool.into(), state: name };
         Event::from(event).emit_within(&mut self.throttle.borrow_mut(), self.now.get());
     }
 
