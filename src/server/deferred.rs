@@ -115,6 +115,13 @@ impl DeferredWork {
         Ok(Some(Box::new(request_state)))
     }
 
+    /// Records that the handler of a call has failed: its response may be a tool error.
+    #[cold]
+    pub(super) fn record_failure(&mut self, call_id: CallId, now: Instant) {
+        self.overload.set_now(now);
+        self.calls.record_failure(call_id);
+    }
+
     /// Handles an event of a local handler.
     pub(super) fn handle_event(
         &mut self,

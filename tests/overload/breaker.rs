@@ -7,7 +7,7 @@ use corelane_test_support::messages::{LEGACY, call, cancelled, result_text};
 use corelane_test_support::{LineClient, TestServer, WebSocketClient};
 use serde_json::json;
 
-use crate::{Failure, error_of, options, post, start};
+use crate::{Failure, assert_metric, error_of, options, post, start};
 
 /// Breakers that open at two failures and stay open for `wait`.
 fn breakers(wait: Duration) -> OverloadOptions {
@@ -21,18 +21,6 @@ fn breakers(wait: Duration) -> OverloadOptions {
 }
 
 const HOUR: Duration = Duration::from_hours(1);
-
-/// Returns the metrics of the server.
-fn metrics(server: &TestServer) -> String {
-    let request = corelane_test_support::Request::new("GET", "/metrics");
-    let response = server.connect_http().exchange(&request);
-    String::from_utf8(response.body).expect("text")
-}
-
-fn assert_metric(server: &TestServer, line: &str) {
-    let text = metrics(server);
-    assert!(text.lines().any(|it| it == line), "{line}\n{text}");
-}
 
 #[test]
 fn open_breaker_refuses_with_retry_hint() {
@@ -166,10 +154,13 @@ fn reload_switches_breakers_on_and_off() {
         assert_eq!(client.exchange(&post(id, "fragile")).status(), 200);
     }
     server.handle().reload_limits(&options(breakers(HOUR)));
+    // The shard has the new rules once it has responded.
+    server.connect_initialized(LEGACY).ping();
     for status in [200, 200, 503] {
         assert_eq!(client.exchange(&post(3, "fragile")).status(), status);
     }
     server.handle().reload_limits(&options(OverloadOptions::default()));
+    server.connect_initialized(LEGACY).ping();
     assert_eq!(client.exchange(&post(4, "fragile")).status(), 200);
     assert_metric(&server, "corelane_breakers_open 0");
     server.close();

@@ -1,6 +1,7 @@
 //! Overload protection over every transport: status, header and body of each refusal.
 
 mod breaker;
+mod memory;
 mod running_calls;
 
 use std::sync::Arc;
@@ -11,7 +12,16 @@ use corelane::options::OverloadOptions;
 use corelane::{Catalog, HandlerError, NoArguments, Options, Tool};
 use corelane_test_support::messages::{call, modern};
 use corelane_test_support::{Request, TestServer, http_options, tcp_options};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
+
+/// Arguments that take memory.
+#[derive(Deserialize, JsonSchema)]
+struct Padding {
+    #[serde(default)]
+    padding: String,
+}
 
 /// Whether the tool `fragile` fails.
 #[derive(Clone, Default)]
@@ -57,11 +67,12 @@ fn start(overload: OverloadOptions, failure: &Failure) -> TestServer {
         });
         let gates = ["gated", "other"].map(|name| {
             let (gate, failure) = (gate.clone(), failure.clone());
-            Tool::new(name).local(move |_: NoArguments, ctx| {
+            Tool::new(name).local(move |arguments: Padding, ctx| {
                 let (gate, failure) = (gate.clone(), failure.clone());
                 async move {
                     gate.signal(name);
                     gate.wait(&ctx).await?;
+                    drop(arguments.padding);
                     if failure.get() { Err(broken()) } else { Ok("waited") }
                 }
             })
@@ -93,4 +104,12 @@ fn error_of(response: &Value) -> Value {
     let message = error["message"].take();
     assert!(message.as_str().is_some_and(|text| !text.is_empty()), "{response}");
     error
+}
+
+/// Asserts a line of the metrics.
+#[track_caller]
+fn assert_metric(server: &TestServer, line: &str) {
+    let response = server.connect_http().exchange(&Request::new("GET", "/metrics"));
+    let text = String::from_utf8(response.body).expect("text");
+    assert!(text.lines().any(|it| it == line), "{line}\n{text}");
 }

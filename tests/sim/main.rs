@@ -32,7 +32,9 @@ use corelane_test_support::alloc_counter::CountingAllocator;
 use crate::client_simulation::plan::{ClientPlan, ClientTransport};
 use crate::client_simulation::seeds::run_seeds as run_clients;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
-use crate::seeds::{run_feature_simulations, run_memory_limited_features, run_mesh, SeedRun, run_scenarios};
+use crate::seeds::{
+    SeedRun, run_feature_simulations, run_memory_limited_features, run_mesh, run_scenarios,
+};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

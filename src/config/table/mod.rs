@@ -51,7 +51,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 17] = [
+pub static SECTIONS: [&Section; 18] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
@@ -64,6 +64,7 @@ pub static SECTIONS: [&Section; 17] = [
     &limits::LIMITS,
     &overload::OVERLOAD,
     &overload::BREAKER,
+    &overload::MEMORY_GUARD,
     &services::SERVICES,
     &services::FILES,
     &engine::BLOCKING_HANDLERS,

@@ -1,6 +1,6 @@
 //! Options of overload protection.
 
-use crate::config::table::{MINUTE, Row, Section};
+use crate::config::table::{KIB, MIB, MINUTE, Row, Section};
 use crate::config::unit::Unit;
 
 const PERCENT: Unit = Unit::Count { min: 0, max: 100 };
@@ -139,6 +139,87 @@ pub(super) static BREAKER: Section = Section {
             source: "Corelane",
             is_reloadable: true,
             field: |options| &mut options.overload.breaker.probes_max,
+        },
+    ],
+};
+
+pub(super) static MEMORY_GUARD: Section = Section {
+    heading: "Memory guard",
+    rows: &[
+        Row {
+            key: "memory_guard.refuse_connections_percent",
+            short: None,
+            unit: PERCENT,
+            description: "Percentage of the memory of the control group, or of the machine, from which new \
+                          connections are refused. 0 switches the step off.",
+            cost: "a thread that reads small files",
+            source: "Linux, cgroup-v2.rst",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.refuse_connections_percent,
+        },
+        Row {
+            key: "memory_guard.refuse_messages_percent",
+            short: None,
+            unit: PERCENT,
+            description: "Percentage from which messages longer than memory_guard.message_bytes_max are refused, \
+                          too. 0 switches the step off.",
+            cost: "none",
+            source: "Linux, cgroup-v2.rst",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.refuse_messages_percent,
+        },
+        Row {
+            key: "memory_guard.end_streams_percent",
+            short: None,
+            unit: PERCENT,
+            description: "Percentage from which notification streams are ended and refused, too. 0 \
+                          switches the step off.",
+            cost: "none",
+            source: "Linux, cgroup-v2.rst",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.end_streams_percent,
+        },
+        Row {
+            key: "memory_guard.close_slowest_percent",
+            short: None,
+            unit: PERCENT,
+            description: "Percentage from which the connections are closed for which most is held, \
+                          too. 0 switches the step off.",
+            cost: "none",
+            source: "Linux, cgroup-v2.rst",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.close_slowest_percent,
+        },
+        Row {
+            key: "memory_guard.stalled_percent",
+            short: None,
+            unit: PERCENT,
+            description: "Percentage of 10 seconds in which tasks of the control group waited for \
+                          memory (PSI), from which the next step applies. 0 switches it off.",
+            cost: "none",
+            source: "Linux, psi.rst",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.stalled_percent,
+        },
+        Row {
+            key: "memory_guard.message_bytes_max",
+            short: None,
+            unit: Unit::Bytes { min: KIB, max: 64 * MIB },
+            description: "Longest message while memory is short.",
+            cost: "none",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.message_bytes_max,
+        },
+        Row {
+            key: "memory_guard.interval",
+            short: None,
+            unit: Unit::Milliseconds { min: 10, max: 60 * MINUTE },
+            description: "Time between two readings of the memory.",
+            cost: "a few system calls each",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.overload.memory.interval,
         },
     ],
 };

@@ -88,12 +88,17 @@ impl CallTable {
         }
     }
 
-    /// Cancels a call at its deadline and responds with an error.
-    fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
+    /// Records for the circuit breaker of its tool that the handler of a call has failed.
+    pub(in crate::server) fn record_failure(&mut self, call_id: CallId) {
         let permit = self.find_awaited(call_id).and_then(|call| call.permit.take());
         if let Some(permit) = permit {
             permit.record(EndOfCall::FAILED);
         }
+    }
+
+    /// Cancels a call at its deadline and responds with an error.
+    fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
+        self.record_failure(call_id);
         let message = format!("the call took longer than {after:?} and was cancelled");
         let is_cancelled = self.cancel_with_error(call_id, Error::internal(message), outbox);
         outbox.counters.requests.timed_out += u64::from(is_cancelled);

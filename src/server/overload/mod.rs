@@ -12,6 +12,8 @@
 
 mod breakers;
 
+mod memory_watch;
+
 mod running;
 
 use std::cell::{Cell, RefCell};
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 pub(super) use self::breakers::CallPermit;
 use self::breakers::ToolBreakers;
+use self::memory_watch::pressure_rules;
+pub(super) use self::memory_watch::{EndWatch, MemoryWatch};
 pub(super) use self::running::{RunningCall, RunningCalls};
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
@@ -40,6 +44,8 @@ pub(super) struct OverloadRules {
     tool_calls: Vec<(String, usize)>,
     breaker: Option<BreakerRules>,
     counts_tool_errors: bool,
+    guards_memory: bool,
+    short_message_bytes_max: usize,
 }
 
 impl OverloadRules {
@@ -53,7 +59,19 @@ impl OverloadRules {
             tool_calls: tool_calls.map(|(name, max)| (name.clone(), *max as usize)).collect(),
             breaker: breaker_rules(&options.breaker),
             counts_tool_errors: options.breaker.tool_errors,
+            guards_memory: pressure_rules(&options.memory).is_enabled(),
+            short_message_bytes_max: options.memory.message_bytes_max,
         }
+    }
+
+    /// Returns whether the memory guard is on.
+    pub(super) const fn guards_memory(&self) -> bool {
+        self.guards_memory
+    }
+
+    /// Returns the length of the longest message while memory is short.
+    pub(super) const fn short_message_bytes_max(&self) -> usize {
+        self.short_message_bytes_max
     }
 
     const fn limits_calls(&self) -> bool {
@@ -126,6 +144,11 @@ impl Overload {
             self.breakers.close_all();
         }
         self.rules = rules;
+    }
+
+    /// Returns the rules.
+    pub(super) fn rules(&self) -> &OverloadRules {
+        &self.rules
     }
 
     /// Returns what all shards share.

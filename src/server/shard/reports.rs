@@ -111,7 +111,7 @@ fn overload(shard: &Shard) -> OverloadGauges {
     OverloadGauges {
         calls_running: running.count(),
         breakers_open: running.open_breakers().count(),
-        memory_pressure: 0,
+        memory_pressure: shard.transports.acceptor.pressure().number(),
         blocking_waiting: shard.dispatcher.handlers.blocking_pool.waiting(),
     }
 }

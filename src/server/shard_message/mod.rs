@@ -34,6 +34,7 @@ use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
 use crate::guard::auth::Authenticator;
+use crate::guard::pressure::PressureStep;
 use crate::service::Catalog;
 
 /// One message to a shard.
@@ -102,6 +103,8 @@ pub(super) enum BroadcastMessage {
     ListsChanged(CatalogLists),
     /// Apply these limits. Boxed, because the largest variant sets the size of every inbox slot.
     Limits(Arc<ShardLimits>, Arc<OverloadRules>),
+    /// Memory is short, by this step, or no longer.
+    Pressure(PressureStep),
     /// The resource with this URI has changed.
     ResourceUpdated(Arc<str>),
     /// Verify tokens with these keys and rules.

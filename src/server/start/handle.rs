@@ -14,6 +14,9 @@ use super::tls::ListenerTls;
 use crate::engine::mesh::ShardId;
 #[cfg(feature = "tower")]
 use crate::engine::mesh::TrySendError;
+#[cfg(feature = "internals")]
+use crate::guard::pressure::MemoryReading;
+use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthSource;
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
@@ -22,14 +25,14 @@ use crate::server::diagnostics::{
 #[cfg(feature = "tower")]
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::options::Options;
-use crate::server::overload::OverloadRules;
+use crate::server::overload::{EndWatch, MemoryWatch, OverloadRules};
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
 use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::counters::Counters;
-use crate::telemetry::event::Event;
+use crate::telemetry::event::{Event, OverloadEvent};
 use crate::telemetry::label::DrainCause;
 
 /// Interval at which a thread that waits for a shard checks whether the shard has ended.
@@ -52,6 +55,7 @@ pub struct Handle {
     pub(super) is_draining: Arc<AtomicBool>,
     pub(super) tls: Arc<ListenerTls>,
     pub(super) auth: Arc<AuthSource>,
+    pub(super) memory: Arc<MemoryWatch>,
 }
 
 impl Handle {
@@ -132,6 +136,27 @@ impl Handle {
     /// ring sizes still bound the number of connections.
     pub fn reload_limits(&self, options: &Options) {
         self.broadcast.send(&self.limits_message(options));
+        self.set_memory_guard(options);
+    }
+
+    /// Applies the options of the memory guard. Without a thread for it, the guard stays off.
+    pub(super) fn set_memory_guard(&self, options: &Options) {
+        let publish = self.publish_pressure();
+        if let Err(error) = self.memory.set_options(&options.overload.memory, publish) {
+            let error = format!("overload.memory: no thread for the memory guard: {error}");
+            Event::from(OverloadEvent::GuardFailed { error: error.into() }).emit();
+        }
+    }
+
+    fn publish_pressure(&self) -> impl Fn(PressureStep) + Send + Sync + 'static {
+        let broadcast = Arc::clone(&self.broadcast);
+        move |step| broadcast.send(&BroadcastMessage::Pressure(step))
+    }
+
+    /// Has the memory guard apply a reading, as if it were its own.
+    #[cfg(feature = "internals")]
+    pub fn apply_memory_reading(&self, reading: &MemoryReading) {
+        self.memory.apply(reading, &self.publish_pressure());
     }
 
     /// Reads certificates, private keys, OCSP responses, ticket keys, authorities and revocation
@@ -170,6 +195,12 @@ impl Handle {
         self.auth.watch(move |authenticator| {
             broadcast.send(&BroadcastMessage::Authenticator(authenticator));
         })
+    }
+
+    /// Starts the memory guard if it is on; it ends when the returned value is dropped.
+    pub(super) fn watch_memory(&self) -> Box<dyn Any + Send + Sync> {
+        self.set_memory_guard(&self.options);
+        Box::new(EndWatch(Arc::clone(&self.memory)))
     }
 
     /// Returns the number of TLS handshakes of all shards by their result: `full`, `resumed`,
@@ -305,6 +336,7 @@ impl Handle {
     ///
     /// [`Busy`], as [`Handle::try_drain`].
     pub fn try_reload_limits(&self, options: &Options) -> Result<(), Busy> {
+        self.set_memory_guard(options);
         self.broadcast.try_send(&self.limits_message(options))
     }
 

@@ -317,6 +317,7 @@ impl Server {
         let mut guards = self.run_start_callbacks(&handle);
         guards.extend(self.tls.watch(self.options.tls.check_interval)?);
         guards.extend(handle.watch_auth()?);
+        guards.push(handle.watch_memory());
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 
@@ -380,6 +381,7 @@ impl Server {
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let mut guards = self.run_start_callbacks(&handle);
         guards.extend(handle.watch_auth()?);
+        guards.push(handle.watch_memory());
         Ok(Running::new(Vec::new(), None, handle, threads, guards))
     }
 
@@ -399,6 +401,7 @@ impl Server {
         let mut connection = InProcessConnection::open(builder, handle)?;
         connection.guards = self.run_start_callbacks(&connection.handle());
         connection.guards.extend(connection.handle().watch_auth()?);
+        connection.guards.push(connection.handle().watch_memory());
         Ok(connection)
     }
 
@@ -472,6 +475,7 @@ impl Server {
             is_draining: Arc::default(),
             tls: Arc::clone(&self.tls),
             auth: Arc::clone(&auth),
+            memory: Arc::default(),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }

@@ -304,6 +304,7 @@ impl ShardBuilder {
             unsent_messages: UnsentMessages::default(),
             messages: Vec::new(),
             events: Vec::new(),
+            limits: Arc::new(limits),
         }
     }
 }

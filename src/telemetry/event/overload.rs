@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::Event;
 
@@ -24,6 +24,11 @@ pub enum OverloadEvent {
         shard: u16,
         /// Option with the limit that is reached.
         limit: &'static str,
+    },
+    /// The memory guard cannot start.
+    GuardFailed {
+        /// Why.
+        error: Box<str>,
     },
     /// Memory has become shorter or less short.
     PressureChanged {
@@ -57,6 +62,7 @@ impl OverloadEvent {
                 warn!(shard, tool, state, suppressed, "circuit breaker changed");
             }
             Self::CallRefused { shard, limit } => warn!(shard, limit, suppressed, "call refused"),
+            Self::GuardFailed { error } => error!("{error}"),
             Self::PressureChanged { step, used_percent, stalled_percent } => {
                 warn!(step, used_percent, stalled_percent, "memory pressure changed");
             }
