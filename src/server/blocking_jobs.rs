@@ -8,7 +8,9 @@ use std::fmt;
 
 use super::job_owner::JobOwner;
 use super::outbox::Outbox;
+use super::overload::Overload;
 use super::shard_message::{Requester, ShardMessage};
+use crate::base::time::Instant;
 use crate::engine::blocking::{self, Job, Spawned};
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::{Error, ErrorKind};
@@ -50,9 +52,16 @@ impl BlockingJob {
         self,
         pool: &BlockingPool,
         owner: JobOwner,
+        queue: Option<(&Overload, Instant)>,
         outbox: &mut Outbox,
     ) -> Result<WaitingJob, Self> {
-        let Spawned { waiting, displaced } = pool.spawn(owner, self)?;
+        let spawned = match queue.filter(|(overload, _)| overload.measures_delay()) {
+            Some((overload, now)) => {
+                pool.spawn_timed(owner, self, |delay| overload.sheds(delay, now))
+            }
+            None => pool.spawn(owner, self),
+        };
+        let Spawned { waiting, displaced } = spawned?;
         if let Some((shard, requester)) = displaced.and_then(|job| job.handler) {
             let result = Err(HandlerError::Rpc(refuse(shard, outbox)));
             outbox.forward(shard, ShardMessage::Finished { requester, result, charge: None });

@@ -27,7 +27,7 @@ use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::params::InputResponseRequestParams;
 use crate::server::shard_message::{LogMessage, Requester, TaskMessage};
-use crate::service::{Catalog, HandlerError};
+use crate::service::{Catalog, HandlerError, HandlerOutput};
 
 /// The calls, tasks and client requests of one shard.
 pub(super) struct DeferredWork {
@@ -115,11 +115,18 @@ impl DeferredWork {
         Ok(Some(Box::new(request_state)))
     }
 
-    /// Records that the handler of a call has failed: its response may be a tool error.
-    #[cold]
-    pub(super) fn record_failure(&mut self, call_id: CallId, now: Instant) {
-        self.overload.set_now(now);
-        self.calls.record_failure(call_id);
+    /// Records the failure of a handler with an internal error, whose response may be a tool error.
+    #[inline]
+    pub(super) fn record_failure(
+        &mut self,
+        call_id: CallId,
+        result: &Result<HandlerOutput, HandlerError>,
+        now: Instant,
+    ) {
+        if matches!(result, Err(HandlerError::Internal(_))) {
+            self.overload.set_now(now);
+            self.calls.record_failure(call_id);
+        }
     }
 
     /// Handles an event of a local handler.

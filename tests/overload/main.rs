@@ -2,6 +2,7 @@
 
 mod breaker;
 mod memory;
+mod queue_delay;
 mod running_calls;
 
 use std::sync::Arc;
@@ -48,7 +49,11 @@ fn options(overload: OverloadOptions) -> Options {
 
 /// A server with tools that fail while `failure` is set, and tools that wait at the gate.
 fn start(overload: OverloadOptions, failure: &Failure) -> TestServer {
-    TestServer::with_gate(options(overload), |gate| {
+    start_with(options(overload), failure)
+}
+
+fn start_with(options: Options, failure: &Failure) -> TestServer {
+    TestServer::with_gate(options, |gate| {
         let builder = Catalog::builder(Implementation::new("test", "1.0.0"));
         let inline = failure.clone();
         let fragile = Tool::new("fragile")

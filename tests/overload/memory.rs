@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use corelane::guard::pressure::MemoryReading;
 use corelane::options::OverloadOptions;
-use corelane_test_support::messages::{
-    LEGACY, MODERN, call, expect_error, listen, modern, result_text,
-};
+use corelane_test_support::messages::{LEGACY, call, expect_error, listen, modern, result_text};
 use corelane_test_support::{LineClient, Request, TestServer};
 use serde_json::{Value, json};
 
@@ -65,6 +63,7 @@ fn short_memory_refuses_large_messages() {
     let server = start(guarded(), &Failure::default());
     server.open_gate();
     let mut client = server.connect_initialized(LEGACY);
+    let mut other = server.connect_initialized(LEGACY);
     let mut http = server.connect_http();
     let large = Request::modern(&modern(padded(1, 5_000)));
     assert_eq!(http.exchange(&large).status(), 200);
@@ -72,10 +71,10 @@ fn short_memory_refuses_large_messages() {
     read(&server, &mut client, 70);
     assert_eq!(http.exchange(&large).status(), 413);
     expect_error(&client.exchange(padded(2, 5_000)), -32012, None);
-    assert_eq!(result_text(&client.exchange(padded(3, 1_000))), "waited");
-    read(&server, &mut client, 10);
-    assert_eq!(result_text(&client.exchange(padded(4, 5_000))), "waited");
-    drop((client, http));
+    assert_eq!(result_text(&other.exchange(padded(3, 1_000))), "waited");
+    read(&server, &mut other, 10);
+    assert_eq!(result_text(&other.exchange(padded(4, 5_000))), "waited");
+    drop((client, other, http));
     server.close();
 }
 
@@ -83,7 +82,7 @@ fn short_memory_refuses_large_messages() {
 fn short_memory_ends_streams_with_results() {
     let server = start(guarded(), &Failure::default());
     let mut client = server.connect_initialized(LEGACY);
-    let mut listener = server.connect_initialized(MODERN);
+    let mut listener = server.connect_tcp();
     listener.send(listen(1, json!({"toolsListChanged": true})));
     assert_eq!(listener.receive()["method"], "notifications/subscriptions/acknowledged");
     read(&server, &mut client, 80);
@@ -104,7 +103,7 @@ fn short_memory_closes_largest_holder() {
     let server = start(guarded(), &Failure::default());
     let mut client = server.connect_initialized(LEGACY);
     let mut large = server.connect_initialized(LEGACY);
-    large.send(padded(1, 300_000));
+    large.send(padded(1, 4_000_000));
     server.next_signal();
     client.send(padded(1, 100));
     server.next_signal();

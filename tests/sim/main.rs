@@ -9,6 +9,8 @@ mod totals;
 
 mod breaker_simulation;
 
+mod queue_delay_simulation;
+
 mod harness;
 
 mod line_simulation;
@@ -53,6 +55,17 @@ fn breaker_admits_probes_only_and_closes_again() {
         required_counts: &["breakers_opened", "breakers_closed", "breaker_refusals"],
     };
     survey.run(0..500, breaker_simulation::run);
+}
+
+#[test]
+fn queue_delay_stays_bounded_under_overload() {
+    let survey = SeedRun {
+        subject: "of load shedding",
+        test_filter: "queue_delay_stays",
+        regression_seeds: &[],
+        required_counts: &["queued_calls", "shed_calls"],
+    };
+    survey.run(0..300, queue_delay_simulation::run);
 }
 
 #[test]

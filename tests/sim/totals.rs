@@ -76,6 +76,10 @@ totals! {
     breakers_closed,
     /// Calls that a circuit breaker refused.
     breaker_refusals,
+    /// Calls that waited in a queue and were served.
+    queued_calls,
+    /// Calls refused because those before them waited for too long.
+    shed_calls,
     /// Messages refused for their length.
     messages_too_large,
     /// Connections closed because memory ran out.

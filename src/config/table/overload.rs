@@ -41,6 +41,29 @@ pub(super) static OVERLOAD: Section = Section {
             is_reloadable: true,
             field: |options| &mut options.overload.tool_calls,
         },
+        Row {
+            key: "overload.queue_target",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
+            description: "Longest time that calls may wait for a blocking thread; if all of an \
+                          interval have waited for longer, new ones are refused. 0 switches it \
+                          off.",
+            cost: "a clock reading for each blocking call",
+            source: "RFC 8289",
+            is_reloadable: true,
+            field: |options| &mut options.overload.queue_target,
+        },
+        Row {
+            key: "overload.queue_interval",
+            short: None,
+            unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },
+            description: "Time for which calls may wait for longer than overload.queue_target; 0 \
+                          is 20 times the target.",
+            cost: "none",
+            source: "RFC 8289",
+            is_reloadable: true,
+            field: |options| &mut options.overload.queue_interval,
+        },
     ],
 };
 
@@ -150,8 +173,8 @@ pub(super) static MEMORY_GUARD: Section = Section {
             key: "memory_guard.refuse_connections_percent",
             short: None,
             unit: PERCENT,
-            description: "Percentage of the memory of the control group, or of the machine, from which new \
-                          connections are refused. 0 switches the step off.",
+            description: "Percentage of the memory of the control group, or of the machine, from \
+                          which new connections are refused. 0 switches the step off.",
             cost: "a thread that reads small files",
             source: "Linux, cgroup-v2.rst",
             is_reloadable: true,
@@ -161,8 +184,9 @@ pub(super) static MEMORY_GUARD: Section = Section {
             key: "memory_guard.refuse_messages_percent",
             short: None,
             unit: PERCENT,
-            description: "Percentage from which messages longer than memory_guard.message_bytes_max are refused, \
-                          too. 0 switches the step off.",
+            description: "Percentage from which messages longer than \
+                          memory_guard.message_bytes_max are refused, too. 0 switches the step \
+                          off.",
             cost: "none",
             source: "Linux, cgroup-v2.rst",
             is_reloadable: true,

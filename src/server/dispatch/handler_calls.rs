@@ -49,7 +49,7 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Outcome {
-        let permit = match self.admit_call(ctx, request) {
+        let permit = match admit_call(self, ctx, request) {
             Ok(permit) => permit,
             Err(error) => return write_request_error(peer, request, &error),
         };
@@ -108,27 +108,6 @@ impl Dispatcher {
             Ok(()) => Outcome::None,
             Err(error) => write_request_error(peer, request, &error),
         }
-    }
-
-    /// Admits a call of a tool by its circuit breaker.
-    ///
-    /// # Errors
-    ///
-    /// The breaker is open.
-    #[inline]
-    fn admit_call(
-        &self,
-        ctx: MessageContext,
-        request: &Request<'_>,
-    ) -> Result<Option<CallPermit>, Error> {
-        let overload = &self.deferred.overload;
-        if !overload.has_breakers() || request.method != Method::ToolsCall {
-            return Ok(None);
-        }
-        // Other names are invalid params.
-        let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
-        let Some(name) = name else { return Ok(None) };
-        overload.admit((&self.catalog, name), ctx.now)
     }
 
     fn task_calls(&mut self) -> TaskCalls<'_> {
@@ -223,7 +202,8 @@ impl Dispatcher {
         let log_filter = log_filter(&self.catalog, request);
         let owner = self.handlers.job_owner(peer, ctx);
         let requester = (Requester::Call(call_id), owner);
-        match self.handlers.start_blocking(handler, log_filter, requester, peer.outbox) {
+        let queue = (&self.deferred.overload, ctx.now);
+        match self.handlers.start_blocking(handler, log_filter, requester, queue, peer.outbox) {
             Ok(handler) => {
                 self.deferred.calls.attach_job(call_id, handler);
                 Ok(())
@@ -266,6 +246,27 @@ impl Dispatcher {
         };
         self.deferred.insert_call(peer, call, work, ctx.now)
     }
+}
+
+/// Admits a call of a tool by its circuit breaker.
+///
+/// # Errors
+///
+/// The breaker is open.
+#[inline]
+fn admit_call(
+    dispatcher: &Dispatcher,
+    ctx: MessageContext,
+    request: &Request<'_>,
+) -> Result<Option<CallPermit>, Error> {
+    let overload = &dispatcher.deferred.overload;
+    if !overload.has_breakers() || request.method != Method::ToolsCall {
+        return Ok(None);
+    }
+    // Other names are invalid params.
+    let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
+    let Some(name) = name else { return Ok(None) };
+    overload.admit((&dispatcher.catalog, name), ctx.now)
 }
 
 /// Returns which log messages the handler of a request passes on.

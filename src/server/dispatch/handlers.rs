@@ -167,6 +167,7 @@ impl Handlers {
         NewHandler { work, request, charge, running }: NewHandler<BlockingWork>,
         log_filter: LogFilter,
         (requester, owner): (Requester, JobOwner),
+        (overload, now): (&Overload, Instant),
         outbox: &mut Outbox,
     ) -> Result<BlockingHandler, Error> {
         let (sender, shard) = (self.sender.clone(), self.shard);
@@ -188,12 +189,15 @@ impl Handlers {
             let message = ShardMessage::Finished { requester, result, charge };
             shard_message::send_blocking(&sender, shard, message);
         });
-        match job.spawn(&self.blocking_pool, owner, outbox) {
+        match job.spawn(&self.blocking_pool, owner, Some((overload, now)), outbox) {
             Ok(job) => {
                 outbox.counters.shard.blocking_calls += 1;
                 Ok(BlockingHandler { alive, job })
             }
-            Err(_) => Err(blocking_jobs::refuse(shard, outbox)),
+            Err(_) => match overload.shed_error() {
+                Some(error) => Err(error),
+                None => Err(blocking_jobs::refuse(shard, outbox)),
+            },
         }
     }
 

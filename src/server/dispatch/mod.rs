@@ -59,7 +59,7 @@ use crate::protocol::model;
 use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
 use crate::server::shard_message::{TaskEvent, TaskMessage};
-use crate::service::{Catalog, ClientImplementation, HandlerError};
+use crate::service::{Catalog, ClientImplementation};
 use crate::telemetry::counters::{Counters, RequestCounters};
 use crate::telemetry::label::Transport;
 use crate::telemetry::open_work::OpenWork;
@@ -397,9 +397,7 @@ impl Dispatcher {
         let failures = &mut self.handlers.failures;
         let event = match event {
             HandlerEvent::Finished { call_id, result } => {
-                if matches!(result, Err(HandlerError::Internal(_))) {
-                    self.deferred.record_failure(call_id, now);
-                }
+                self.deferred.record_failure(call_id, &result, now);
                 HandlerEvent::Finished { call_id, result: failures.report_in(result, now) }
             }
             HandlerEvent::Task { task, event: TaskEvent::Finished(result) } => {

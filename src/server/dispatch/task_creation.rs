@@ -267,7 +267,8 @@ impl TaskCalls<'_> {
         let key = create_task(self.tasks, new_task, now, outbox)?;
         let argument_bytes = handler.charge.bytes();
         let requester = (Requester::Task(key), owner);
-        match self.handlers.start_blocking(handler, log_filter, requester, outbox) {
+        let queue = (self.overload, now);
+        match self.handlers.start_blocking(handler, log_filter, requester, queue, outbox) {
             Ok(handler) => {
                 let work = HandlerWork::Blocking { handler: Some(handler), argument_bytes };
                 self.attach_handler(key, work);

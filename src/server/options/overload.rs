@@ -27,8 +27,8 @@ pub struct OverloadOptions {
     pub memory: MemoryGuardOptions,
 }
 
-/// The circuit breaker of each tool, on each shard: a tool that fails or is slow is not called for a
-/// while. Off unless one of the percentages is set.
+/// The circuit breaker of each tool, on each shard: a tool that fails or is slow is not called for
+/// a while. Off unless one of the percentages is set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct BreakerOptions {

@@ -10,11 +10,11 @@
 //! Invariants: a call is refused before its handler starts, and never waits; every permit is
 //! recorded once, as abandoned if its call ends in no other way.
 
+mod running;
+
 mod breakers;
 
 mod memory_watch;
-
-mod running;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,6 +29,7 @@ pub(super) use self::running::{RunningCall, RunningCalls};
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
 use crate::guard::breaker::{BreakerRules, CallOutcome};
+use crate::guard::queue_delay::{DelayGuard, DelayRules};
 use crate::protocol::error::{Error, ErrorKind};
 use crate::server::options::{BreakerOptions, OverloadOptions};
 use crate::service::Catalog;
@@ -45,6 +46,7 @@ pub(super) struct OverloadRules {
     breaker: Option<BreakerRules>,
     counts_tool_errors: bool,
     guards_memory: bool,
+    queue: Option<DelayRules>,
     short_message_bytes_max: usize,
 }
 
@@ -60,6 +62,7 @@ impl OverloadRules {
             breaker: breaker_rules(&options.breaker),
             counts_tool_errors: options.breaker.tool_errors,
             guards_memory: pressure_rules(&options.memory).is_enabled(),
+            queue: delay_rules(options),
             short_message_bytes_max: options.memory.message_bytes_max,
         }
     }
@@ -85,6 +88,13 @@ impl OverloadRules {
     }
 }
 
+/// Returns the rules of load shedding by queue delay, or `None` if it is off.
+fn delay_rules(options: &OverloadOptions) -> Option<DelayRules> {
+    let OverloadOptions { queue_target: target, queue_interval: interval, .. } = *options;
+    let interval = if interval.is_zero() { target * INTERVAL_TARGETS } else { interval };
+    (!target.is_zero()).then_some(DelayRules { target, interval })
+}
+
 /// Returns the rules of circuit breakers, or `None` if they are off.
 fn breaker_rules(options: &BreakerOptions) -> Option<BreakerRules> {
     let is_on = options.failed_percent > 0 || options.slow_percent > 0;
@@ -108,6 +118,7 @@ pub(super) struct Overload {
     has_breakers: bool,
     breakers: Rc<ToolBreakers>,
     running: RunningCalls,
+    queue: Cell<DelayGuard>,
     refused: Cell<Refusals>,
     throttle: RefCell<EventThrottle>,
 }
@@ -117,6 +128,7 @@ pub(super) struct Overload {
 struct Refusals {
     breaker: u64,
     concurrency: u64,
+    queue: u64,
 }
 
 impl Overload {
@@ -128,6 +140,7 @@ impl Overload {
             has_breakers: false,
             breakers,
             running,
+            queue: Cell::default(),
             refused: Cell::default(),
             throttle: RefCell::default(),
         };
@@ -206,10 +219,41 @@ impl Overload {
         })
     }
 
+    /// Returns whether waiting times are measured.
+    pub(super) fn measures_delay(&self) -> bool {
+        self.rules.queue.is_some()
+    }
+
+    /// Returns whether a call that would wait for a thread is refused, given how long the next one
+    /// has waited.
+    pub(super) fn sheds(&self, delay: Option<Duration>, now: Instant) -> bool {
+        let Some(rules) = &self.rules.queue else { return false };
+        let mut guard = self.queue.get();
+        let has_changed = guard.update(rules, delay, now);
+        self.queue.set(guard);
+        let is_shedding = guard.is_shedding();
+        if has_changed {
+            let delay = delay.unwrap_or_default();
+            let event = Event::from(OverloadEvent::QueueDelayed { delay, is_shedding });
+            event.emit_within(&mut self.throttle.borrow_mut(), now);
+        }
+        is_shedding
+    }
+
+    /// Returns the error of a call that is refused because others wait for too long; `None` if the
+    /// queue is full.
+    pub(super) fn shed_error(&self) -> Option<Error> {
+        let rules = self.rules.queue.filter(|_| self.queue.get().is_shedding())?;
+        let refused = self.refused.get();
+        self.refused.set(Refusals { queue: refused.queue + 1, ..refused });
+        Some(busy("calls wait for too long before they run; try again later", rules.interval))
+    }
+
     pub(super) fn add_counters(&self, counters: &mut OverloadCounters) {
-        let Refusals { breaker, concurrency } = self.refused.get();
+        let Refusals { breaker, concurrency, queue } = self.refused.get();
         counters.refused_breaker += breaker;
         counters.refused_concurrency += concurrency;
+        counters.refused_queue += queue;
         self.breakers.add_counters(counters);
     }
 }
@@ -251,6 +295,9 @@ fn busy(message: &'static str, retry_after: Duration) -> Error {
     let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
     Error::new(ErrorKind::Overloaded { retry_after_seconds: seconds }, message).with_data(data)
 }
+
+/// Targets in the default interval of queue delay (RFC 8289, section 4.4: 5 and 100 ms).
+const INTERVAL_TARGETS: u32 = 20;
 
 /// Retry hint at a limit of running calls, whose end is not known.
 const CONCURRENCY_RETRY: Duration = Duration::from_secs(1);

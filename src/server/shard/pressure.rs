@@ -1,5 +1,7 @@
 //! What a shard takes on while memory is short, by the step of the memory guard.
 
+use std::rc::Rc;
+
 use super::Shard;
 use crate::base::time::Instant;
 use crate::engine::ring::Ring;
@@ -68,13 +70,16 @@ fn end_streams<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
 }
 
 /// Closes connections until half of what is held for clients is freed, those for which most is held
-/// first; the others keep their share.
+/// first; those that hold less than their share stay.
 fn close_slowest<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
     let held_bytes = held_memory(&shard.transports, &shard.dispatcher).total();
-    let limit = MemoryLimit::new(held_bytes / 2);
-    let memory = std::rc::Rc::clone(&shard.dispatcher.handlers.memory);
+    let limit = MemoryLimit::new((held_bytes / 2).max(KEPT_BYTES));
+    let memory = Rc::clone(&shard.dispatcher.handlers.memory);
     let usual = memory.limit();
     memory.set_limit(limit);
     shard.path(ring, now).free_memory();
     memory.set_limit(usual);
 }
+
+/// What a shard holds at least without closing a connection: less would not relieve the machine.
+const KEPT_BYTES: usize = 1 << 20;

@@ -136,27 +136,13 @@ impl Handle {
     /// ring sizes still bound the number of connections.
     pub fn reload_limits(&self, options: &Options) {
         self.broadcast.send(&self.limits_message(options));
-        self.set_memory_guard(options);
-    }
-
-    /// Applies the options of the memory guard. Without a thread for it, the guard stays off.
-    pub(super) fn set_memory_guard(&self, options: &Options) {
-        let publish = self.publish_pressure();
-        if let Err(error) = self.memory.set_options(&options.overload.memory, publish) {
-            let error = format!("overload.memory: no thread for the memory guard: {error}");
-            Event::from(OverloadEvent::GuardFailed { error: error.into() }).emit();
-        }
-    }
-
-    fn publish_pressure(&self) -> impl Fn(PressureStep) + Send + Sync + 'static {
-        let broadcast = Arc::clone(&self.broadcast);
-        move |step| broadcast.send(&BroadcastMessage::Pressure(step))
+        set_memory_guard(self, options);
     }
 
     /// Has the memory guard apply a reading, as if it were its own.
     #[cfg(feature = "internals")]
     pub fn apply_memory_reading(&self, reading: &MemoryReading) {
-        self.memory.apply(reading, &self.publish_pressure());
+        self.memory.apply(reading, &publish_pressure(self));
     }
 
     /// Reads certificates, private keys, OCSP responses, ticket keys, authorities and revocation
@@ -199,7 +185,7 @@ impl Handle {
 
     /// Starts the memory guard if it is on; it ends when the returned value is dropped.
     pub(super) fn watch_memory(&self) -> Box<dyn Any + Send + Sync> {
-        self.set_memory_guard(&self.options);
+        set_memory_guard(self, &self.options);
         Box::new(EndWatch(Arc::clone(&self.memory)))
     }
 
@@ -336,7 +322,7 @@ impl Handle {
     ///
     /// [`Busy`], as [`Handle::try_drain`].
     pub fn try_reload_limits(&self, options: &Options) -> Result<(), Busy> {
-        self.set_memory_guard(options);
+        set_memory_guard(self, options);
         self.broadcast.try_send(&self.limits_message(options))
     }
 
@@ -359,4 +345,19 @@ impl Handle {
         let overload = OverloadRules::new(&options.overload);
         BroadcastMessage::Limits(Arc::new(limits), Arc::new(overload))
     }
+}
+
+/// Applies the options of the memory guard. Without a thread for it, the guard stays off.
+fn set_memory_guard(handle: &Handle, options: &Options) {
+    let options = &options.overload.memory;
+    if let Err(error) = handle.memory.set_options(options, publish_pressure(handle)) {
+        let error = format!("the memory guard is off: its thread cannot be started: {error}");
+        Event::from(OverloadEvent::GuardFailed { error: error.into() }).emit();
+    }
+}
+
+/// Returns what sends a step of memory pressure to the shards.
+fn publish_pressure(handle: &Handle) -> impl Fn(PressureStep) + Send + Sync + 'static {
+    let broadcast = Arc::clone(&handle.broadcast);
+    move |step| broadcast.send(&BroadcastMessage::Pressure(step))
 }

@@ -241,12 +241,8 @@ impl ShardBuilder {
         let updates = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
-        let deferred = deferred_work(
-            &self.options,
-            &self.entropy,
-            (self.replay_filter, self.running),
-            (shard, shards),
-        );
+        let shared = (self.replay_filter, self.running);
+        let deferred = deferred_work(&self.options, &self.entropy, shared, (shard, shards));
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let http = HttpParts {
             checks: request_checks(&self.options, &self.auth, self.origin_guard),
