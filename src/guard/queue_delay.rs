@@ -1,7 +1,7 @@
 //! Load shedding by queue delay: calls are refused once all have waited too long for a while.
 //!
-//! A queue that is long for a moment absorbs a burst; one in which every call waits stands, and only
-//! adds its delay to each of them.
+//! A queue that is long for a moment absorbs a burst; one in which every call waits only adds its
+//! delay to each of them.
 //!
 //! Invariants: as long as one call in each interval waits for less than the target, none is
 //! refused; the first that does ends the refusals.

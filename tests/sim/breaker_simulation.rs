@@ -23,8 +23,6 @@ struct Call {
     begun: Instant,
     ends: Instant,
     outcome: CallOutcome,
-    /// Whether it was admitted by a half-open breaker.
-    is_probe: bool,
 }
 
 struct Run {
@@ -81,7 +79,7 @@ impl Run {
         while let Some(index) = self.calls.iter().position(|call| call.ends <= self.now) {
             let call = self.calls.swap_remove(index);
             let before = self.breaker.state();
-            let end = (call.outcome, self.now.since(call.begun));
+            let end = (call.outcome, call.ends.since(call.begun));
             self.breaker.record(&self.rules, call.permit, end, self.now);
             self.check_change(before)?;
         }
@@ -98,13 +96,13 @@ impl Run {
             }
             Ok(_) if state == BreakerState::Open => Err("an open breaker admitted".to_owned()),
             Ok(permit) => {
-                self.begin(permit, fails, state == BreakerState::HalfOpen);
+                self.begin(permit, fails);
                 self.check_probes()
             }
         }
     }
 
-    fn begin(&mut self, permit: Permit, fails: bool, is_probe: bool) {
+    fn begin(&mut self, permit: Permit, fails: bool) {
         let outcome = match self.random.below(10) {
             0 => CallOutcome::Abandoned,
             1..=8 if fails => CallOutcome::Failed,
@@ -113,21 +111,18 @@ impl Run {
         // A tool that works is never slow.
         let slow = if fails { 400 } else { 40 };
         let ends = self.now.after(Duration::from_millis(self.random.below(slow) as u64));
-        self.calls.push(Call { permit, begun: self.now, ends, outcome, is_probe });
+        self.calls.push(Call { permit, begun: self.now, ends, outcome });
     }
 
     fn check_probes(&self) -> Result<(), String> {
         if self.breaker.state() != BreakerState::HalfOpen {
             return Ok(());
         }
-        let probes = self.calls.iter().filter(|call| call.is_probe).count();
         // Probes of an earlier half-open state may still run: those of this one are the latest.
         let permit = self.calls.last().map(|call| call.permit);
-        let current = self.calls.iter().filter(|call| Some(call.permit) == permit).count();
-        if current > usize::from(self.rules.probes_max) {
-            return Err(format!("{current} of {probes} probes run"));
-        }
-        Ok(())
+        let probes = self.calls.iter().filter(|call| Some(call.permit) == permit).count();
+        let is_allowed = probes <= usize::from(self.rules.probes_max);
+        is_allowed.then_some(()).ok_or_else(|| format!("{probes} probes run"))
     }
 
     /// Checks the wait of a breaker that has just opened or ceased to be open.

@@ -30,3 +30,23 @@ impl Value for Vec<(String, u32)> {
         limits.join(",")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_tools_are_read_and_formatted() {
+        let mut limits: Vec<(String, u32)> = Vec::new();
+        limits.parse_from("a 1, two words 20", &Unit::Words).unwrap();
+        assert_eq!(limits, [("a".to_owned(), 1), ("two words".to_owned(), 20)]);
+        assert_eq!(limits.format(&Unit::Words), "a 1,two words 20");
+        for text in ["a", "a x", " 1", "", "a -1", "a 1,,b 2"] {
+            let diagnostic = limits.parse_from(text, &Unit::Words).unwrap_err();
+            assert!(diagnostic.message.ends_with("is not the name of a tool and a number"));
+        }
+        assert_eq!(limits.len(), 2, "a rejected text changes nothing");
+        limits.parse_from("default", &Unit::Words).unwrap();
+        assert!(limits.is_empty());
+    }
+}

@@ -242,7 +242,6 @@ impl ShardBuilder {
         let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
         let shared = (self.replay_filter, self.running);
-        let deferred = deferred_work(&self.options, &self.entropy, shared, (shard, shards));
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let http = HttpParts {
             checks: request_checks(&self.options, &self.auth, self.origin_guard),
@@ -255,7 +254,7 @@ impl ShardBuilder {
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
-            deferred,
+            deferred: deferred_work(&self.options, &self.entropy, shared, (shard, shards)),
             handlers: Handlers {
                 queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max, &memory)),
                 pending_updates,
