@@ -2,8 +2,9 @@
 //!
 //! `auth` decides who has sent a request and whether it may, `breaker` whether a tool that fails is
 //! called, `queue_delay` whether a call may wait, `pressure` what is refused while memory is short,
-//! `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which encrypts
-//! the state that clients carry (`requestState`), and [`secure_rng`], which makes unpredictable ids.
+//! `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which
+//! encrypts the state that clients carry (`requestState`), and [`secure_rng`], which makes
+//! unpredictable ids.
 
 #![forbid(unsafe_code)]
 

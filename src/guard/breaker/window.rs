@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::base::time::Instant;
 
 /// Parts of a window; the oldest is dropped as a whole.
-const PARTS: usize = 10;
+const PARTS: u8 = 10;
 
 /// Calls in a window, by part.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallWindow {
-    parts: [CallTotals; PARTS],
+    parts: [CallTotals; PARTS as usize],
     totals: CallTotals,
     /// The part that calls are added to.
     current: usize,
@@ -62,11 +62,11 @@ impl CallWindow {
     /// Begins the part of `now`; drops those that are older than the window.
     #[cold]
     fn advance(&mut self, window: Duration, now: Instant) {
-        let part = (window / PARTS as u32).max(Duration::from_nanos(1));
+        let part = (window / u32::from(PARTS)).max(Duration::from_nanos(1));
         let elapsed = now.since(self.ends).as_nanos() / part.as_nanos();
-        let steps = usize::try_from(elapsed).unwrap_or(PARTS).min(PARTS - 1) + 1;
+        let steps = u8::try_from(elapsed).unwrap_or(PARTS).min(PARTS - 1) + 1;
         for _ in 0..steps {
-            self.current = (self.current + 1) % PARTS;
+            self.current = (self.current + 1) % usize::from(PARTS);
             self.parts[self.current] = CallTotals::default();
         }
         self.ends = now.after(part);

@@ -55,19 +55,19 @@ pub struct PressureRules {
 
 impl PressureRules {
     /// Returns whether there is a step.
-    pub fn is_enabled(&self) -> bool {
+    pub fn is_enabled(self) -> bool {
         self.begins_at.iter().any(|percent| *percent > 0)
     }
 
     /// Returns the highest step that applies at `percent`.
-    fn step_at(&self, percent: u8) -> PressureStep {
+    fn step_at(self, percent: u8) -> PressureStep {
         let steps = PressureStep::STEPS.into_iter().zip(self.begins_at);
         let reached = steps.filter(|(_, begins_at)| *begins_at > 0 && percent >= *begins_at);
         reached.map(|(step, _)| step).max().unwrap_or_default()
     }
 
     /// Returns the step of the rules behind `step`, or `step` if it is the last.
-    fn next_step(&self, step: PressureStep) -> PressureStep {
+    fn next_step(self, step: PressureStep) -> PressureStep {
         let mut steps = PressureStep::STEPS.into_iter().zip(self.begins_at);
         let next = steps.find(|(next, begins_at)| *begins_at > 0 && *next > step);
         next.map_or(step, |(next, _)| next)
@@ -107,7 +107,7 @@ impl PressureGuard {
     }
 
     /// Applies a reading. Returns whether the step has changed.
-    pub fn update(&mut self, rules: &PressureRules, reading: &MemoryReading) -> bool {
+    pub fn update(&mut self, rules: PressureRules, reading: &MemoryReading) -> bool {
         let (percent, stalled) = (reading.used_percent(), reading.stalled_percent);
         let limit = rules.stalled_percent;
         let (begins, lasts) = (limit > 0 && stalled >= limit, limit > 0 && stalled >= limit / 2);
@@ -138,7 +138,7 @@ mod tests {
         let numbers = readings.iter().map(|&(used_bytes, stalled_percent)| {
             let before = guard.step();
             let reading = MemoryReading { used_bytes, limit_bytes: 100, stalled_percent };
-            assert_eq!(guard.update(&RULES, &reading), guard.step() != before);
+            assert_eq!(guard.update(RULES, &reading), guard.step() != before);
             guard.step().number()
         });
         numbers.collect()

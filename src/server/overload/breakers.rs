@@ -235,15 +235,12 @@ impl BreakerTable {
     fn insert(&mut self, owner: &ToolBreakers, catalog: &Catalog, tool: &str) -> Option<u32> {
         catalog.tool(tool)?;
         let tool: Rc<str> = tool.into();
-        let index = match self.unused(owner, catalog) {
-            Some(index) => index,
-            None => {
-                let index = u32::try_from(self.breakers.len()).ok()?;
-                let breaker = CircuitBreaker::default();
-                self.breakers.push(ToolBreaker { tool: Rc::clone(&tool), breaker });
-                self.keys.insert(tool, index);
-                return Some(index);
-            }
+        let Some(index) = self.unused(owner, catalog) else {
+            let index = u32::try_from(self.breakers.len()).ok()?;
+            let breaker = CircuitBreaker::default();
+            self.breakers.push(ToolBreaker { tool: Rc::clone(&tool), breaker });
+            self.keys.insert(tool, index);
+            return Some(index);
         };
         let entry = &mut self.breakers[index as usize];
         self.keys.remove(&entry.tool);

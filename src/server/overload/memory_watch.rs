@@ -75,7 +75,7 @@ impl MemoryWatch {
     ) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let WatchState { rules, guard, .. } = &mut *state;
-        let has_changed = guard.update(rules, reading);
+        let has_changed = guard.update(*rules, reading);
         let step = guard.step();
         drop(state);
         if has_changed {

@@ -261,7 +261,6 @@ impl Overload {
 /// Returns how a call has ended whose response is `outcome`: whether it has `isError`, or an error.
 pub(super) const fn outcome_of(outcome: Result<bool, ErrorKind>) -> EndOfCall {
     match outcome {
-        Ok(false) => EndOfCall::Outcome(CallOutcome::Succeeded),
         Ok(true) => EndOfCall::ToolError,
         Err(ErrorKind::Internal | ErrorKind::HandlerPanicked) => {
             EndOfCall::Outcome(CallOutcome::Failed)
@@ -270,7 +269,7 @@ pub(super) const fn outcome_of(outcome: Result<bool, ErrorKind>) -> EndOfCall {
         Err(ErrorKind::TooManyRequests | ErrorKind::Overloaded { .. } | ErrorKind::Draining) => {
             EndOfCall::Outcome(CallOutcome::Abandoned)
         }
-        Err(_) => EndOfCall::Outcome(CallOutcome::Succeeded),
+        Ok(false) | Err(_) => EndOfCall::Outcome(CallOutcome::Succeeded),
     }
 }
 
