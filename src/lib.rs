@@ -130,8 +130,8 @@ pub mod counters {
     pub use crate::telemetry::connection_info::{ConnectionTraffic, PingCounts};
     pub use crate::telemetry::counters::{
         AuthCounters, ClientRequestCounters, ConnectionCounters, CounterValue, InputErrorCounters,
-        RequestCounters, SessionCounters, ShardCounters, SubscriptionCounters, TrafficCounters,
-        WebSocketCounters,
+        OverloadCounters, RequestCounters, SessionCounters, ShardCounters, SubscriptionCounters,
+        TrafficCounters, WebSocketCounters,
     };
     pub use crate::telemetry::error_table::ErrorTable;
 }
@@ -141,10 +141,10 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        AdminOptions, AuthOptions, ClientCertificateMode, DemoServices, EngineOptions,
-        ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat,
-        LogLevel, LogOptions, Profile, RingBackend, SecondStream, ServiceOptions, StdioOptions,
-        TcpOptions, Utf8CloseCode, WebSocketOptions,
+        AdminOptions, AuthOptions, BreakerOptions, ClientCertificateMode, DemoServices,
+        EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions,
+        LogFormat, LogLevel, LogOptions, MemoryGuardOptions, OverloadOptions, Profile, RingBackend,
+        SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }
 

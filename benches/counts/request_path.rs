@@ -13,6 +13,7 @@ use corelane::protocol::jsonrpc::{Id, Message};
 use corelane::protocol::model;
 use corelane::protocol::params::{PaginatedRequestParams, RequestParams};
 use corelane::protocol::revision::Revision;
+use corelane::server::Options;
 use corelane::service::{CallToolRequest, Catalog, Dispatch};
 use corelane::telemetry::label::Transport;
 use corelane_bench_support::frames;
@@ -41,11 +42,13 @@ pub(crate) enum Phase {
     Turn,
     /// The whole path in a real shard, sixteen messages a turn.
     TurnOfSixteen,
+    /// The same with circuit breakers and limits of running calls.
+    TurnWithBreakers,
 }
 
 impl Phase {
     /// All phases in order.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Frame,
         Self::Parse,
         Self::Envelope,
@@ -53,6 +56,7 @@ impl Phase {
         Self::Response,
         Self::Turn,
         Self::TurnOfSixteen,
+        Self::TurnWithBreakers,
     ];
 
     /// Name in the table and on the command line of the child.
@@ -65,13 +69,14 @@ impl Phase {
             Self::Response => "response",
             Self::Turn => "turn",
             Self::TurnOfSixteen => "turn-of-16",
+            Self::TurnWithBreakers => "turn-of-16, breakers on",
         }
     }
 
     /// Messages per turn.
     pub(crate) const fn messages_per_turn(self) -> u64 {
         match self {
-            Self::TurnOfSixteen => 16,
+            Self::TurnOfSixteen | Self::TurnWithBreakers => 16,
             _ => 1,
         }
     }
@@ -86,7 +91,10 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     match phase {
         Phase::Turn | Phase::TurnOfSixteen => {
-            turn(codec, kind, messages, phase.messages_per_turn())
+            turn(codec, kind, (messages, phase.messages_per_turn()), Options::default())
+        }
+        Phase::TurnWithBreakers => {
+            turn(codec, kind, (messages, phase.messages_per_turn()), with_breakers())
         }
         _ => RequestPath::new(codec, kind)?.run(phase, messages),
     }
@@ -246,15 +254,31 @@ fn write_response(
 }
 
 /// A real shard whose one peer sends `per_turn` requests a turn.
-fn turn(codec: Codec, kind: RequestKind, messages: u64, per_turn: u64) -> Result<(), Failure> {
-    let mut shard = match codec {
-        Codec::Ndjson => MemoryShard::open(Transport::Tcp, 1)?,
-        Codec::WebSocket => MemoryShard::open(Transport::Http, 1)?,
+fn turn(
+    codec: Codec,
+    kind: RequestKind,
+    (messages, per_turn): (u64, u64),
+    options: Options,
+) -> Result<(), Failure> {
+    let transport = match codec {
+        Codec::Ndjson => Transport::Tcp,
+        Codec::WebSocket => Transport::Http,
     };
+    let mut shard = MemoryShard::with_options(transport, 1, options)?;
     if codec == Codec::WebSocket {
         shard.send(&frames::upgrade(([127, 0, 0, 1], 80).into()), 1);
     }
     let handshake = [INITIALIZE, INITIALIZED].map(|line| codec.encode(line.as_bytes()));
     shard.send(&handshake.concat(), 1);
     shard.repeat_request(&codec.encode(&kind.line()), messages, per_turn)
+}
+
+/// Options with a circuit breaker for each tool, and limits of running calls.
+fn with_breakers() -> Options {
+    let mut options = Options::default();
+    options.overload.calls_max = 1_000;
+    options.overload.tool_calls_max = 100;
+    options.overload.breaker.failed_percent = 50;
+    options.overload.breaker.slow_percent = 50;
+    options
 }

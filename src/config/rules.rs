@@ -17,7 +17,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 14] = [
+pub static RULES: [Rule; 16] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule { keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: mcp_path_is_free },
     Rule { keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: sse_path_is_free },
@@ -44,6 +44,8 @@ pub static RULES: [Rule; 14] = [
         check: memory_holds_a_message,
     },
     Rule { keys: &["task_ttl", "task_ttl_max"], check: task_ttl_is_within_max },
+    Rule { keys: &["breaker.wait", "breaker.wait_max"], check: breaker_wait_is_within_max },
+    Rule { keys: &MEMORY_STEPS, check: memory_steps_follow_each_other },
 ];
 
 fn listener_addresses_differ(options: &Options) -> Option<Diagnostic> {
@@ -192,6 +194,37 @@ fn task_ttl_is_within_max(options: &Options) -> Option<Diagnostic> {
     })
 }
 
+fn breaker_wait_is_within_max(options: &Options) -> Option<Diagnostic> {
+    let breaker = &options.overload.breaker;
+    (breaker.wait > breaker.wait_max).then(|| {
+        let (wait, wait_max) = (breaker.wait.as_millis(), breaker.wait_max.as_millis());
+        let message = format!("{wait} ms is above breaker.wait_max = {wait_max} ms");
+        Diagnostic::new(message, "lower it, or raise breaker.wait_max")
+    })
+}
+
+const MEMORY_STEPS: [&str; 4] = [
+    "memory_guard.refuse_connections_percent",
+    "memory_guard.refuse_messages_percent",
+    "memory_guard.end_streams_percent",
+    "memory_guard.close_slowest_percent",
+];
+
+fn memory_steps_follow_each_other(options: &Options) -> Option<Diagnostic> {
+    let memory = &options.overload.memory;
+    let percentages = [
+        memory.refuse_connections_percent,
+        memory.refuse_messages_percent,
+        memory.end_streams_percent,
+        memory.close_slowest_percent,
+    ];
+    let steps = MEMORY_STEPS.into_iter().zip(percentages).filter(|(_, percent)| *percent > 0);
+    let steps: Vec<(&str, u8)> = steps.collect();
+    let pair = steps.windows(2).find(|pair| pair[0].1 > pair[1].1)?;
+    let message = format!("{} = {} is above {} = {}", pair[0].0, pair[0].1, pair[1].0, pair[1].1);
+    Some(Diagnostic::new(message, "each step must begin at or above the one before"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -236,6 +269,12 @@ mod tests {
         );
         assert_eq!(broken_by(|it| it.limits.memory_bytes_max = 1 << 20), ["memory_bytes_max"]);
         assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl"]);
+        assert_eq!(broken_by(|it| it.overload.breaker.wait = Duration::MAX), ["breaker.wait"]);
+        let steps = |it: &mut Options| {
+            it.overload.memory.refuse_connections_percent = 90;
+            it.overload.memory.end_streams_percent = 80;
+        };
+        assert_eq!(broken_by(steps), [MEMORY_STEPS[0]]);
         assert_eq!(
             broken_by(|it| {
                 it.engine.shards = Some(3);

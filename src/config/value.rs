@@ -5,6 +5,8 @@
 
 mod http;
 
+mod overload;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

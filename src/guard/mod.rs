@@ -1,8 +1,10 @@
 //! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
-//! `auth` decides who has sent a request and whether it may, `origin` which hosts and pages may
-//! reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
-//! (`requestState`), and [`secure_rng`], which makes unpredictable ids.
+//! `auth` decides who has sent a request and whether it may, `breaker` whether a tool that fails is
+//! called, `queue_delay` whether a call may wait, `pressure` what is refused while memory is short,
+//! `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which
+//! encrypts the state that clients carry (`requestState`), and [`secure_rng`], which makes
+//! unpredictable ids.
 
 #![forbid(unsafe_code)]
 
@@ -13,3 +15,9 @@ pub mod secure_rng;
 pub mod origin;
 
 pub mod auth;
+
+pub mod breaker;
+
+pub mod pressure;
+
+pub mod queue_delay;

@@ -49,6 +49,11 @@ pub enum ErrorKind {
     MessageTooLarge,
     /// The request has no valid token.
     Unauthorized,
+    /// A tool or the server is overloaded; the request may be repeated after a time.
+    Overloaded {
+        /// The time, rounded up; the value of `Retry-After`.
+        retry_after_seconds: u16,
+    },
     /// Unsupported revision (MCP 2026-07-28, `basic/versioning`).
     UnsupportedProtocolVersion,
     /// The user must open a URL first (MCP 2025-11-25, `client/elicitation`).
@@ -72,7 +77,7 @@ impl ErrorKind {
     pub const fn properties(self) -> ErrorProperties {
         let (code, http_modern, http_legacy) = match self {
             Self::Application(code) => (code, 200, 200),
-            Self::TooManyRequests => (-32603, 503, 503),
+            Self::TooManyRequests | Self::Overloaded { .. } => (-32603, 503, 503),
             Self::ConnectionLimit | Self::Draining => (1001, 503, 503),
             Self::HeaderMismatch => (-32020, 400, 400),
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
@@ -90,6 +95,14 @@ impl ErrorKind {
             Self::UrlElicitationRequired => (-32042, 400, 200),
         };
         ErrorProperties { code, http_modern, http_legacy }
+    }
+
+    /// Returns the value of `Retry-After` in a response with status 503.
+    pub const fn retry_after_seconds(self) -> u16 {
+        match self {
+            Self::Overloaded { retry_after_seconds } => retry_after_seconds,
+            _ => 1,
+        }
     }
 }
 

@@ -8,12 +8,14 @@ use std::fmt;
 
 use super::job_owner::JobOwner;
 use super::outbox::Outbox;
+use super::overload::Overload;
 use super::shard_message::{Requester, ShardMessage};
+use crate::base::time::Instant;
 use crate::engine::blocking::{self, Job, Spawned};
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::service::HandlerError;
-use crate::telemetry::event::Event;
+use crate::telemetry::event::OverloadEvent;
 
 /// The thread pool of blocking handlers and catalog updates.
 pub(super) type BlockingPool = blocking::BlockingPool<JobOwner, BlockingJob>;
@@ -50,9 +52,16 @@ impl BlockingJob {
         self,
         pool: &BlockingPool,
         owner: JobOwner,
+        queue: Option<(&Overload, Instant)>,
         outbox: &mut Outbox,
     ) -> Result<WaitingJob, Self> {
-        let Spawned { waiting, displaced } = pool.spawn(owner, self)?;
+        let spawned = match queue.filter(|(overload, _)| overload.measures_delay()) {
+            Some((overload, now)) => {
+                pool.spawn_timed(owner, self, |delay| overload.sheds(delay, now))
+            }
+            None => pool.spawn(owner, self),
+        };
+        let Spawned { waiting, displaced } = spawned?;
         if let Some((shard, requester)) = displaced.and_then(|job| job.handler) {
             let result = Err(HandlerError::Rpc(refuse(shard, outbox)));
             outbox.forward(shard, ShardMessage::Finished { requester, result, charge: None });
@@ -80,7 +89,7 @@ impl fmt::Debug for BlockingJob {
 #[cold]
 pub(super) fn refuse(ShardId(shard): ShardId, outbox: &mut Outbox) -> Error {
     outbox.counters.shard.blocking_refused += 1;
-    outbox.log(Event::CallRefused { shard, limit: "blocking_queue_max" });
+    outbox.log(OverloadEvent::CallRefused { shard, limit: "blocking_queue_max" }.into());
     Error::new(
         ErrorKind::TooManyRequests,
         "all blocking threads are busy and their queue is full; try again later",

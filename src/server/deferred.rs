@@ -13,6 +13,7 @@ use super::connection_state::PeerState;
 use super::handlers::HandlerEvent;
 use super::handlers::handler_state::{HandlerState, TaskTerms};
 use super::outbox::{Effect, NotificationKind, Outbox};
+use super::overload::Overload;
 use super::reply_to::PeerId;
 use super::shard_message::ShardLimits;
 use super::tasks::{NewTask, Tasks, create_task};
@@ -26,7 +27,7 @@ use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::params::InputResponseRequestParams;
 use crate::server::shard_message::{LogMessage, Requester, TaskMessage};
-use crate::service::{Catalog, HandlerError};
+use crate::service::{Catalog, HandlerError, HandlerOutput};
 
 /// The calls, tasks and client requests of one shard.
 pub(super) struct DeferredWork {
@@ -39,6 +40,7 @@ pub(super) struct DeferredWork {
     /// Maximum calls in flight of a connection.
     pub(super) requests_in_flight_max: usize,
     pub(super) wall_clock: WallClock,
+    pub(super) overload: Overload,
 }
 
 impl DeferredWork {
@@ -113,6 +115,20 @@ impl DeferredWork {
         Ok(Some(Box::new(request_state)))
     }
 
+    /// Records the failure of a handler with an internal error, whose response may be a tool error.
+    #[inline]
+    pub(super) fn record_failure(
+        &mut self,
+        call_id: CallId,
+        result: &Result<HandlerOutput, HandlerError>,
+        now: Instant,
+    ) {
+        if matches!(result, Err(HandlerError::Internal(_))) {
+            self.overload.set_now(now);
+            self.calls.record_failure(call_id);
+        }
+    }
+
     /// Handles an event of a local handler.
     pub(super) fn handle_event(
         &mut self,
@@ -121,6 +137,7 @@ impl DeferredWork {
         now: Instant,
         outbox: &mut Outbox,
     ) {
+        self.overload.set_now(now);
         let Self { calls, tasks, client_requests, .. } = self;
         match event {
             HandlerEvent::SendRequest { handler, number, request } => {
@@ -221,6 +238,7 @@ impl DeferredWork {
 
     /// Ends what has passed its deadline: calls, client requests, tasks.
     pub(super) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
+        self.overload.set_now(now);
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.expire(&mut CallsAndTasks { calls, tasks }, now, outbox);
         while let Some(call_id) = calls.pop_overdue(now) {

@@ -24,6 +24,8 @@ mod job_owner;
 
 mod memory;
 
+mod overload;
+
 mod result_memory;
 mod subscriptions;
 mod waiting_requests;

@@ -17,9 +17,13 @@ macro_rules! group {
         pub struct $name { $($(#[doc = $doc])+ pub $field: u64,)+ }
 
         impl $name {
-            fn add(&mut self, other: &Self) { $(self.$field += other.$field;)+ }
+            pub(super) fn add(&mut self, other: &Self) { $(self.$field += other.$field;)+ }
 
-            fn each(&self, group: &'static str, visit: &mut impl FnMut(CounterValue)) {
+            pub(super) fn each(
+                &self,
+                group: &'static str,
+                visit: &mut impl FnMut(CounterValue),
+            ) {
                 $({
                     let (name, description) = (stringify!($field), concat!($($doc),+));
                     visit(CounterValue { group, name, description, value: self.$field });
@@ -28,6 +32,12 @@ macro_rules! group {
         }
     };
 }
+
+mod input_errors;
+mod overload;
+
+pub use self::input_errors::InputErrorCounters;
+pub use self::overload::OverloadCounters;
 
 group! {
     /// Counters of connections.
@@ -272,22 +282,6 @@ group! {
 }
 
 group! {
-    /// Counters of input rejected before it became a message.
-    InputErrorCounters {
-        /// Invalid framing.
-        framing,
-        /// HTTP requests rejected before their message was read.
-        http,
-        /// Text that is not UTF-8.
-        utf8,
-        /// Messages over the size limit.
-        oversize,
-        /// Messages refused at the memory limit of all connections.
-        memory,
-    }
-}
-
-group! {
     /// Counters of the shard itself.
     ShardCounters {
         /// Turns of the shard loop.
@@ -344,6 +338,8 @@ pub struct Counters {
     pub errors: ErrorTable,
     /// Authentication and authorization.
     pub auth: AuthCounters,
+    /// Overload protection.
+    pub overload: OverloadCounters,
     /// Notification streams.
     pub subscriptions: SubscriptionCounters,
     /// Legacy HTTP sessions.
@@ -365,6 +361,7 @@ impl Counters {
         self.client_requests.add(&other.client_requests);
         self.errors.add(&other.errors);
         self.auth.add(&other.auth);
+        self.overload.add(&other.overload);
         self.subscriptions.add(&other.subscriptions);
         self.sessions.add(&other.sessions);
         self.websockets.add(&other.websockets);
@@ -384,6 +381,7 @@ impl Counters {
         let (group, name, description) = ("errors", "sent", "Errors sent.");
         visit(CounterValue { group, name, description, value: self.errors.total() });
         self.auth.each("auth", visit);
+        self.overload.each("overload", visit);
         self.subscriptions.each("subscriptions", visit);
         self.sessions.each("sessions", visit);
         self.websockets.each("websockets", visit);

@@ -9,11 +9,14 @@
 //! Start-up lines (`listening tcp 127.0.0.1:8888`) use the target [`START_TARGET`] and are written
 //! at every log level.
 
+mod overload;
+
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tracing::{Level, debug, error, info, warn};
 
+pub use self::overload::OverloadEvent;
 use crate::base::time::Instant;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::connection_info::ConnectionTraffic;
@@ -37,13 +40,8 @@ pub enum Event<'a> {
         /// The kernel's error.
         error: std::io::ErrorKind,
     },
-    /// A call was refused.
-    CallRefused {
-        /// Shard of the call.
-        shard: u16,
-        /// Option with the limit that is reached.
-        limit: &'static str,
-    },
+    /// Of overload protection.
+    Overload(OverloadEvent),
     /// A connection has closed. At debug level.
     ConnectionClosed {
         /// Shard of the connection.
@@ -348,7 +346,6 @@ impl Event<'_> {
             Self::AcceptFailed { shard, transport, error } => {
                 warn!(shard, %transport, %error, suppressed, "accept failed");
             }
-            Self::CallRefused { shard, limit } => warn!(shard, limit, suppressed, "call refused"),
             Self::ConnectionClosed { .. }
             | Self::ConnectionRefused { .. }
             | Self::HalfCloseRefused { .. }
@@ -409,6 +406,7 @@ impl Event<'_> {
             }
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
             Self::Auth(ref event) => event.emit(suppressed),
+            Self::Overload(ref event) => event.emit(suppressed),
         }
     }
 

@@ -57,6 +57,8 @@ labels! {
         ConnectionLimit = "connection_limit",
         /// The client address has its share of the connections.
         AddressShare = "address_share",
+        /// Memory is short.
+        Memory = "memory",
     }
 }
 

@@ -29,6 +29,21 @@ pub struct Gauges {
     pub tls_certificates: Vec<CertificateExpiry>,
     /// Shards.
     pub shards: u16,
+    /// Overload protection.
+    pub overload: OverloadGauges,
+}
+
+/// Numbers of overload protection, over all shards.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OverloadGauges {
+    /// Calls that run, if their number is limited.
+    pub calls_running: usize,
+    /// Circuit breakers that are not closed; each shard has its own.
+    pub breakers_open: usize,
+    /// The step of memory pressure.
+    pub memory_pressure: u8,
+    /// Jobs that wait for a blocking thread.
+    pub blocking_waiting: usize,
 }
 
 /// The metric of certificates.
@@ -53,7 +68,7 @@ const SUMS: [(&str, &str); 4] = [
 ];
 
 /// Counters whose name in a metric is not that of their group and field.
-const NAMES: [(&str, &str, &str); 17] = [
+const NAMES: [(&str, &str, &str); 22] = [
     ("connections", "accept_failed", "accepts_failed"),
     ("connections", "refused_half_closed", "half_closed_refused"),
     ("traffic", "messages_in", "received_messages"),
@@ -67,6 +82,11 @@ const NAMES: [(&str, &str, &str); 17] = [
     ("requests", "batches", "received_batches"),
     ("requests", "progress_notifications", "sent_progress_notifications"),
     ("requests", "log_notifications", "sent_log_notifications"),
+    ("overload", "breakers_opened", "breakers_opened"),
+    ("overload", "breakers_half_opened", "breakers_half_opened"),
+    ("overload", "breakers_closed", "breakers_closed"),
+    ("overload", "streams_shed", "streams_shed"),
+    ("overload", "pressure_steps", "memory_pressure_steps"),
     ("websockets", "messages_in", "websocket_received_messages"),
     ("websockets", "messages_out", "websocket_sent_messages"),
     ("websockets", "bytes_in", "websocket_received_bytes"),
@@ -74,7 +94,7 @@ const NAMES: [(&str, &str, &str); 17] = [
 ];
 
 /// Counters with a label.
-const FAMILIES: [Family; 9] = [
+const FAMILIES: [Family; 10] = [
     Family {
         group: "connections",
         name: "connections_refused",
@@ -136,6 +156,18 @@ const FAMILIES: [Family; 9] = [
             ("invalid_request", "invalid_request"),
             ("unavailable", "unavailable"),
             ("denied", "denied"),
+        ],
+    },
+    Family {
+        group: "overload",
+        name: "refused",
+        label: "reason",
+        description: "Calls and connections refused because of overload.",
+        counters: &[
+            ("refused_breaker", "breaker"),
+            ("refused_concurrency", "concurrency"),
+            ("refused_queue", "queue"),
+            ("refused_memory", "memory"),
         ],
     },
     Family {
@@ -239,11 +271,27 @@ impl Metrics<'_> {
         write_head(out, "streams_open", "gauge", "Notification streams.")?;
         writeln!(out, "corelane_streams_open {streams}")?;
         self.write_tls(out)?;
+        self.write_overload(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
         let version = env!("CARGO_PKG_VERSION");
         writeln!(out, "corelane_build_info{{version=\"{version}\"}} 1")
+    }
+
+    fn write_overload(&self, out: &mut impl Write) -> fmt::Result {
+        let OverloadGauges { calls_running, breakers_open, memory_pressure, blocking_waiting } =
+            self.gauges.overload;
+        for (name, value, description) in [
+            ("calls_running", calls_running, "Running calls, if their number is limited."),
+            ("breakers_open", breakers_open, "Circuit breakers of all shards not closed."),
+            ("memory_pressure", memory_pressure.into(), "Step of the memory guard, 0 to 4."),
+            ("blocking_waiting", blocking_waiting, "Jobs that wait for a blocking thread."),
+        ] {
+            write_head(out, name, "gauge", description)?;
+            writeln!(out, "corelane_{name} {value}")?;
+        }
+        Ok(())
     }
 
     fn write_tls(&self, out: &mut impl Write) -> fmt::Result {
@@ -324,6 +372,7 @@ mod tests {
             tls_handshakes: vec![("full", 7)],
             tls_certificates: vec![CertificateExpiry { file: "a\"\\\n.pem".into(), at: 9 }],
             shards: 2,
+            overload: OverloadGauges { breakers_open: 3, ..OverloadGauges::default() },
         };
         Metrics { counters, gauges }.to_string()
     }
@@ -336,8 +385,9 @@ mod tests {
         let samples = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut values = 0;
         counters.for_each(|_| values += 1);
-        // Two errors, three transports, sessions, streams, two of TLS, shards, version.
-        assert_eq!(samples, values - SUMS.len() + 11);
+        // Two errors, three transports, sessions, streams, two of TLS, four of overload, shards,
+        // version.
+        assert_eq!(samples, values - SUMS.len() + 15);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);

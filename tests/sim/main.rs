@@ -7,6 +7,10 @@
 
 mod totals;
 
+mod breaker_simulation;
+
+mod queue_delay_simulation;
+
 mod harness;
 
 mod line_simulation;
@@ -30,7 +34,9 @@ use corelane_test_support::alloc_counter::CountingAllocator;
 use crate::client_simulation::plan::{ClientPlan, ClientTransport};
 use crate::client_simulation::seeds::run_seeds as run_clients;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
-use crate::seeds::{run_feature_simulations, run_memory_limited_features, run_mesh, run_scenarios};
+use crate::seeds::{
+    SeedRun, run_feature_simulations, run_memory_limited_features, run_mesh, run_scenarios,
+};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -38,6 +44,28 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[test]
 fn calm_server_answers_each_request_once_in_order() {
     run_scenarios(ScenarioKind::Calm, 0..100);
+}
+
+#[test]
+fn breaker_admits_probes_only_and_closes_again() {
+    let survey = SeedRun {
+        subject: "of the circuit breaker",
+        test_filter: "breaker_admits_probes",
+        regression_seeds: &[],
+        required_counts: &["breakers_opened", "breakers_closed", "breaker_refusals"],
+    };
+    survey.run(0..500, breaker_simulation::run);
+}
+
+#[test]
+fn queue_delay_stays_bounded_under_overload() {
+    let survey = SeedRun {
+        subject: "of load shedding",
+        test_filter: "queue_delay_stays",
+        regression_seeds: &[],
+        required_counts: &["queued_calls", "shed_calls"],
+    };
+    survey.run(0..300, queue_delay_simulation::run);
 }
 
 #[test]

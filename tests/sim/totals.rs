@@ -70,6 +70,16 @@ totals! {
     half_close_cancellations,
     /// Calls that got an error because their client had ended its input.
     half_close_errors,
+    /// Circuit breakers that opened.
+    breakers_opened,
+    /// Circuit breakers that closed again.
+    breakers_closed,
+    /// Calls that a circuit breaker refused.
+    breaker_refusals,
+    /// Calls that waited in a queue and were served.
+    queued_calls,
+    /// Calls refused because those before them waited for too long.
+    shed_calls,
     /// Messages refused for their length.
     messages_too_large,
     /// Connections closed because memory ran out.

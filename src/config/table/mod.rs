@@ -15,6 +15,7 @@ mod engine;
 mod http;
 mod limits;
 mod listeners;
+mod overload;
 mod services;
 mod tls;
 mod websocket;
@@ -50,7 +51,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 15] = [
+pub static SECTIONS: [&Section; 18] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
@@ -61,6 +62,9 @@ pub static SECTIONS: [&Section; 15] = [
     &auth::AUTH,
     &listeners::STDIO,
     &limits::LIMITS,
+    &overload::OVERLOAD,
+    &overload::BREAKER,
+    &overload::MEMORY_GUARD,
     &services::SERVICES,
     &services::FILES,
     &engine::BLOCKING_HANDLERS,

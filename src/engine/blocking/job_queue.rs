@@ -10,6 +10,7 @@ use std::hash::Hash;
 
 use crate::base::linked_list::{Linked, LinkedList, Links};
 use crate::base::slab::{Key, Slab};
+use crate::base::time::Instant;
 
 /// The list of the jobs of an owner, and that of the owners in the order of their turns.
 const IN_ORDER: usize = 0;
@@ -33,12 +34,15 @@ pub(super) struct JobQueue<K, J> {
     by_len: Vec<LinkedList<SAME_LEN>>,
     /// The largest number of jobs of one owner.
     longest: usize,
+    /// When jobs are added from now on.
+    now: Instant,
 }
 
 /// One waiting job.
 #[derive(Debug)]
 struct QueuedJob<J> {
     owner: Key,
+    queued_at: Instant,
     job: J,
     links: Links,
 }
@@ -110,6 +114,7 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
             suspended: HashMap::new(),
             by_len: Vec::new(),
             longest: 0,
+            now: Instant::ORIGIN,
         }
     }
 
@@ -117,10 +122,20 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
     /// that owner keeps at least as many as the owner of `job` has then; otherwise `job` is
     /// returned as an error.
     pub(super) fn push(&mut self, owner: K, job: J) -> Result<Queued<J>, J> {
+        self.push_within(self.jobs_max, owner, job)
+    }
+
+    /// [`JobQueue::push`] with space for `jobs_max` jobs.
+    pub(super) fn push_within(
+        &mut self,
+        jobs_max: usize,
+        owner: K,
+        job: J,
+    ) -> Result<Queued<J>, J> {
         let known = self.keys.get(&owner).copied();
         let len = known.and_then(|key| self.owners.get(key)).map_or(0, |owner| owner.len);
         let mut displaced = None;
-        if self.jobs.len() >= self.jobs_max {
+        if self.jobs.len() >= jobs_max {
             if self.longest < len + 2 {
                 return Err(job);
             }
@@ -133,13 +148,30 @@ impl<K: Clone + Eq + Hash, J> JobQueue<K, J> {
                 None => return Err(job),
             },
         };
-        let id = self.jobs.insert(QueuedJob { owner: key, job, links: Links::NONE });
+        let id = self.jobs.insert(QueuedJob {
+            owner: key,
+            queued_at: self.now,
+            job,
+            links: Links::NONE,
+        });
         let id = id.map_err(|queued| queued.job)?;
         if let Some(owner) = self.owners.get_mut(key) {
             owner.jobs.push_back(&mut self.jobs, id);
         }
         self.set_len(key, len + 1);
         Ok(Queued { id: JobId(id), displaced })
+    }
+
+    /// Sets the time at which jobs are added from now on.
+    pub(super) const fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Returns when the next job to leave was added.
+    pub(super) fn next_queued_at(&self) -> Option<Instant> {
+        let owner = self.owners.get(self.turns.first(&self.owners)?)?;
+        let next = owner.jobs.first(&self.jobs)?;
+        Some(self.jobs.get(next)?.queued_at)
     }
 
     /// Keeps the jobs of `owner` until [`JobQueue::resume`] is called as often.

@@ -16,12 +16,15 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crossbeam::utils::Backoff;
 
 pub use self::byte_budget::{BudgetLimits, ByteBudget, Reservation};
 use self::job_queue::{JobId, JobQueue, Queued};
+use super::clock::Clock;
 use super::placement::Affinity;
+use crate::base::time::Instant;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation of the queue")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -56,6 +59,7 @@ struct Shared<K, J> {
     threads_max: usize,
     /// The CPUs that the threads may use.
     affinity: Affinity,
+    clock: Clock,
     state: Mutex<PoolState<K, J>>,
     /// Whether a job may start; changed with `state` locked.
     has_jobs: AtomicBool,
@@ -97,6 +101,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
         let shared = Arc::new(Shared {
             threads_max: threads.max(1),
             affinity: Affinity::of_calling_thread(),
+            clock: Clock::start(),
             state: Mutex::new(PoolState {
                 queue: JobQueue::new(jobs_max),
                 threads: 0,
@@ -116,11 +121,44 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
     /// as an error. So of n owners each is sure of `jobs_max / n` places. A job is also returned if
     /// the pool has no thread and the system refuses one.
     pub fn spawn(&self, owner: K, job: J) -> Result<Spawned<K, J>, J> {
+        self.spawn_in(self.shared.lock(), owner, job, false)
+    }
+
+    /// [`BlockingPool::spawn`] of a job whose waiting time is measured. `decide` receives how long
+    /// the job has waited that leaves the queue next, `None` if none waits or its time was not
+    /// measured, and returns whether the queue is treated as full.
+    pub fn spawn_timed(
+        &self,
+        owner: K,
+        job: J,
+        decide: impl FnOnce(Option<Duration>) -> bool,
+    ) -> Result<Spawned<K, J>, J> {
         let mut state = self.shared.lock();
+        let now = self.shared.clock.now();
+        state.queue.set_now(now);
+        let next = state.queue.next_queued_at().filter(|at| *at != Instant::ORIGIN);
+        let is_full = decide(next.map(|queued_at| now.since(queued_at)));
+        self.spawn_in(state, owner, job, is_full)
+    }
+
+    fn spawn_in(
+        &self,
+        mut state: MutexGuard<'_, PoolState<K, J>>,
+        owner: K,
+        job: J,
+        is_full: bool,
+    ) -> Result<Spawned<K, J>, J> {
         if state.threads == 0 && !self.shared.start_thread(&mut state) {
             return Err(job);
         }
-        let Queued { id, displaced } = state.queue.push(owner, job)?;
+        let pushed = if is_full {
+            let waiting = state.queue.len();
+            state.queue.push_within(waiting, owner, job)
+        } else {
+            state.queue.push(owner, job)
+        };
+        state.queue.set_now(Instant::ORIGIN);
+        let Queued { id, displaced } = pushed?;
         self.shared.unlock_with_thread(state);
         let waiting = WaitingJob { shared: Arc::clone(&self.shared), id };
         Ok(Spawned { waiting, displaced })

@@ -14,7 +14,8 @@ use crate::base::time::Instant;
 use crate::connection::{CloseReason, ConnectionRecord};
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
-use crate::protocol::error::Error;
+use crate::guard::pressure::PressureStep;
+use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{ConnectionsMax, ShardLimits};
@@ -72,6 +73,8 @@ pub(in crate::server) struct Acceptor {
     operators: u32,
     /// The listeners are closed: connections that were accepted before are rejected.
     is_closed: bool,
+    /// Connections are refused while memory is short.
+    pressure: PressureStep,
     events: EventThrottle,
     close_events: EventThrottle,
 }
@@ -109,6 +112,7 @@ impl Acceptor {
             uncounted: 0,
             operators: 0,
             is_closed: false,
+            pressure: PressureStep::None,
             events: EventThrottle::default(),
             close_events: EventThrottle::default(),
         }
@@ -131,6 +135,20 @@ impl Acceptor {
         for entry in self.listeners.drain(..) {
             ring.submit(Operation::CloseListener(entry.listener));
         }
+    }
+
+    /// Sets the step of memory pressure.
+    pub(in crate::server) const fn set_pressure(&mut self, step: PressureStep) {
+        self.pressure = step;
+    }
+
+    /// Returns the step of memory pressure.
+    pub(in crate::server) const fn pressure(&self) -> PressureStep {
+        self.pressure
+    }
+
+    fn is_short_of_memory(&self) -> bool {
+        self.pressure >= PressureStep::RefuseConnections
     }
 
     /// Returns the id of this shard.
@@ -162,6 +180,7 @@ impl Acceptor {
                 return Ok((Standing::Operator, None));
             }
             ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
+            ListenerKind::Clients(_) if self.is_short_of_memory() => RefusalReason::Memory,
             ListenerKind::Clients(transport) => {
                 let TransportConnections { count, limit } = self.connections_of(transport);
                 match count.acquire(client, *limit) {
@@ -194,6 +213,9 @@ impl Acceptor {
         state: &mut ConnectionState,
     ) -> Result<(), RefusalReason> {
         if matches!(state.standing, Standing::Undecided | Standing::Exempt) {
+            if self.is_short_of_memory() {
+                return Err(RefusalReason::Memory);
+            }
             let TransportConnections { count, limit } = self.connections_of(state.transport);
             count.acquire(state.client, *limit)?;
             self.uncounted -= 1;
@@ -306,6 +328,7 @@ impl Acceptor {
             RefusalReason::ConnectionLimit => counters.refused_limit += 1,
             RefusalReason::AddressShare => counters.refused_address_share += 1,
             RefusalReason::Draining => counters.refused_draining += 1,
+            RefusalReason::Memory => outbox.counters.overload.refused_memory += 1,
         }
         let shard = self.shard.0;
         self.log(&Event::ConnectionRefused { shard, transport, reason, peer }, now);
@@ -338,6 +361,10 @@ pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
         RefusalReason::AddressShare => Error::address_connection_limit(),
         RefusalReason::ConnectionLimit => Error::connection_limit(),
         RefusalReason::Draining => Error::draining(),
+        RefusalReason::Memory => Error::new(
+            ErrorKind::ConnectionLimit,
+            "the server is short of memory and serves no new connections; retry later",
+        ),
     }
 }
 
@@ -368,6 +395,7 @@ mod tests {
             (RefusalReason::ConnectionLimit, "connection limit of the server reached"),
             (RefusalReason::AddressShare, "too many connections from this address"),
             (RefusalReason::Draining, "the server is shutting down"),
+            (RefusalReason::Memory, "the server is short of memory"),
         ];
         for (reason, text) in texts {
             let error = refusal_error(reason);

@@ -10,6 +10,7 @@ use crate::protocol::in_flight::CallId;
 use crate::protocol::model;
 use crate::server::client_requests::{ClientRequests, PendingInput};
 use crate::server::outbox::{NotificationKind, Outbox};
+use crate::server::overload::{EndOfCall, outcome_of};
 use crate::server::shard_message::Progress;
 use crate::service::{HandlerError, HandlerOutput};
 
@@ -54,13 +55,15 @@ impl CallTable {
         if matches!(result, CallResult::Handler(Ok(_))) {
             notify_elicitations(&call, outbox);
         }
-        let Call { reply_to, id, revision, catalog, .. } = call;
+        let Call { reply_to, id, revision, catalog, permit, .. } = call;
         let needs_input = matches!(result, CallResult::InputRequired { state: Ok(_), .. });
         outbox.counters.client_requests.input_required += u64::from(needs_input);
-        let mut is_failed = false;
+        let (mut is_failed, mut is_handler, mut failure) = (false, false, None);
         outbox.respond((reply_to, id, revision), |id, text| match result {
             CallResult::Handler(result) => {
-                is_failed = catalog.write_output(revision, id.as_id(), result, text)?;
+                is_handler = true;
+                let written = catalog.write_output(revision, id.as_id(), result, text);
+                is_failed = written.inspect_err(|error| failure = Some(error.kind))?;
                 Ok(())
             }
             CallResult::Encoded(body) => {
@@ -79,10 +82,23 @@ impl CallTable {
             CallResult::TimedOut(_) | CallResult::Cancelled(_) => Ok(()),
         });
         outbox.counters.requests.tool_errors += u64::from(is_failed);
+        // The handler of another call of the round trip, or a task, decides otherwise.
+        if let Some(permit) = permit.filter(|_| is_handler) {
+            permit.record(outcome_of(failure.map_or(Ok(is_failed), Err)));
+        }
+    }
+
+    /// Records for the circuit breaker of its tool that the handler of a call has failed.
+    pub(in crate::server) fn record_failure(&mut self, call_id: CallId) {
+        let permit = self.find_awaited(call_id).and_then(|call| call.permit.take());
+        if let Some(permit) = permit {
+            permit.record(EndOfCall::FAILED);
+        }
     }
 
     /// Cancels a call at its deadline and responds with an error.
     fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
+        self.record_failure(call_id);
         let message = format!("the call took longer than {after:?} and was cancelled");
         let is_cancelled = self.cancel_with_error(call_id, Error::internal(message), outbox);
         outbox.counters.requests.timed_out += u64::from(is_cancelled);

@@ -14,6 +14,7 @@ use super::blocking_jobs::WaitingJob;
 use super::client_requests::OpenRequests;
 use super::handlers::handler_state::CancellationToken;
 use super::memory::handler_memory::HandlerCharge;
+use super::overload::CallPermit;
 use super::reply_to::ReplyTo;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
@@ -41,6 +42,8 @@ pub(super) struct Call {
     pub(super) open_requests: Option<Box<OpenRequests>>,
     deadline: Instant,
     pub(super) work: HandlerWork,
+    /// The permit of the circuit breaker of its tool.
+    permit: Option<CallPermit>,
     /// Whether the peer still waits for the response.
     is_awaited: bool,
     /// The timer fired while client requests were open; it is set again when the last one closes.
@@ -118,6 +121,7 @@ pub(super) struct NewCall {
     pub(super) revision: Revision,
     pub(super) catalog: Arc<Catalog>,
     pub(super) progress_token: Option<IdBuf>,
+    pub(super) permit: Option<CallPermit>,
 }
 
 /// All calls of a shard that are answered later.
@@ -140,7 +144,7 @@ impl CallTable {
         work: HandlerWork,
         deadline: Instant,
     ) -> Option<CallId> {
-        let NewCall { reply_to, id, revision, catalog, progress_token } = caller;
+        let NewCall { reply_to, id, revision, catalog, progress_token, permit } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
             reply_to,
@@ -152,6 +156,7 @@ impl CallTable {
             open_requests: None,
             deadline,
             work,
+            permit,
             is_awaited: true,
             timer_expired: false,
         };
@@ -209,6 +214,7 @@ impl CallTable {
             return false;
         };
         call.is_awaited = false;
+        call.permit = None;
         if call.work.cancel() {
             self.calls.remove(call_id);
         }
@@ -314,6 +320,7 @@ mod tests {
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
             progress_token: None,
+            permit: None,
         };
         let work = HandlerWork::Blocking { handler: None, argument_bytes: 0 };
         let deadline = Instant::ORIGIN.after(Duration::from_millis(100));

@@ -131,7 +131,7 @@ impl PendingUpdates {
         self.retry_at = None;
         let UpdateExecutor::Pool(pool) = &self.executor else { return };
         let Some(job) = self.queued_jobs.pop_front() else { return };
-        match job.spawn(pool, JobOwner::CatalogUpdates(self.shard), outbox) {
+        match job.spawn(pool, JobOwner::CatalogUpdates(self.shard), None, outbox) {
             Ok(_) => self.is_submitted = true,
             Err(refused) => {
                 self.queued_jobs.push_front(refused);

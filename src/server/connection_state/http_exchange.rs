@@ -62,7 +62,7 @@ impl ResponseFormat {
         origin: Option<&[u8]>,
         date: &Date,
     ) -> ResponseMark {
-        self.with_response((status, body), origin, None, |response| {
+        self.with_response((status, body), (origin, None), RETRY_AFTER_SECONDS, |response| {
             response::begin_response(out, response, date)
         })
     }
@@ -75,8 +75,9 @@ impl ResponseFormat {
         (origin, challenge): (Option<&[u8]>, Option<&str>),
         date: &Date,
     ) -> ResponseMark {
-        let status = self.error_status(kind);
-        self.with_response((status, BodyKind::Json), origin, challenge, |response| {
+        let head = (self.error_status(kind), BodyKind::Json);
+        let retry_after = kind.retry_after_seconds().into();
+        self.with_response(head, (origin, challenge), retry_after, |response| {
             response::replace_head(out, mark, response, date)
         })
     }
@@ -85,14 +86,14 @@ impl ResponseFormat {
     fn with_response<T>(
         self,
         (status, body): (Status, BodyKind),
-        origin: Option<&[u8]>,
-        www_authenticate: Option<&str>,
+        (origin, www_authenticate): (Option<&[u8]>, Option<&str>),
+        retry_after: u32,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
         let session = self.session_id.map(SessionId::to_text);
         let session = session.as_ref().map(|text| &text[..]);
         let is_unavailable = status == Status::UNAVAILABLE;
-        let retry_after_seconds = is_unavailable.then_some(RETRY_AFTER_SECONDS);
+        let retry_after_seconds = is_unavailable.then_some(retry_after);
         let version = self.protocol_version;
         let fields = ResponseFields {
             session_id: session,
@@ -107,7 +108,7 @@ impl ResponseFormat {
     }
 }
 
-/// Value of `Retry-After` in responses with status 503.
+/// Value of `Retry-After` in responses with status 503 whose error names no other time.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Owner of the response to a request.
@@ -167,12 +168,16 @@ impl HttpExchange {
         let is_last = outcome.is_response();
         let is_json_possible = event.is_none() || !self.format.accepts_event_stream;
         if is_last && !self.is_streaming && is_json_possible {
-            let status = match outcome {
-                Outcome::Error(kind) => self.format.error_status(kind),
-                _ => Status::OK,
+            let (status, retry_after) = match outcome {
+                Outcome::Error(kind) => {
+                    (self.format.error_status(kind), kind.retry_after_seconds().into())
+                }
+                _ => (Status::OK, RETRY_AFTER_SECONDS),
             };
-            let head = (status, BodyKind::Json);
-            let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+            let (head, origin) = ((status, BodyKind::Json), self.allowed_origin.as_deref());
+            let mark = self.format.with_response(head, (origin, None), retry_after, |response| {
+                response::begin_response(out, response, date)
+            });
             write(out);
             response::end_response(out, mark);
             return true;
@@ -244,7 +249,8 @@ impl HttpExchange {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let (status, origin) = (self.format.error_status(kind), self.allowed_origin.as_deref());
         let head = (status, BodyKind::Json);
-        let mark = self.format.with_response(head, origin, Some(challenge), |response| {
+        let about = (origin, Some(challenge));
+        let mark = self.format.with_response(head, about, RETRY_AFTER_SECONDS, |response| {
             response::begin_response(out, response, date)
         });
         out.extend_from_slice(text);

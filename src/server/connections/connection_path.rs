@@ -189,7 +189,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
 
     /// Closes the connections that hold most.
     #[cold]
-    fn free_memory(&mut self) {
+    pub(in crate::server) fn free_memory(&mut self) {
         let Self { ring, transports, parser, dispatcher, outbox, now } = self;
         let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
         MemoryRelief { ring: *ring, requests }.free();

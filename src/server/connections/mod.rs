@@ -21,6 +21,7 @@ pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::connection_path::{ConnectionPath, fail_waiting};
 pub(super) use self::half_closed::HalfClosed;
 #[cfg(feature = "internals")]
-pub(super) use self::held_memory::{freeable_bytes, held_memory};
+pub(super) use self::held_memory::freeable_bytes;
+pub(super) use self::held_memory::held_memory;
 pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::transports::Transports;

@@ -14,7 +14,7 @@ use crate::server::memory::HolderSearch;
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
-use crate::telemetry::metrics::Gauges;
+use crate::telemetry::metrics::{Gauges, OverloadGauges};
 use crate::telemetry::open_work::OpenWork;
 
 /// Connections, listeners, HTTP and WebSocket state of one shard.
@@ -90,13 +90,21 @@ impl Transports {
     }
 
     /// Returns the numbers of all shards that are no counters, of a server with `shards`.
-    pub(in crate::server) fn gauges(&self, shards: u16) -> Gauges {
+    pub(in crate::server) fn gauges(&self, shards: u16, overload: OverloadGauges) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
         let tls = self.http.tls();
         let tls_handshakes = tls.map(|it| it.results().collect()).unwrap_or_default();
         let tls_certificates = tls.map(TlsCounters::certificates).unwrap_or_default();
-        Gauges { connections, sessions, streams, tls_handshakes, tls_certificates, shards }
+        Gauges {
+            connections,
+            sessions,
+            streams,
+            tls_handshakes,
+            tls_certificates,
+            shards,
+            overload,
+        }
     }
 
     pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {

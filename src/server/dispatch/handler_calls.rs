@@ -24,10 +24,12 @@ use crate::server::calls::{HandlerWork, NewCall};
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
 use crate::server::connection_state::PeerState;
+use crate::server::deferred::DeferredWork;
 use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_bridge;
+use crate::server::overload::{CallPermit, EndOfCall, outcome_of};
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::Requester;
 use crate::service::{BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork};
@@ -47,6 +49,10 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Outcome {
+        let permit = match admit_call(self, ctx, request) {
+            Ok(permit) => permit,
+            Err(error) => return write_request_error(peer, request, &error),
+        };
         let mut transition = TaskTransition::None;
         if request.method == Method::ToolsCall && self.catalog.has_features(Features::TASKS) {
             transition = match self.task_calls().try_task(ctx, peer, request) {
@@ -62,10 +68,21 @@ impl Dispatcher {
             match start_handler(&self.catalog, peer, request, &self.handlers.shard_state) {
                 Dispatch::Ready { is_error: is_failed } => {
                     peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                    if let Some(permit) = permit {
+                        permit.record_inline(outcome_of(Ok(is_failed)));
+                    }
                     return Outcome::Response;
                 }
-                Dispatch::Failed(error) => Err(error),
+                Dispatch::Failed(error) => {
+                    if let Some(permit) = permit {
+                        permit.record_inline(outcome_of(Err(error.kind)));
+                    }
+                    Err(error)
+                }
                 Dispatch::Internal(error) => {
+                    if let Some(permit) = permit {
+                        permit.record_inline(EndOfCall::FAILED);
+                    }
                     let output = (&mut *peer.outgoing, ctx.now);
                     match self.handlers.write_failure(&self.catalog, &error, request, output) {
                         Ok(is_failed) => {
@@ -76,14 +93,16 @@ impl Dispatcher {
                     }
                 }
                 Dispatch::Local(work) => {
-                    self.spawn_local(ctx, peer, request, (work, request_state, transition))
+                    let local = (work, request_state, transition);
+                    self.spawn_local(ctx, peer, request, local, permit)
                 }
                 #[cfg(feature = "tokio")]
                 Dispatch::Tokio(work) => {
                     let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
-                    self.spawn_local(ctx, peer, request, (work, request_state, transition))
+                    let local = (work, request_state, transition);
+                    self.spawn_local(ctx, peer, request, local, permit)
                 }
-                Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, work),
+                Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, (work, permit)),
             };
         match handed_over {
             Ok(()) => Outcome::None,
@@ -93,7 +112,8 @@ impl Dispatcher {
 
     fn task_calls(&mut self) -> TaskCalls<'_> {
         let Self { catalog, deferred, handlers, .. } = self;
-        TaskCalls { catalog, tasks: &mut deferred.tasks, handlers }
+        let DeferredWork { tasks, overload, .. } = deferred;
+        TaskCalls { catalog, tasks, handlers, overload }
     }
 
     /// Returns the `requestState` and `inputResponses` of a modern request, if any. A state is
@@ -129,14 +149,16 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
         (work, request_state, transition): (LocalWork, Option<Box<RequestState>>, TaskTransition),
+        permit: Option<CallPermit>,
     ) -> Result<(), Error> {
         let state_bytes = request_state.as_ref().map_or(0, |state| state.held_bytes());
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let handler = self.handlers.prepare(work, peer, (request, state_bytes), held_bytes)?;
+        let handler = handler.count_running(&self.deferred.overload, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };
-        let call_id = self.insert_call(ctx, peer, request, local)?;
+        let call_id = self.insert_call(ctx, peer, request, (local, permit))?;
         let carrier = if request.revision.is_modern() {
             // Without such a capability no state is issued, and the digest is not needed.
             let is_askable =
@@ -168,18 +190,20 @@ impl Dispatcher {
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        work: BlockingWork,
+        (work, permit): (BlockingWork, Option<CallPermit>),
     ) -> Result<(), Error> {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let handler = self.handlers.prepare(work, peer, (request, 0), held_bytes)?;
+        let handler = handler.count_running(&self.deferred.overload, request)?;
         let argument_bytes = handler.charge.bytes();
         let blocking = HandlerWork::Blocking { handler: None, argument_bytes };
-        let call_id = self.insert_call(ctx, peer, request, blocking)?;
+        let call_id = self.insert_call(ctx, peer, request, (blocking, permit))?;
         let log_filter = log_filter(&self.catalog, request);
         let owner = self.handlers.job_owner(peer, ctx);
         let requester = (Requester::Call(call_id), owner);
-        match self.handlers.start_blocking(handler, log_filter, requester, peer.outbox) {
+        let queue = (&self.deferred.overload, ctx.now);
+        match self.handlers.start_blocking(handler, log_filter, requester, queue, peer.outbox) {
             Ok(handler) => {
                 self.deferred.calls.attach_job(call_id, handler);
                 Ok(())
@@ -201,7 +225,7 @@ impl Dispatcher {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let charge = self.handlers.charge(peer, request.id_bytes(), held_bytes)?;
-        self.insert_call(ctx, peer, request, HandlerWork::Remote(charge))
+        self.insert_call(ctx, peer, request, (HandlerWork::Remote(charge), None))
     }
 
     /// Inserts a call that is answered later, if its response can be delivered.
@@ -210,7 +234,7 @@ impl Dispatcher {
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        work: HandlerWork,
+        (work, permit): (HandlerWork, Option<CallPermit>),
     ) -> Result<Key, Error> {
         let call = NewCall {
             reply_to: ctx.reply_to,
@@ -218,9 +242,31 @@ impl Dispatcher {
             revision: request.revision,
             progress_token: request.progress_token().map(IdBuf::from),
             catalog: Arc::clone(&self.catalog),
+            permit,
         };
         self.deferred.insert_call(peer, call, work, ctx.now)
     }
+}
+
+/// Admits a call of a tool by its circuit breaker.
+///
+/// # Errors
+///
+/// The breaker is open.
+#[inline]
+fn admit_call(
+    dispatcher: &Dispatcher,
+    ctx: MessageContext,
+    request: &Request<'_>,
+) -> Result<Option<CallPermit>, Error> {
+    let overload = &dispatcher.deferred.overload;
+    if !overload.has_breakers() || request.method != Method::ToolsCall {
+        return Ok(None);
+    }
+    // Other names are invalid params.
+    let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
+    let Some(name) = name else { return Ok(None) };
+    overload.admit((&dispatcher.catalog, name), ctx.now)
 }
 
 /// Returns which log messages the handler of a request passes on.

@@ -10,6 +10,7 @@ use super::task_context::TaskBlockingHandle;
 use crate::base::time::Instant;
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
+use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::json::Value;
@@ -28,13 +29,14 @@ use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::job_owner::JobOwner;
 use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory};
 use crate::server::outbox::Outbox;
+use crate::server::overload::{Overload, RunningCall};
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
 use crate::service::{
     self, BlockingContext, BlockingWork, Catalog, InternalError, LocalWork, RequestContext,
     RequestInfo,
 };
-use crate::telemetry::event::Event;
+use crate::telemetry::event::OverloadEvent;
 
 /// A handler to start.
 pub(super) struct NewHandler<W> {
@@ -42,6 +44,25 @@ pub(super) struct NewHandler<W> {
     pub(super) request: Arc<RequestInfo>,
     /// The charge for its arguments, released when it ends.
     pub(super) charge: HandlerCharge,
+    /// Counts the call until it ends.
+    pub(super) running: RunningCall,
+}
+
+impl<W> NewHandler<W> {
+    /// Counts it as a running call.
+    ///
+    /// # Errors
+    ///
+    /// A limit of running calls is reached.
+    pub(super) fn count_running(
+        self,
+        overload: &Overload,
+        request: &Request<'_>,
+    ) -> Result<Self, Error> {
+        let is_tool = request.method == Method::ToolsCall;
+        let tool = if is_tool { request.target_name() } else { "" };
+        Ok(Self { running: overload.start_call(tool)?, ..self })
+    }
 }
 
 /// Starts the handlers of one shard.
@@ -92,7 +113,7 @@ impl Handlers {
         let charge = self.charge(peer, bytes + request.id_bytes(), held_bytes)?;
         let source = &request.source(peer.state, &peer.origin, &self.shard_state);
         let request = Arc::new(RequestInfo::copy(name, source));
-        Ok(NewHandler { work, request, charge })
+        Ok(NewHandler { work, request, charge, running: RunningCall::default() })
     }
 
     /// Charges `bytes` to a peer, whose calls hold `held_bytes`.
@@ -105,7 +126,7 @@ impl Handlers {
         let charge = self.memory.charge(bytes, || held_bytes(&peer.state.in_flight));
         charge.inspect_err(|_| {
             let ShardId(shard) = self.shard;
-            peer.outbox.log(Event::CallRefused { shard, limit: "memory_bytes_max" });
+            peer.outbox.log(OverloadEvent::CallRefused { shard, limit: "memory_bytes_max" }.into());
         })
     }
 
@@ -117,7 +138,7 @@ impl Handlers {
     /// Starts a local handler: a future on this shard.
     pub(super) fn start_local(
         &self,
-        NewHandler { work, request, charge }: NewHandler<LocalWork>,
+        NewHandler { work, request, charge, running }: NewHandler<LocalWork>,
         token: Rc<CancellationToken>,
         carrier: (Requester, RequestCarrier),
         (transition, log_filter): (TaskTransition, LogFilter),
@@ -132,7 +153,7 @@ impl Handlers {
         let work = work(RequestContext::new(Rc::new(context)));
         self.executor.spawn(Box::pin(async move {
             handler.run(work).await;
-            drop(charge);
+            drop((charge, running));
         }))
     }
 
@@ -143,9 +164,10 @@ impl Handlers {
     /// The queue of the pool is full.
     pub(super) fn start_blocking(
         &self,
-        NewHandler { work, request, charge }: NewHandler<BlockingWork>,
+        NewHandler { work, request, charge, running }: NewHandler<BlockingWork>,
         log_filter: LogFilter,
         (requester, owner): (Requester, JobOwner),
+        (overload, now): (&Overload, Instant),
         outbox: &mut Outbox,
     ) -> Result<BlockingHandler, Error> {
         let (sender, shard) = (self.sender.clone(), self.shard);
@@ -162,17 +184,20 @@ impl Handlers {
                 Requester::Call(call_id) => Arc::new(handle(call_id)),
                 Requester::Task(task) => Arc::new(TaskBlockingHandle { call: handle(task), task }),
             }));
-            drop(charge);
+            drop((charge, running));
             let charge = results.charge(owner, &result);
             let message = ShardMessage::Finished { requester, result, charge };
             shard_message::send_blocking(&sender, shard, message);
         });
-        match job.spawn(&self.blocking_pool, owner, outbox) {
+        match job.spawn(&self.blocking_pool, owner, Some((overload, now)), outbox) {
             Ok(job) => {
                 outbox.counters.shard.blocking_calls += 1;
                 Ok(BlockingHandler { alive, job })
             }
-            Err(_) => Err(blocking_jobs::refuse(shard, outbox)),
+            Err(_) => match overload.shed_error() {
+                Some(error) => Err(error),
+                None => Err(blocking_jobs::refuse(shard, outbox)),
+            },
         }
     }
 

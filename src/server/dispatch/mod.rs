@@ -133,6 +133,7 @@ impl Dispatcher {
 
     pub(super) fn add_counters(&self, counters: &mut Counters) {
         counters.requests.refused_memory += self.handlers.memory.refused();
+        self.deferred.overload.add_counters(&mut counters.overload);
     }
 
     /// Handles a task message of another shard, or of this one.
@@ -396,6 +397,7 @@ impl Dispatcher {
         let failures = &mut self.handlers.failures;
         let event = match event {
             HandlerEvent::Finished { call_id, result } => {
+                self.deferred.record_failure(call_id, &result, now);
                 HandlerEvent::Finished { call_id, result: failures.report_in(result, now) }
             }
             HandlerEvent::Task { task, event: TaskEvent::Finished(result) } => {

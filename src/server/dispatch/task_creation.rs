@@ -32,6 +32,7 @@ use crate::server::handlers::local_context::LogFilter;
 use crate::server::handlers::tokio_bridge;
 use crate::server::job_owner::JobOwner;
 use crate::server::outbox::Outbox;
+use crate::server::overload::Overload;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::Requester;
 use crate::server::tasks::{
@@ -57,6 +58,7 @@ pub(super) struct TaskCalls<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) tasks: &'a mut Tasks,
     pub(super) handlers: &'a mut Handlers,
+    pub(super) overload: &'a Overload,
 }
 
 impl TaskCalls<'_> {
@@ -159,22 +161,19 @@ impl TaskCalls<'_> {
             }
             Dispatch::Failed(error) => Err(error),
             Dispatch::Local(work) => {
-                // The task may outlive its peer: the others of that peer do not count.
-                let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
+                let handler = self.prepare(work, peer, request);
                 let begin = |handler| self.begin_local(new_task, handler, ctx.now, peer.outbox);
                 handler.and_then(begin)
             }
             #[cfg(feature = "tokio")]
             Dispatch::Tokio(work) => {
                 let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
-                // As for a local handler.
-                let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
+                let handler = self.prepare(work, peer, request);
                 let begin = |handler| self.begin_local(new_task, handler, ctx.now, peer.outbox);
                 handler.and_then(begin)
             }
             Dispatch::Blocking(work) => {
-                // The task may outlive its peer: the others of that peer do not count.
-                let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0);
+                let handler = self.prepare(work, peer, request);
                 let owner = self.handlers.job_owner(peer, ctx);
                 let begin =
                     |handler| self.begin_blocking((new_task, owner), handler, ctx.now, peer.outbox);
@@ -185,6 +184,18 @@ impl TaskCalls<'_> {
             Ok(task) => self.write_created(peer, request, task),
             Err(error) => write_request_error(peer, request, &error),
         }
+    }
+
+    /// Prepares the handler of a task and counts it as a running call.
+    fn prepare<W>(
+        &self,
+        work: W,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<NewHandler<W>, Error> {
+        // The task may outlive its peer: the others of that peer do not count.
+        let handler = self.handlers.prepare(work, peer, (request, 0), |_| 0)?;
+        handler.count_running(self.overload, request)
     }
 
     /// Ends a call whose inline handler has written its response behind `start`: a modern caller
@@ -256,7 +267,8 @@ impl TaskCalls<'_> {
         let key = create_task(self.tasks, new_task, now, outbox)?;
         let argument_bytes = handler.charge.bytes();
         let requester = (Requester::Task(key), owner);
-        match self.handlers.start_blocking(handler, log_filter, requester, outbox) {
+        let queue = (self.overload, now);
+        match self.handlers.start_blocking(handler, log_filter, requester, queue, outbox) {
             Ok(handler) => {
                 let work = HandlerWork::Blocking { handler: Some(handler), argument_bytes };
                 self.attach_handler(key, work);

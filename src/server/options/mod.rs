@@ -7,6 +7,9 @@ mod auth;
 mod http;
 
 mod log;
+
+mod overload;
+
 mod services;
 mod stdio;
 
@@ -24,6 +27,7 @@ use std::time::Duration;
 pub use self::auth::AuthOptions;
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
+pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions};
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
@@ -51,6 +55,8 @@ pub struct Options {
     pub tls: ListenerTlsOptions,
     /// Authentication and authorization.
     pub auth: AuthOptions,
+    /// Overload protection: running calls, circuit breakers, queue delay, memory pressure.
+    pub overload: OverloadOptions,
     /// MCP over standard input and output.
     pub stdio: StdioOptions,
     /// Limits per message, request and connection.

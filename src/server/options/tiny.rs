@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
-    ListenerTlsOptions, LogOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions,
-    WebSocketOptions, loopback,
+    AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, ListenerTlsOptions,
+    Options, Profile, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -41,7 +40,6 @@ impl Options {
                 sse_retry: Duration::from_millis(10),
                 ..HttpOptions::default()
             },
-            admin: AdminOptions::default(),
             websocket: tiny_websocket(),
             tls: tiny_tls(),
             auth: tiny_auth(),
@@ -82,7 +80,7 @@ impl Options {
                 depth_max: 3,
                 ..FileOptions::default()
             },
-            log: LogOptions::default(),
+            ..Self::default()
         }
     }
 }

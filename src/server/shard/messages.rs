@@ -1,9 +1,10 @@
 //! Messages to the shard: from other shards, from other threads, and from its own handlers.
 
-use super::{Shard, reports};
+use super::{Shard, pressure, reports};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::Ring;
+use crate::guard::pressure::PressureStep;
 use crate::protocol::model::ChangeNotification;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
@@ -90,7 +91,15 @@ impl Shard {
                     broadcaster.publish(&change, recipients);
                 });
             }
-            BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
+            BroadcastMessage::Limits(limits, overload) => {
+                self.limits = limits;
+                if !overload.guards_memory() {
+                    self.transports.acceptor.set_pressure(PressureStep::None);
+                }
+                self.dispatcher.deferred.overload.set_rules(overload);
+                self.apply_limits();
+            }
+            BroadcastMessage::Pressure(step) => pressure::apply_step(self, ring, step, now),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
             }

@@ -9,6 +9,8 @@ mod reports;
 mod unsent_messages;
 
 mod expired_credentials;
+mod pressure;
+
 mod messages;
 
 #[cfg(feature = "internals")]
@@ -33,6 +35,7 @@ use super::handlers::HandlerEvent;
 use super::outbox::{Effect, Outbox};
 use super::reply_to::PeerId;
 use super::shard_message::{ShardLimits, ShardMessage};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::slab::Key;
@@ -70,6 +73,8 @@ pub struct Shard {
     /// Buffers for reuse.
     pub(super) messages: Vec<ShardMessage>,
     pub(super) events: Vec<HandlerEvent>,
+    /// The limits while memory is not short.
+    pub(super) limits: Arc<ShardLimits>,
 }
 
 impl Shard {
@@ -107,7 +112,10 @@ impl Shard {
     }
 
     /// Applies new limits. Connections that exceed one already stay open.
-    fn apply_limits(&mut self, limits: &ShardLimits) {
+    fn apply_limits(&mut self) {
+        let step = self.transports.acceptor.pressure();
+        let limits =
+            &pressure::restrict(&self.limits, step, self.dispatcher.deferred.overload.rules());
         self.lifecycle.set_timeouts(limits.drain);
         self.dispatcher.set_limits(limits);
         self.transports.set_limits(limits);

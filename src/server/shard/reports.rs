@@ -13,7 +13,7 @@ use crate::server::shard_message::{
     ExchangeAddress, HttpMessage, HttpOutput, ReportMessage, ShardMessage,
 };
 use crate::telemetry::connection_info::ConnectionInfo;
-use crate::telemetry::metrics::{self, Metrics};
+use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
 use crate::transport::http::response::BodyKind;
 
 /// Adds the part of this shard to a report and passes it on.
@@ -31,7 +31,7 @@ pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage) {
                     ReportMessage::Metrics { exchange, counters, remaining },
                 );
             }
-            let gauges = shard.transports.gauges(shard.dispatcher.shard_count);
+            let gauges = shard.transports.gauges(shard.dispatcher.shard_count, overload(shard));
             let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
             respond(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
         }
@@ -103,4 +103,15 @@ fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: V
     let output = HttpOutput::Document { body, text };
     let message = HttpMessage::Output { exchange, output };
     shard.outbox.forward(exchange.shard, ShardMessage::Http(Box::new(message)));
+}
+
+/// Returns the numbers of overload protection.
+fn overload(shard: &Shard) -> OverloadGauges {
+    let running = shard.dispatcher.deferred.overload.running();
+    OverloadGauges {
+        calls_running: running.count(),
+        breakers_open: running.open_breakers().count(),
+        memory_pressure: shard.transports.acceptor.pressure().number(),
+        blocking_waiting: shard.dispatcher.handlers.blocking_pool.waiting(),
+    }
 }

@@ -152,7 +152,9 @@ mod tests {
         let mut messages = Vec::new();
         inbox.receive(&mut messages, usize::MAX);
         let limits = messages.into_iter().map(|message| match message {
-            ShardMessage::Broadcast(BroadcastMessage::Limits(limits)) => limits.connections_max.tcp,
+            ShardMessage::Broadcast(BroadcastMessage::Limits(limits, _)) => {
+                limits.connections_max.tcp
+            }
             other => panic!("unexpected message {other:?}"),
         });
         limits.collect()
@@ -161,7 +163,7 @@ mod tests {
     fn limits_message(connections_max: usize) -> BroadcastMessage {
         let mut limits = start::shard_limits(&Options::default(), 1);
         limits.connections_max.tcp = connections_max;
-        BroadcastMessage::Limits(Arc::new(limits))
+        BroadcastMessage::Limits(Arc::new(limits), Arc::default())
     }
 
     #[test]

@@ -28,11 +28,13 @@ pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, T
 use super::diagnostics::CounterSnapshots;
 #[cfg(feature = "tower")]
 use super::extension_slot::ExtensionSlot;
+use super::overload::OverloadRules;
 use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
 use crate::guard::auth::Authenticator;
+use crate::guard::pressure::PressureStep;
 use crate::service::Catalog;
 
 /// One message to a shard.
@@ -100,7 +102,9 @@ pub(super) enum BroadcastMessage {
     /// Every shard has installed a version in which these lists differ from the one before.
     ListsChanged(CatalogLists),
     /// Apply these limits. Boxed, because the largest variant sets the size of every inbox slot.
-    Limits(Arc<ShardLimits>),
+    Limits(Arc<ShardLimits>, Arc<OverloadRules>),
+    /// Memory is short, by this step, or no longer.
+    Pressure(PressureStep),
     /// The resource with this URI has changed.
     ResourceUpdated(Arc<str>),
     /// Verify tokens with these keys and rules.

@@ -14,6 +14,9 @@ use super::tls::ListenerTls;
 use crate::engine::mesh::ShardId;
 #[cfg(feature = "tower")]
 use crate::engine::mesh::TrySendError;
+#[cfg(feature = "internals")]
+use crate::guard::pressure::MemoryReading;
+use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthSource;
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
@@ -22,13 +25,14 @@ use crate::server::diagnostics::{
 #[cfg(feature = "tower")]
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::options::Options;
+use crate::server::overload::{EndWatch, MemoryWatch, OverloadRules};
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
 use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::counters::Counters;
-use crate::telemetry::event::Event;
+use crate::telemetry::event::{Event, OverloadEvent};
 use crate::telemetry::label::DrainCause;
 
 /// Interval at which a thread that waits for a shard checks whether the shard has ended.
@@ -51,6 +55,7 @@ pub struct Handle {
     pub(super) is_draining: Arc<AtomicBool>,
     pub(super) tls: Arc<ListenerTls>,
     pub(super) auth: Arc<AuthSource>,
+    pub(super) memory: Arc<MemoryWatch>,
 }
 
 impl Handle {
@@ -131,6 +136,13 @@ impl Handle {
     /// ring sizes still bound the number of connections.
     pub fn reload_limits(&self, options: &Options) {
         self.broadcast.send(&self.limits_message(options));
+        set_memory_guard(self, options);
+    }
+
+    /// Has the memory guard apply a reading, as if it were its own.
+    #[cfg(feature = "internals")]
+    pub fn apply_memory_reading(&self, reading: &MemoryReading) {
+        self.memory.apply(reading, &publish_pressure(self));
     }
 
     /// Reads certificates, private keys, OCSP responses, ticket keys, authorities and revocation
@@ -169,6 +181,12 @@ impl Handle {
         self.auth.watch(move |authenticator| {
             broadcast.send(&BroadcastMessage::Authenticator(authenticator));
         })
+    }
+
+    /// Starts the memory guard if it is on; it ends when the returned value is dropped.
+    pub(super) fn watch_memory(&self) -> Box<dyn Any + Send + Sync> {
+        set_memory_guard(self, &self.options);
+        Box::new(EndWatch(Arc::clone(&self.memory)))
     }
 
     /// Returns the number of TLS handshakes of all shards by their result: `full`, `resumed`,
@@ -304,6 +322,7 @@ impl Handle {
     ///
     /// [`Busy`], as [`Handle::try_drain`].
     pub fn try_reload_limits(&self, options: &Options) -> Result<(), Busy> {
+        set_memory_guard(self, options);
         self.broadcast.try_send(&self.limits_message(options))
     }
 
@@ -322,6 +341,23 @@ impl Handle {
         options.tcp.address = self.options.tcp.address;
         options.http.address = self.options.http.address;
         options.admin.address = self.options.admin.address;
-        BroadcastMessage::Limits(Arc::new(shard_limits(&options, self.broadcast.shard_count())))
+        let limits = shard_limits(&options, self.broadcast.shard_count());
+        let overload = OverloadRules::new(&options.overload);
+        BroadcastMessage::Limits(Arc::new(limits), Arc::new(overload))
     }
+}
+
+/// Applies the options of the memory guard. Without a thread for it, the guard stays off.
+fn set_memory_guard(handle: &Handle, options: &Options) {
+    let options = &options.overload.memory;
+    if let Err(error) = handle.memory.set_options(options, publish_pressure(handle)) {
+        let error = format!("the memory guard is off: its thread cannot be started: {error}");
+        Event::from(OverloadEvent::GuardFailed { error: error.into() }).emit();
+    }
+}
+
+/// Returns what sends a step of memory pressure to the shards.
+fn publish_pressure(handle: &Handle) -> impl Fn(PressureStep) + Send + Sync + 'static {
+    let broadcast = Arc::clone(&handle.broadcast);
+    move |step| broadcast.send(&BroadcastMessage::Pressure(step))
 }

@@ -63,6 +63,7 @@ use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::Options;
+use super::overload::RunningCalls;
 use super::shard_message::Broadcast;
 use crate::engine::driver_pair::AttachedIo;
 use crate::engine::entropy::Entropy;
@@ -316,6 +317,7 @@ impl Server {
         let mut guards = self.run_start_callbacks(&handle);
         guards.extend(self.tls.watch(self.options.tls.check_interval)?);
         guards.extend(handle.watch_auth()?);
+        guards.push(handle.watch_memory());
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 
@@ -379,6 +381,7 @@ impl Server {
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
         let mut guards = self.run_start_callbacks(&handle);
         guards.extend(handle.watch_auth()?);
+        guards.push(handle.watch_memory());
         Ok(Running::new(Vec::new(), None, handle, threads, guards))
     }
 
@@ -398,6 +401,7 @@ impl Server {
         let mut connection = InProcessConnection::open(builder, handle)?;
         connection.guards = self.run_start_callbacks(&connection.handle());
         connection.guards.extend(connection.handle().watch_auth()?);
+        connection.guards.push(connection.handle().watch_memory());
         Ok(connection)
     }
 
@@ -443,6 +447,7 @@ impl Server {
         };
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
         let gauges = Gauges::new(counted, self.tls.counters().map(Arc::clone));
+        let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -459,6 +464,7 @@ impl Server {
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
             auth: auth.shard_part(),
+            running: running.clone(),
             stdio_credential: self.stdio_credential.clone(),
         };
         let handle = Handle {
@@ -469,6 +475,7 @@ impl Server {
             is_draining: Arc::default(),
             tls: Arc::clone(&self.tls),
             auth: Arc::clone(&auth),
+            memory: Arc::default(),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }

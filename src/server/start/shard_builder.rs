@@ -44,6 +44,7 @@ use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
+use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
@@ -135,6 +136,8 @@ pub struct ShardBuilder {
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
     pub(in crate::server) auth: Authentication,
+    /// Running calls of all shards.
+    pub(in crate::server) running: RunningCalls,
     /// The credential of the client over standard input, not verified yet.
     pub(in crate::server) stdio_credential: Option<Credential>,
 }
@@ -238,8 +241,7 @@ impl ShardBuilder {
         let updates = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
-        let deferred =
-            deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
+        let shared = (self.replay_filter, self.running);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let http = HttpParts {
             checks: request_checks(&self.options, &self.auth, self.origin_guard),
@@ -252,7 +254,7 @@ impl ShardBuilder {
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
-            deferred,
+            deferred: deferred_work(&self.options, &self.entropy, shared, (shard, shards)),
             handlers: Handlers {
                 queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max, &memory)),
                 pending_updates,
@@ -297,6 +299,7 @@ impl ShardBuilder {
             unsent_messages: UnsentMessages::default(),
             messages: Vec::new(),
             events: Vec::new(),
+            limits: Arc::new(limits),
         }
     }
 }
@@ -318,7 +321,7 @@ fn handler_failures(options: &Options, shards: (ShardId, u16)) -> HandlerFailure
 fn deferred_work(
     options: &Options,
     entropy: &Entropy,
-    replay_filter: Arc<ReplayFilter>,
+    (replay_filter, running): (Arc<ReplayFilter>, RunningCalls),
     (shard, shards): (ShardId, u16),
 ) -> DeferredWork {
     let limits = shard_limits(options, usize::from(shards));
@@ -326,6 +329,7 @@ fn deferred_work(
     let messages_max = options.engine.mesh.channel_messages_max as usize;
     let shard_set = ShardSet::new(shard, shards, messages_max);
     let ttl = limits.request_state_ttl;
+    let rules = Arc::new(OverloadRules::new(&options.overload));
     DeferredWork {
         calls: CallTable::new(calls_max(&limits)),
         tasks: Tasks::new(TaskTable::new(limits.tasks, task_ids), shard_set),
@@ -334,6 +338,7 @@ fn deferred_work(
         request_timeout: limits.request_timeout,
         requests_in_flight_max: limits.requests_in_flight_max,
         wall_clock: WallClock::default(),
+        overload: Overload::new(shard, rules, running),
     }
 }
 

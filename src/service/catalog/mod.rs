@@ -23,6 +23,7 @@ use bytes::Bytes;
 
 pub use self::builder::CatalogBuilder;
 pub use self::features::Features;
+pub(crate) use self::name_hasher::BuildNameHasher;
 
 use self::builder::CatalogSettings;
 use self::registry::Registry;
