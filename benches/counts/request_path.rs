@@ -13,6 +13,7 @@ use corelane::protocol::jsonrpc::{Id, Message};
 use corelane::protocol::model;
 use corelane::protocol::params::{PaginatedRequestParams, RequestParams};
 use corelane::protocol::revision::Revision;
+use corelane::server::Options;
 use corelane::service::{CallToolRequest, Catalog, Dispatch};
 use corelane::telemetry::label::Transport;
 use corelane_bench_support::frames;
@@ -20,6 +21,7 @@ use corelane_bench_support::requests::{INITIALIZE, INITIALIZED};
 
 use crate::codec::{Codec, CodecState};
 use crate::memory_shard::MemoryShard;
+use crate::post::RATE_RULE;
 use crate::request_kind::{self, RequestKind};
 
 pub(crate) type Failure = Box<dyn Error>;
@@ -39,19 +41,22 @@ pub(crate) enum Phase {
     Response,
     /// The whole path in a real shard, one message a turn.
     Turn,
+    /// The same with a rate limit that admits each.
+    TurnWithRate,
     /// The whole path in a real shard, sixteen messages a turn.
     TurnOfSixteen,
 }
 
 impl Phase {
     /// All phases in order.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Frame,
         Self::Parse,
         Self::Envelope,
         Self::Dispatch,
         Self::Response,
         Self::Turn,
+        Self::TurnWithRate,
         Self::TurnOfSixteen,
     ];
 
@@ -64,6 +69,7 @@ impl Phase {
             Self::Dispatch => "dispatch",
             Self::Response => "response",
             Self::Turn => "turn",
+            Self::TurnWithRate => "turn-rate",
             Self::TurnOfSixteen => "turn-of-16",
         }
     }
@@ -86,7 +92,12 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     match phase {
         Phase::Turn | Phase::TurnOfSixteen => {
-            turn(codec, kind, messages, phase.messages_per_turn())
+            turn(codec, kind, messages, (phase.messages_per_turn(), Options::default()))
+        }
+        Phase::TurnWithRate => {
+            let mut options = Options::default();
+            options.rate.rules = vec![RATE_RULE.to_owned()];
+            turn(codec, kind, messages, (1, options))
         }
         _ => RequestPath::new(codec, kind)?.run(phase, messages),
     }
@@ -246,11 +257,17 @@ fn write_response(
 }
 
 /// A real shard whose one peer sends `per_turn` requests a turn.
-fn turn(codec: Codec, kind: RequestKind, messages: u64, per_turn: u64) -> Result<(), Failure> {
-    let mut shard = match codec {
-        Codec::Ndjson => MemoryShard::open(Transport::Tcp, 1)?,
-        Codec::WebSocket => MemoryShard::open(Transport::Http, 1)?,
+fn turn(
+    codec: Codec,
+    kind: RequestKind,
+    messages: u64,
+    (per_turn, options): (u64, Options),
+) -> Result<(), Failure> {
+    let transport = match codec {
+        Codec::Ndjson => Transport::Tcp,
+        Codec::WebSocket => Transport::Http,
     };
+    let mut shard = MemoryShard::with_options(transport, 1, options)?;
     if codec == Codec::WebSocket {
         shard.send(&frames::upgrade(([127, 0, 0, 1], 80).into()), 1);
     }

@@ -5,6 +5,7 @@
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
+use crate::guard::rate::rules::{RateRules, parse_quota};
 use crate::transport::http::checks;
 
 /// A condition on one or more options.
@@ -17,7 +18,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 14] = [
+pub static RULES: [Rule; 16] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule { keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: mcp_path_is_free },
     Rule { keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: sse_path_is_free },
@@ -44,7 +45,23 @@ pub static RULES: [Rule; 14] = [
         check: memory_holds_a_message,
     },
     Rule { keys: &["task_ttl", "task_ttl_max"], check: task_ttl_is_within_max },
+    Rule { keys: &[RATE_RULES], check: rate_rules_are_valid },
+    Rule { keys: &[RATE_CONNECTIONS], check: rate_of_connections_is_valid },
 ];
+
+const RATE_RULES: &str = "rate.rules";
+const RATE_CONNECTIONS: &str = "rate.connections";
+
+fn rate_rules_are_valid(options: &Options) -> Option<Diagnostic> {
+    let error = RateRules::parse(&options.rate.rules).err()?;
+    let hint = "write rules such as tools/call rate=100/s burst=200 per=principal";
+    Some(Diagnostic::new(error, hint))
+}
+
+fn rate_of_connections_is_valid(options: &Options) -> Option<Diagnostic> {
+    let error = parse_quota(options.rate.connections.as_deref()?).err()?;
+    Some(Diagnostic::new(error, "write a rate such as rate=20/s burst=50"))
+}
 
 fn listener_addresses_differ(options: &Options) -> Option<Diagnostic> {
     let (tcp, http) = (options.tcp.address?, options.http.address?);

@@ -1,7 +1,7 @@
 //! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
-//! `auth` decides who has sent a request and whether it may, `origin` which hosts and pages may
-//! reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
+//! `auth` decides who has sent a request and whether it may, `rate` how many requests a caller may
+//! send, `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
 //! (`requestState`), and [`secure_rng`], which makes unpredictable ids.
 
 #![forbid(unsafe_code)]
@@ -12,4 +12,8 @@ pub mod secure_rng;
 
 pub mod origin;
 
+mod pattern;
+
 pub mod auth;
+
+pub mod rate;

@@ -38,6 +38,8 @@ group! {
         refused_limit,
         /// Connections refused because their address has its share (error 1001).
         refused_address_share,
+        /// Connections refused because their address opened too many lately (error 1002).
+        refused_rate,
         /// Connections refused while draining.
         refused_draining,
         /// Accepts that failed in the kernel: no slot, no memory, or reset before the accept.
@@ -114,6 +116,10 @@ group! {
         /// Calls, requests to clients and responses to tasks refused because they do not fit into
         /// the memory limit.
         refused_memory,
+        /// Notifications dropped by a rate limit.
+        notifications_dropped,
+        /// Requests that a rate limit counted together because too many keys were in use.
+        rate_overflows,
         /// Tool calls whose result has `isError`.
         tool_errors,
         /// Tool calls that created a task.
@@ -180,6 +186,14 @@ group! {
         unavailable,
         /// Requests of callers who lack a scope or tier.
         denied,
+    }
+}
+
+group! {
+    /// Counters of requests that are refused to protect the server.
+    RefusedCounters {
+        /// Requests refused by a rate limit (error 1002).
+        rate,
     }
 }
 
@@ -344,6 +358,8 @@ pub struct Counters {
     pub errors: ErrorTable,
     /// Authentication and authorization.
     pub auth: AuthCounters,
+    /// Requests that are refused to protect the server.
+    pub refused: RefusedCounters,
     /// Notification streams.
     pub subscriptions: SubscriptionCounters,
     /// Legacy HTTP sessions.
@@ -365,6 +381,7 @@ impl Counters {
         self.client_requests.add(&other.client_requests);
         self.errors.add(&other.errors);
         self.auth.add(&other.auth);
+        self.refused.add(&other.refused);
         self.subscriptions.add(&other.subscriptions);
         self.sessions.add(&other.sessions);
         self.websockets.add(&other.websockets);
@@ -384,6 +401,7 @@ impl Counters {
         let (group, name, description) = ("errors", "sent", "Errors sent.");
         visit(CounterValue { group, name, description, value: self.errors.total() });
         self.auth.each("auth", visit);
+        self.refused.each("refused", visit);
         self.subscriptions.each("subscriptions", visit);
         self.sessions.each("sessions", visit);
         self.websockets.each("websockets", visit);

@@ -57,6 +57,8 @@ labels! {
         ConnectionLimit = "connection_limit",
         /// The client address has its share of the connections.
         AddressShare = "address_share",
+        /// The client address has opened too many connections lately.
+        Rate = "rate",
     }
 }
 

@@ -15,6 +15,7 @@ mod engine;
 mod http;
 mod limits;
 mod listeners;
+mod rate;
 mod services;
 mod tls;
 mod websocket;
@@ -50,7 +51,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 15] = [
+pub static SECTIONS: [&Section; 16] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
@@ -59,6 +60,7 @@ pub static SECTIONS: [&Section; 15] = [
     &websocket::WEBSOCKET,
     &tls::TLS,
     &auth::AUTH,
+    &rate::RATE,
     &listeners::STDIO,
     &limits::LIMITS,
     &services::SERVICES,
@@ -166,7 +168,8 @@ mod tests {
         let defaults = Options::default();
         let mut wrong = Vec::new();
         let is_limit = |row: &&Row| {
-            !["profile", "log.level", "log.format"].contains(&row.key)
+            !["profile", "log.level", "log.format", "rate.rules", "rate.connections"]
+                .contains(&row.key)
                 && !["tls.", "auth."].iter().any(|section| row.key.starts_with(section))
         };
         for row in rows().filter(is_limit) {

@@ -17,6 +17,7 @@ use crate::engine::ring::{Listener, Operation, Ring};
 use crate::protocol::error::Error;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
+use crate::server::rate::RateSource;
 use crate::server::shard_message::{ConnectionsMax, ShardLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
@@ -72,6 +73,7 @@ pub(in crate::server) struct Acceptor {
     operators: u32,
     /// The listeners are closed: connections that were accepted before are rejected.
     is_closed: bool,
+    rates: Arc<RateSource>,
     events: EventThrottle,
     close_events: EventThrottle,
 }
@@ -96,7 +98,7 @@ impl ListenerKind {
 impl Acceptor {
     pub(in crate::server) fn new(
         shard: ShardId,
-        counts: ConnectionCounts,
+        (counts, rates): (ConnectionCounts, Arc<RateSource>),
         limits: &ShardLimits,
     ) -> Self {
         let [tcp, http, websocket] = connection_limits(limits);
@@ -109,6 +111,7 @@ impl Acceptor {
             uncounted: 0,
             operators: 0,
             is_closed: false,
+            rates,
             events: EventThrottle::default(),
             close_events: EventThrottle::default(),
         }
@@ -154,6 +157,7 @@ impl Acceptor {
         &mut self,
         kind: ListenerKind,
         client: Option<ClientAddress>,
+        now: Instant,
     ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
         let reason = match kind {
             _ if self.is_closed => RefusalReason::Draining,
@@ -162,6 +166,7 @@ impl Acceptor {
                 return Ok((Standing::Operator, None));
             }
             ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
+            ListenerKind::Clients(_) if self.exceeds_rate(client, now) => RefusalReason::Rate,
             ListenerKind::Clients(transport) => {
                 let TransportConnections { count, limit } = self.connections_of(transport);
                 match count.acquire(client, *limit) {
@@ -175,12 +180,18 @@ impl Acceptor {
         }
         self.uncounted += 1;
         // Its first request decides: operators are served beyond the limit.
-        let is_undecided = !self.is_closed && kind == ListenerKind::Clients(Transport::Http);
+        let is_undecided = kind == ListenerKind::Clients(Transport::Http)
+            && !matches!(reason, RefusalReason::Draining | RefusalReason::Rate);
         Ok(if is_undecided {
             (Standing::Undecided, None)
         } else {
             (Standing::Rejected, Some(reason))
         })
+    }
+
+    /// Counts a connection against the rate of its address. Returns whether it exceeds the rate.
+    fn exceeds_rate(&self, client: Option<ClientAddress>, now: Instant) -> bool {
+        client.is_some_and(|client| self.rates.admit_connection(client, now).is_err())
     }
 
     /// Counts a connection against the limits of its transport, before its first request of a
@@ -305,6 +316,7 @@ impl Acceptor {
         match reason {
             RefusalReason::ConnectionLimit => counters.refused_limit += 1,
             RefusalReason::AddressShare => counters.refused_address_share += 1,
+            RefusalReason::Rate => counters.refused_rate += 1,
             RefusalReason::Draining => counters.refused_draining += 1,
         }
         let shard = self.shard.0;
@@ -324,11 +336,12 @@ impl Acceptor {
 
 /// Returns the limits of TCP, HTTP and WebSocket connections.
 const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
-    let ConnectionsMax { tcp, http, websocket } = limits.connections_max;
+    let ConnectionsMax { tcp, http, websocket, per_address } = limits.connections_max;
+    let share = limits.address_share;
     [
-        ConnectionLimit::new(tcp, limits.address_share),
-        ConnectionLimit::new(http, limits.address_share),
-        ConnectionLimit::new(websocket, limits.address_share),
+        ConnectionLimit::new(tcp, share, per_address),
+        ConnectionLimit::new(http, share, per_address),
+        ConnectionLimit::new(websocket, share, per_address),
     ]
 }
 
@@ -336,6 +349,7 @@ const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
 pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
     match reason {
         RefusalReason::AddressShare => Error::address_connection_limit(),
+        RefusalReason::Rate => Error::address_connection_rate(),
         RefusalReason::ConnectionLimit => Error::connection_limit(),
         RefusalReason::Draining => Error::draining(),
     }
@@ -365,14 +379,15 @@ mod tests {
     #[test]
     fn each_refusal_has_its_own_error() {
         let texts = [
-            (RefusalReason::ConnectionLimit, "connection limit of the server reached"),
-            (RefusalReason::AddressShare, "too many connections from this address"),
-            (RefusalReason::Draining, "the server is shutting down"),
+            (RefusalReason::ConnectionLimit, 1001, "connection limit of the server reached"),
+            (RefusalReason::AddressShare, 1001, "too many connections from this address"),
+            (RefusalReason::Rate, 1002, "too many new connections from this address"),
+            (RefusalReason::Draining, 1001, "the server is shutting down"),
         ];
-        for (reason, text) in texts {
+        for (reason, code, text) in texts {
             let error = refusal_error(reason);
             assert!(error.message.starts_with(text), "{error:?}");
-            assert_eq!(error.code, 1001);
+            assert_eq!(error.code, code);
         }
     }
 }

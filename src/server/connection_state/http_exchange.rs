@@ -16,6 +16,7 @@
 use crate::base::time::Instant;
 use crate::protocol::error::ErrorKind;
 use crate::server::owner_id::SessionId;
+use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::date::Date;
 use crate::transport::http::fields::ResponseFields;
@@ -72,11 +73,11 @@ impl ResponseFormat {
         self,
         out: &mut Vec<u8>,
         (mark, kind): (ResponseMark, ErrorKind),
-        (origin, challenge): (Option<&[u8]>, Option<&str>),
+        (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
         date: &Date,
     ) -> ResponseMark {
         let status = self.error_status(kind);
-        self.with_response((status, BodyKind::Json), origin, challenge, |response| {
+        self.with_response((status, BodyKind::Json), origin, refusal, |response| {
             response::replace_head(out, mark, response, date)
         })
     }
@@ -86,7 +87,7 @@ impl ResponseFormat {
         self,
         (status, body): (Status, BodyKind),
         origin: Option<&[u8]>,
-        www_authenticate: Option<&str>,
+        refusal: Option<&RefusalFields>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
         let session = self.session_id.map(SessionId::to_text);
@@ -99,8 +100,11 @@ impl ResponseFormat {
             protocol_version: version,
             retry_after_seconds,
             allow_origin: origin,
-            www_authenticate,
             ..ResponseFields::NONE
+        };
+        let fields = match refusal {
+            None => fields,
+            Some(refusal) => refusal.add_to(fields),
         };
         let Self { is_chunked, closes, .. } = self;
         write(&Response { status, body, close: closes, is_chunked, fields })
@@ -232,19 +236,19 @@ impl HttpExchange {
         response::end_response(out, mark);
     }
 
-    /// Writes the response to a request that is refused for lack of a scope. No stream may have
-    /// begun.
+    /// Writes the response to a request that is refused for lack of a scope or by a limit. No stream
+    /// may have begun.
     pub(in crate::server) fn write_refusal(
         &self,
         out: &mut Vec<u8>,
-        (kind, challenge): (ErrorKind, &str),
+        (kind, fields): (ErrorKind, &RefusalFields),
         date: &Date,
         text: &[u8],
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let (status, origin) = (self.format.error_status(kind), self.allowed_origin.as_deref());
         let head = (status, BodyKind::Json);
-        let mark = self.format.with_response(head, origin, Some(challenge), |response| {
+        let mark = self.format.with_response(head, origin, Some(fields), |response| {
             response::begin_response(out, response, date)
         });
         out.extend_from_slice(text);

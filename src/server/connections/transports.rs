@@ -96,7 +96,16 @@ impl Transports {
         let tls = self.http.tls();
         let tls_handshakes = tls.map(|it| it.results().collect()).unwrap_or_default();
         let tls_certificates = tls.map(TlsCounters::certificates).unwrap_or_default();
-        Gauges { connections, sessions, streams, tls_handshakes, tls_certificates, shards }
+        let rate_keys = 0;
+        Gauges {
+            connections,
+            sessions,
+            streams,
+            rate_keys,
+            tls_handshakes,
+            tls_certificates,
+            shards,
+        }
     }
 
     pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {

@@ -7,6 +7,7 @@ mod auth;
 mod http;
 
 mod log;
+mod rate;
 mod services;
 mod stdio;
 
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use self::auth::AuthOptions;
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
+pub use self::rate::RateOptions;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
@@ -51,6 +53,8 @@ pub struct Options {
     pub tls: ListenerTlsOptions,
     /// Authentication and authorization.
     pub auth: AuthOptions,
+    /// Rate limits of requests and connections.
+    pub rate: RateOptions,
     /// MCP over standard input and output.
     pub stdio: StdioOptions,
     /// Limits per message, request and connection.

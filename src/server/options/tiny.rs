@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{
     AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
-    ListenerTlsOptions, LogOptions, Options, Profile, ServiceOptions, StdioOptions, TcpOptions,
-    WebSocketOptions, loopback,
+    ListenerTlsOptions, LogOptions, Options, Profile, RateOptions, ServiceOptions, StdioOptions,
+    TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -45,6 +45,7 @@ impl Options {
             websocket: tiny_websocket(),
             tls: tiny_tls(),
             auth: tiny_auth(),
+            rate: RateOptions { keys_max: 64, ..RateOptions::default() },
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,

@@ -38,7 +38,8 @@ impl Shard {
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),
             },
-            ShardMessage::Report(report) => reports::continue_report(self, *report),
+            ShardMessage::Rate(message) => dispatcher.rate.handle_message(*message, now, outbox),
+            ShardMessage::Report(report) => reports::continue_report(self, *report, now),
             #[cfg(feature = "tower")]
             ShardMessage::AdoptStream(stream, extensions) => {
                 self.adopt_stream(ring, (stream, extensions), now);
@@ -91,6 +92,7 @@ impl Shard {
                 });
             }
             BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
+            BroadcastMessage::RateRules(rules) => self.dispatcher.rate.install(rules),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
             }

@@ -56,6 +56,10 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
             tcp: options.tcp.connections_max as usize,
             http: options.http.connections_max as usize,
             websocket: options.websocket.connections_max as usize,
+            per_address: match options.rate.connections_per_address_max {
+                0 => usize::MAX,
+                most => most as usize,
+            },
         },
         half_close: half_close_limits(&options.tcp),
         http_request: options.request_limits(),

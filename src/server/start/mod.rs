@@ -63,6 +63,7 @@ use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::Options;
+use super::rate::RateSource;
 use super::shard_message::Broadcast;
 use crate::engine::driver_pair::AttachedIo;
 use crate::engine::entropy::Entropy;
@@ -432,6 +433,8 @@ impl Server {
         let services = &self.services;
         let state_type = services.state_factory.state_type();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
+        let rate = RateSource::load(&options.rate, &entropy.secret).map_err(io::Error::other)?;
+        let rate = Arc::new(rate);
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog_writer =
@@ -459,6 +462,7 @@ impl Server {
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
             auth: auth.shard_part(),
+            rate: Arc::clone(&rate),
             stdio_credential: self.stdio_credential.clone(),
         };
         let handle = Handle {
@@ -469,6 +473,7 @@ impl Server {
             is_draining: Arc::default(),
             tls: Arc::clone(&self.tls),
             auth: Arc::clone(&auth),
+            rate: Arc::clone(&rate),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }

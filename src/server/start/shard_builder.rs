@@ -45,6 +45,7 @@ use crate::server::memory::handler_memory::HandlerMemory;
 use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, ShardSet};
+use crate::server::rate::RateSource;
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
@@ -135,6 +136,7 @@ pub struct ShardBuilder {
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
     pub(in crate::server) auth: Authentication,
+    pub(in crate::server) rate: Arc<RateSource>,
     /// The credential of the client over standard input, not verified yet.
     pub(in crate::server) stdio_credential: Option<Credential>,
 }
@@ -273,12 +275,13 @@ impl ShardBuilder {
             http_revision: self.options.http.strict,
             facts: FactsMemory::default(),
             auth: self.auth,
+            rate: self.rate.shard_part((shard, shards)),
             shard_count: shards,
         };
         let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let transports = Transports {
             connections: Connections::new(limits.connections),
-            acceptor: Acceptor::new(shard, self.connections, &limits),
+            acceptor: Acceptor::new(shard, (self.connections, self.rate), &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, (shard, shards)),
             websockets: WebSocketFrontend::new(limits.websocket, accepts),
