@@ -88,7 +88,7 @@ fn session_is_limited_on_every_shard() {
 fn initialize_over_limit_begins_no_session() {
     let server = start(&["initialize rate=1/h"]);
     let mut client = server.connect_http().with_revision(LEGACY);
-    begin_session(&mut client);
+    drop(begin_session(&mut client));
     let refused = client.exchange(&Request::post(initialize(1, LEGACY)));
     expect_too_many(&refused, 1);
     assert_eq!(refused.head.field("Mcp-Session-Id"), None);

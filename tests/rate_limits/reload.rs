@@ -55,7 +55,8 @@ fn reloaded_connection_rate_applies_to_next_connection() {
 fn sighup_reloads_rules_of_the_file() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let write = |rule: &str| {
-        fs::write(file.path(), format!("rate.rules = [\"{rule}\"]\n")).expect("it is written");
+        fs::write(file.path(), format!("shards = 1\nrate.rules = [\"{rule}\"]\n"))
+            .expect("it is written");
     };
     write("ping rate=1/h");
     let path = file.path().to_str().expect("a path in UTF-8");

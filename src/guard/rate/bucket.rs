@@ -65,6 +65,13 @@ impl Share {
         self.shards > 1
     }
 
+    /// Returns what each other shard is asked for after `demand` requests since it was last asked:
+    /// enough for four times as many.
+    pub(super) fn wanted(self, demand: u32) -> u64 {
+        let others = u64::from(self.shards.saturating_sub(1)).max(1);
+        self.cost.saturating_mul(4 * u64::from(demand)).div_ceil(others)
+    }
+
     /// Returns the time between two requests for the shares of others: short beside the time in
     /// which the burst is used up, and seldom enough to cost next to nothing.
     pub(super) fn exchange_interval(self) -> u64 {
@@ -108,12 +115,18 @@ impl Bucket {
         self.level <= 0 || self.elapsed(now) >= self.level
     }
 
-    /// Takes half of what is left above a quarter, for another shard. Returns zero if there is
-    /// nothing to give.
-    pub(super) fn give(&mut self, share: Share, now: Instant) -> u64 {
+    /// Takes at most `wanted` for another shard: of all that is left if `gives_all`, otherwise half
+    /// of what is left above a quarter. Returns zero if there is nothing to give.
+    pub(super) fn give(
+        &mut self,
+        share: Share,
+        (wanted, gives_all): (u64, bool),
+        now: Instant,
+    ) -> u64 {
         self.advance(share, now);
-        let spare = as_level(share.capacity - share.capacity / 4) - self.level;
-        let gift = (spare / 2).max(0);
+        let left = as_level(share.capacity) - self.level;
+        let spare = if gives_all { left } else { (left - as_level(share.capacity / 4)) / 2 };
+        let gift = spare.min(as_level(wanted)).max(0);
         self.level += gift;
         gift.unsigned_abs()
     }
@@ -156,7 +169,7 @@ const LEVEL_MAX: u64 = 1 << 60;
 /// The least time between two requests for the shares of others.
 const EXCHANGE_MIN: u64 = 1_000_000;
 /// The greatest time between two requests for the shares of others.
-const EXCHANGE_MAX: u64 = 20_000_000;
+const EXCHANGE_MAX: u64 = 5_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -226,17 +239,25 @@ mod tests {
         let (mut hot, mut idle) = (Bucket::default(), Bucket::default());
         assert_eq!(admitted(&mut hot, share, at(0), 200), 100);
         assert!(hot.is_low(share) && !idle.is_low(share));
-        hot.receive(idle.give(share, at(0)));
+        let wanted = share.wanted(200);
+        hot.receive(idle.give(share, (wanted, false), at(0)));
         let moved = admitted(&mut hot, share, at(0), 200);
         assert_eq!((moved, admitted(&mut idle, share, at(0), 200)), (37, 62));
-        assert_eq!(idle.give(share, at(0)), 0);
+        assert_eq!(idle.give(share, (wanted, false), at(0)), 0);
+        let mut unused = Bucket::default();
+        hot.receive(unused.give(share, (share.wanted(3), true), at(0)));
+        assert_eq!(admitted(&mut hot, share, at(0), 200), 4);
+        hot.receive(unused.give(share, (wanted, true), at(0)));
+        let moved = admitted(&mut hot, share, at(0), 200);
+        assert_eq!((moved, admitted(&mut unused, share, at(0), 200)), (96, 0));
     }
 
     #[test]
     fn unused_gift_does_not_add_to_burst() {
         let share = share(1_000, 400, 4);
         let mut buckets = [Bucket::default(); 4];
-        let gifts: u64 = buckets[1..].iter_mut().map(|it| it.give(share, at(0))).sum();
+        let wanted = (share.wanted(400), true);
+        let gifts: u64 = buckets[1..].iter_mut().map(|it| it.give(share, wanted, at(0))).sum();
         buckets[0].receive(gifts);
         for now in [0, 10, 50, 100, 1_000] {
             let mut copies = buckets;
@@ -263,7 +284,7 @@ mod tests {
             let now = Instant::from_nanoseconds(now);
             bucket.take(share, now).ok();
             bucket.receive(u64::MAX);
-            bucket.give(share, now);
+            bucket.give(share, (share.wanted(u32::MAX), true), now);
         }
     }
 }

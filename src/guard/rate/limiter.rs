@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  short of requests ── Request ──▶ every other shard
-//!                    ◀── Gift ────  half of what each has to spare
+//!                    ◀── Gift ────  what each has to spare
 //! ```
 //!
-//! A shard whose bucket of a key is less than half full asks the others for part of theirs. Keys
-//! that only one shard can have, those of a session, have the whole limit there.
+//! A shard whose bucket of a key is less than half full asks the others for as much as four times
+//! its requests since it last asked. One that has no requests for the key gives up to all of its
+//! bucket, any other up to half of what it has above a quarter. Keys that only one shard can have,
+//! those of a session, have the whole limit there.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,7 +19,7 @@ use std::time::Duration;
 use super::bucket::{Bucket, Share};
 use super::keyed_hash::KeyedHash;
 use super::rules::{Keys, LimitedMethod, RateRules, Target};
-use super::table::{BucketTable, Entry};
+use super::table::BucketTable;
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::Principal;
 use crate::base::time::Instant;
@@ -61,6 +63,8 @@ impl fmt::Display for Exceeded {
 pub struct ShareRequest {
     key: u64,
     share: Share,
+    /// Nanoseconds of the share.
+    wanted: u64,
 }
 
 /// Part of the share of another shard.
@@ -241,8 +245,13 @@ impl RateLimiter {
             return overflow.take(share, now);
         };
         let taken = entry.bucket.take(share, now);
-        if share.is_shared() && entry.bucket.is_low(share) {
-            request_shares(&mut self.requests, entry, (key, share), now);
+        if share.is_shared() {
+            let (is_low, interval) = (entry.bucket.is_low(share), share.exchange_interval());
+            if let Some(demand) = entry.count_request(is_low, interval, now)
+                && self.requests.len() < REQUESTS_MAX
+            {
+                self.requests.push(ShareRequest { key, share, wanted: share.wanted(demand) });
+            }
         }
         taken
     }
@@ -284,11 +293,12 @@ impl RateLimiter {
     }
 
     /// Gives another shard part of the shares that it requests.
-    pub fn give(&mut self, requests: &[ShareRequest], now: Instant) -> Vec<ShareGift> {
+    pub fn give(&mut self, asker: u16, requests: &[ShareRequest], now: Instant) -> Vec<ShareGift> {
         let mut gifts = Vec::new();
-        for ShareRequest { key, share } in requests {
+        for ShareRequest { key, share, wanted } in requests {
             let Some(entry) = self.table.place(*key, now) else { continue };
-            let nanoseconds = entry.bucket.give(*share, now);
+            let gives_all = entry.count_gift(asker);
+            let nanoseconds = entry.bucket.give(*share, (*wanted, gives_all), now);
             if nanoseconds > 0 {
                 gifts.push(ShareGift { key: *key, nanoseconds });
             }
@@ -303,22 +313,6 @@ impl RateLimiter {
                 entry.bucket.receive(*nanoseconds);
             }
         }
-    }
-}
-
-/// Notes that a key is short of requests, unless that was done lately.
-#[inline]
-fn request_shares(
-    requests: &mut Vec<ShareRequest>,
-    entry: &mut Entry,
-    (key, share): (u64, Share),
-    now: Instant,
-) {
-    let interval = Duration::from_nanos(share.exchange_interval());
-    let is_due = entry.requested_at.is_none_or(|before| now.since(before) >= interval);
-    if is_due && requests.len() < REQUESTS_MAX {
-        entry.requested_at = Some(now);
-        requests.push(ShareRequest { key, share });
     }
 }
 

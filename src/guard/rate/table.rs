@@ -4,6 +4,8 @@
 //! replaced only once it is full again. A flood of new keys cannot remove the bucket of another
 //! one: what finds no place is limited together ([`super::limiter::RateLimiter`]).
 
+use std::time::Duration;
+
 use super::bucket::Bucket;
 use crate::base::time::Instant;
 
@@ -17,7 +19,41 @@ pub(super) struct Entry {
     key: u64,
     pub(super) bucket: Bucket,
     /// When the shares of other shards were last requested; `None` before the first time.
-    pub(super) requested_at: Option<Instant>,
+    requested_at: Option<Instant>,
+    /// Requests since then, and whether there were any since the last gift.
+    demand: u32,
+    is_used: bool,
+    /// The shard to which the last gift went.
+    last_asker: Option<u16>,
+}
+
+impl Entry {
+    /// Counts a request. Returns the requests since other shards were last asked if they are to be
+    /// asked now: the bucket is low, and that was not done within `interval`.
+    #[inline]
+    pub(super) fn count_request(
+        &mut self,
+        is_low: bool,
+        interval: u64,
+        now: Instant,
+    ) -> Option<u32> {
+        self.is_used = true;
+        self.demand = self.demand.saturating_add(1);
+        let interval = Duration::from_nanos(interval);
+        let is_due = is_low && self.requested_at.is_none_or(|at| now.since(at) >= interval);
+        if !is_due {
+            return None;
+        }
+        self.requested_at = Some(now);
+        Some(std::mem::take(&mut self.demand))
+    }
+
+    /// Counts a gift to a shard. Returns whether all may be given: there was no request here since
+    /// the last gift, and that went to the same shard.
+    pub(super) fn count_gift(&mut self, asker: u16) -> bool {
+        let is_same = self.last_asker.replace(asker).is_none_or(|last| last == asker);
+        !std::mem::take(&mut self.is_used) && is_same
+    }
 }
 
 /// A table of fixed size in which a key has 16 possible places.
@@ -27,7 +63,7 @@ pub(super) struct BucketTable {
 }
 
 impl BucketTable {
-    /// Creates a table of at most `keys_max` keys, and at least 16. Cost: 40 bytes each.
+    /// Creates a table of at most `keys_max` keys, and at least 16. Cost: 48 bytes each.
     pub(super) fn new(keys_max: usize) -> Self {
         let sets = (keys_max / WAYS).max(2);
         let sets = if sets.is_power_of_two() { sets } else { sets.next_power_of_two() / 2 };

@@ -37,7 +37,7 @@ impl Shards {
         for asking in 0..self.0.len() {
             let Some(requests) = self.0[asking].take_requests() else { continue };
             for giving in (0..self.0.len()).filter(|giving| *giving != asking) {
-                let gifts = self.0[giving].give(&requests, now);
+                let gifts = self.0[giving].give(asking as u16, &requests, now);
                 self.0[asking].receive(&gifts);
             }
         }

@@ -155,7 +155,7 @@ impl RateLimits {
     ) {
         match message {
             RateMessage::Request { from: to, requests } => {
-                let gifts = self.limiter.give(&requests, now);
+                let gifts = self.limiter.give(to.0, &requests, now);
                 let message = RateMessage::Gifts { from: self.shard, gifts };
                 outbox.forward(to, ShardMessage::Rate(Box::new(message)));
             }
