@@ -143,8 +143,8 @@ pub mod options {
     pub use crate::server::options::{
         AdminOptions, AuthOptions, ClientCertificateMode, DemoServices, EngineOptions,
         ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat,
-        LogLevel, LogOptions, Profile, RingBackend, SecondStream, ServiceOptions, StdioOptions,
-        TcpOptions, Utf8CloseCode, WebSocketOptions,
+        LogLevel, LogOptions, Profile, RateOptions, RingBackend, SecondStream, ServiceOptions,
+        StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
     };
 }
 
