@@ -1,8 +1,9 @@
 //! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
 //! `auth` decides who has sent a request and whether it may, `rate` how many requests a caller may
-//! send, `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which encrypts the state that clients carry
-//! (`requestState`), and [`secure_rng`], which makes unpredictable ids.
+//! send, `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which
+//! encrypts the state that clients carry (`requestState`), and [`secure_rng`], which makes
+//! unpredictable ids.
 
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,6 @@ use crate::protocol::json::{DuplicateKey, ParseError, write};
 use crate::protocol::revision::Revision;
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
 
 /// Kind of an error. Each has one row in [`ErrorKind::properties`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -154,28 +153,6 @@ impl Error {
             "too many connections from this address (limit address_share_percent of \
              connections_max); close some or retry later",
         )
-    }
-
-    /// The address of the client has opened too many connections lately.
-    pub fn address_connection_rate() -> Self {
-        Self::new(
-            ErrorKind::RateLimited,
-            "too many new connections from this address (limit rate.connections); keep \
-             connections open or retry later",
-        )
-        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
-    }
-
-    /// A rate limit is exceeded. `data.retryAfterMs` is the time after which the next request may be
-    /// admitted, rounded up.
-    #[cold]
-    pub fn rate_limited(limit: &str, retry_after: Duration) -> Self {
-        let milliseconds = retry_after.as_nanos().div_ceil(1_000_000).max(1);
-        Self::new(
-            ErrorKind::RateLimited,
-            format!("rate limit exceeded: {limit}; retry in {milliseconds} ms"),
-        )
-        .with_data(format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#))
     }
 
     /// The server shuts down and serves no new connections.
@@ -388,15 +365,6 @@ mod tests {
     fn application_error_reserved_code_becomes_internal() {
         assert_eq!(Error::application(42, "x").code, 42);
         assert_eq!(Error::application(-32020, "x").code, -32603);
-    }
-
-    #[test]
-    fn rate_limit_error_rounds_time_up() {
-        for (nanoseconds, milliseconds) in [(0, 1), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
-            let error = Error::rate_limited("9 per second", Duration::from_nanos(nanoseconds));
-            let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
-            assert_eq!((error.code, error.data.as_deref()), (1002, Some(&*data)));
-        }
     }
 
     #[test]

@@ -12,8 +12,6 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::base::time::Instant;
-
 /// So many requests in each period, and so many at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Quota {
@@ -86,7 +84,7 @@ impl Bucket {
     ///
     /// The time after which another one can be taken, if no other shard uses its share.
     #[inline]
-    pub(super) fn take(&mut self, share: Share, now: Instant) -> Result<(), Duration> {
+    pub(super) fn take(&mut self, share: Share, now: u64) -> Result<(), Duration> {
         self.advance(share, now);
         let level = self.level + as_level(share.cost);
         let excess = level - as_level(share.capacity);
@@ -111,18 +109,13 @@ impl Bucket {
 
     /// Returns whether it is as good as a new bucket.
     #[inline]
-    pub(super) fn is_full(&self, now: Instant) -> bool {
+    pub(super) fn is_full(&self, now: u64) -> bool {
         self.level <= 0 || self.elapsed(now) >= self.level
     }
 
     /// Takes at most `wanted` for another shard: of all that is left if `gives_all`, otherwise half
     /// of what is left above a quarter. Returns zero if there is nothing to give.
-    pub(super) fn give(
-        &mut self,
-        share: Share,
-        (wanted, gives_all): (u64, bool),
-        now: Instant,
-    ) -> u64 {
+    pub(super) fn give(&mut self, share: Share, (wanted, gives_all): (u64, bool), now: u64) -> u64 {
         self.advance(share, now);
         let left = as_level(share.capacity) - self.level;
         let spare = if gives_all { left } else { (left - as_level(share.capacity / 4)) / 2 };
@@ -139,7 +132,7 @@ impl Bucket {
     /// Adds what was earned since the last change. What is there beyond a full bucket is lost as
     /// fast as the other shards, which have given it, earn it again.
     #[inline]
-    fn advance(&mut self, share: Share, now: Instant) {
+    fn advance(&mut self, share: Share, now: u64) {
         let elapsed = self.elapsed(now);
         self.level = if self.level >= 0 {
             (self.level - elapsed).max(0)
@@ -147,12 +140,12 @@ impl Bucket {
             let lost = elapsed.saturating_mul(i64::from(share.shards) - 1);
             self.level.saturating_add(lost).min(0)
         };
-        self.at = now.nanoseconds();
+        self.at = now;
     }
 
     #[inline]
-    fn elapsed(&self, now: Instant) -> i64 {
-        as_level(now.nanoseconds().saturating_sub(self.at))
+    fn elapsed(&self, now: u64) -> i64 {
+        as_level(now.saturating_sub(self.at))
     }
 }
 
@@ -184,12 +177,12 @@ mod tests {
         quota(limit, 1, burst).share_of(shards.try_into().unwrap())
     }
 
-    fn at(milliseconds: u64) -> Instant {
-        Instant::from_milliseconds(milliseconds)
+    fn at(milliseconds: u64) -> u64 {
+        milliseconds * 1_000_000
     }
 
     /// Returns how many of `requests` are admitted at once.
-    fn admitted(bucket: &mut Bucket, share: Share, now: Instant, requests: usize) -> usize {
+    fn admitted(bucket: &mut Bucket, share: Share, now: u64, requests: usize) -> usize {
         (0..requests).filter(|_| bucket.take(share, now).is_ok()).count()
     }
 
@@ -281,7 +274,6 @@ mod tests {
         let share = quota.share_of(u32::from(u16::MAX).try_into().unwrap());
         let mut bucket = Bucket::default();
         for now in [0, u64::MAX / 2, u64::MAX] {
-            let now = Instant::from_nanoseconds(now);
             bucket.take(share, now).ok();
             bucket.receive(u64::MAX);
             bucket.give(share, (share.wanted(u32::MAX), true), now);

@@ -8,7 +8,6 @@ use super::bucket::{Bucket, Quota, Share};
 use super::keyed_hash::KeyedHash;
 use super::table::BucketTable;
 use crate::base::client_address::ClientAddress;
-use crate::base::time::Instant;
 
 /// The connections that each address has opened lately, over all shards.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ impl ConnectionRates {
     /// # Errors
     ///
     /// The time after which the address may open another one.
-    pub fn admit(&mut self, address: ClientAddress, now: Instant) -> Result<(), Duration> {
+    pub fn admit(&mut self, address: ClientAddress, now: u64) -> Result<(), Duration> {
         let Some(share) = self.share else { return Ok(()) };
         let mut hasher = self.hash.hasher();
         address.hash(&mut hasher);

@@ -22,7 +22,6 @@ use super::rules::{Keys, LimitedMethod, RateRules, Target};
 use super::table::BucketTable;
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::Principal;
-use crate::base::time::Instant;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +152,7 @@ impl RateLimiter {
     }
 
     /// Returns the number of keys that have sent requests lately. Cost: visits the whole table.
-    pub fn keys(&self, now: Instant) -> usize {
+    pub fn keys(&self, now: u64) -> usize {
         self.table.len(now)
     }
 
@@ -173,7 +172,7 @@ impl RateLimiter {
         &mut self,
         caller: &Caller<'_>,
         target: &Target<'_>,
-        now: Instant,
+        now: u64,
     ) -> Result<(), Exceeded> {
         let applying = self.rules.for_method(target.method);
         let mut left = applying;
@@ -190,8 +189,8 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Returns the hash of what a rule tells requests apart by, or `None` if it is not for this
-    /// one.
+    /// Returns the hash of what has a bucket of its own by a rule, or `None` if the rule is not for
+    /// this request.
     #[inline]
     fn key_of(&self, index: usize, caller: &Caller<'_>, target: &Target<'_>) -> Option<u64> {
         let Limit { keys, seed, .. } = *self.limits.get(index)?;
@@ -237,7 +236,7 @@ impl RateLimiter {
     }
 
     #[inline]
-    fn take(&mut self, index: usize, key: u64, now: Instant) -> Result<(), Duration> {
+    fn take(&mut self, index: usize, key: u64, now: u64) -> Result<(), Duration> {
         let Limit { share, overflow, .. } = &mut self.limits[index];
         let share = *share;
         let Some(entry) = self.table.place(key, now) else {
@@ -293,11 +292,11 @@ impl RateLimiter {
     }
 
     /// Gives another shard part of the shares that it requests.
-    pub fn give(&mut self, asker: u16, requests: &[ShareRequest], now: Instant) -> Vec<ShareGift> {
+    pub fn give(&mut self, requester: u16, requests: &[ShareRequest], now: u64) -> Vec<ShareGift> {
         let mut gifts = Vec::new();
         for ShareRequest { key, share, wanted } in requests {
             let Some(entry) = self.table.place(*key, now) else { continue };
-            let gives_all = entry.count_gift(asker);
+            let gives_all = entry.count_gift(requester);
             let nanoseconds = entry.bucket.give(*share, (*wanted, gives_all), now);
             if nanoseconds > 0 {
                 gifts.push(ShareGift { key: *key, nanoseconds });

@@ -32,7 +32,7 @@ pub(super) struct RateRule {
     name: Option<Pattern>,
 }
 
-/// What requests are told apart by, one bit each.
+/// What has a limit of its own, one bit each.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Keys(u8);
 
@@ -136,7 +136,7 @@ impl RateRules {
         self.rules.is_empty()
     }
 
-    /// Returns whether a rule tells tools apart.
+    /// Returns whether a rule limits each tool by itself.
     pub fn needs_tool(&self) -> bool {
         self.rules.iter().any(|rule| rule.keys.contains(Keys::TOOL))
     }

@@ -4,10 +4,7 @@
 //! replaced only once it is full again. A flood of new keys cannot remove the bucket of another
 //! one: what finds no place is limited together ([`super::limiter::RateLimiter`]).
 
-use std::time::Duration;
-
 use super::bucket::Bucket;
-use crate::base::time::Instant;
 
 /// Places that a key may take in each of its two sets.
 const WAYS: usize = 8;
@@ -19,28 +16,23 @@ pub(super) struct Entry {
     key: u64,
     pub(super) bucket: Bucket,
     /// When the shares of other shards were last requested; `None` before the first time.
-    requested_at: Option<Instant>,
+    requested_at: Option<u64>,
     /// Requests since then, and whether there were any since the last gift.
     demand: u32,
     is_used: bool,
     /// The shard to which the last gift went.
-    last_asker: Option<u16>,
+    last_requester: Option<u16>,
 }
 
 impl Entry {
     /// Counts a request. Returns the requests since other shards were last asked if they are to be
     /// asked now: the bucket is low, and that was not done within `interval`.
     #[inline]
-    pub(super) fn count_request(
-        &mut self,
-        is_low: bool,
-        interval: u64,
-        now: Instant,
-    ) -> Option<u32> {
+    pub(super) fn count_request(&mut self, is_low: bool, interval: u64, now: u64) -> Option<u32> {
         self.is_used = true;
         self.demand = self.demand.saturating_add(1);
-        let interval = Duration::from_nanos(interval);
-        let is_due = is_low && self.requested_at.is_none_or(|at| now.since(at) >= interval);
+        let is_due =
+            is_low && self.requested_at.is_none_or(|at| now.saturating_sub(at) >= interval);
         if !is_due {
             return None;
         }
@@ -50,8 +42,8 @@ impl Entry {
 
     /// Counts a gift to a shard. Returns whether all may be given: there was no request here since
     /// the last gift, and that went to the same shard.
-    pub(super) fn count_gift(&mut self, asker: u16) -> bool {
-        let is_same = self.last_asker.replace(asker).is_none_or(|last| last == asker);
+    pub(super) fn count_gift(&mut self, requester: u16) -> bool {
+        let is_same = self.last_requester.replace(requester).is_none_or(|last| last == requester);
         !std::mem::take(&mut self.is_used) && is_same
     }
 }
@@ -72,7 +64,7 @@ impl BucketTable {
 
     /// Returns the entry of a key, a new one if it has none, or `None` if no place is free.
     #[inline]
-    pub(super) fn place(&mut self, key: u64, now: Instant) -> Option<&mut Entry> {
+    pub(super) fn place(&mut self, key: u64, now: u64) -> Option<&mut Entry> {
         let key = key.max(1);
         let first = self.set_of(key);
         let found = self.find_in(first, key);
@@ -92,11 +84,11 @@ impl BucketTable {
     }
 
     /// Returns the number of keys whose bucket is not full at `now`. Cost: visits each place.
-    pub(super) fn len(&self, now: Instant) -> usize {
+    pub(super) fn len(&self, now: u64) -> usize {
         self.entries.iter().filter(|entry| entry.key != 0 && !entry.bucket.is_full(now)).count()
     }
 
-    fn find_or_add(&mut self, key: u64, now: Instant) -> Option<usize> {
+    fn find_or_add(&mut self, key: u64, now: u64) -> Option<usize> {
         let [first, second] = [self.set_of(key), self.set_of(key.rotate_left(32))];
         if let Some(place) = self.find_in(second, key) {
             return Some(place);
@@ -138,11 +130,11 @@ mod tests {
         quota.share_of(NonZeroU32::MIN)
     }
 
-    fn at(milliseconds: u64) -> Instant {
-        Instant::from_milliseconds(milliseconds)
+    fn at(milliseconds: u64) -> u64 {
+        milliseconds * 1_000_000
     }
 
-    fn take(table: &mut BucketTable, key: u64, now: Instant) -> Option<bool> {
+    fn take(table: &mut BucketTable, key: u64, now: u64) -> Option<bool> {
         Some(table.place(key, now)?.bucket.take(share(), now).is_ok())
     }
 

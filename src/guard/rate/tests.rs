@@ -11,7 +11,6 @@ use super::rules::{LimitedMethod, RateRules, Target, parse_quota};
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::Principal;
 use crate::base::random::Random;
-use crate::base::time::Instant;
 use crate::protocol::eras::Method;
 
 /// Shards that exchange shares without delay after each step of time.
@@ -33,7 +32,7 @@ impl Shards {
         Self(limiters.collect())
     }
 
-    fn exchange(&mut self, now: Instant) {
+    fn exchange(&mut self, now: u64) {
         for asking in 0..self.0.len() {
             let Some(requests) = self.0[asking].take_requests() else { continue };
             for giving in (0..self.0.len()).filter(|giving| *giving != asking) {
@@ -49,7 +48,7 @@ fn parse(rules: &[&str]) -> RateRules {
     RateRules::parse(&rules).unwrap()
 }
 
-const NOBODY: Caller<'static> = Caller { principal: None, address: None, session: 0 };
+const ANONYMOUS: Caller<'static> = Caller { principal: None, address: None, session: 0 };
 
 fn call(tool: &str) -> Target<'_> {
     let method = LimitedMethod::Request(Method::ToolsCall);
@@ -60,8 +59,8 @@ fn address(text: &str) -> Option<ClientAddress> {
     ClientAddress::new(text.parse().unwrap())
 }
 
-fn at(milliseconds: u64) -> Instant {
-    Instant::from_milliseconds(milliseconds)
+fn at(milliseconds: u64) -> u64 {
+    milliseconds * 1_000_000
 }
 
 fn admits(limiter: &mut RateLimiter, caller: Caller<'_>, target: Target<'_>) -> bool {
@@ -81,7 +80,7 @@ fn hot_shard_gets_shares_of_idle_ones() {
         for millisecond in 0..10_000 {
             let now = at(millisecond);
             for _ in 0..2 + 2 * limit / 1_000 {
-                let result = shards.0[0].admit(&NOBODY, &call("x"), now);
+                let result = shards.0[0].admit(&ANONYMOUS, &call("x"), now);
                 admitted += u64::from(result.is_ok());
             }
             shards.exchange(now);
@@ -107,7 +106,7 @@ fn shards_never_exceed_limit_together() {
             let (phase, load) = (millisecond / 100, random.below(30));
             for _ in 0..if phase % 7 == 6 { 0 } else { load } {
                 let shard = if phase % 2 == 0 { phase % count } else { random.below(count) };
-                let result = shards.0[shard].admit(&NOBODY, &call("x"), now);
+                let result = shards.0[shard].admit(&ANONYMOUS, &call("x"), now);
                 *admitted += u64::from(result.is_ok());
             }
             if random.chance(9, 10) {
@@ -133,7 +132,7 @@ fn keys_are_limited_apart() {
     let client = ada.clone().with_client_id("other");
     let limiter = &mut Shards::new(1, &[rule]).0[0];
     for principal in [&ada, &bob, &client] {
-        let caller = Caller { principal: Some(principal), ..NOBODY };
+        let caller = Caller { principal: Some(principal), ..ANONYMOUS };
         for tool in ["a", "b"] {
             assert!(admits(limiter, caller, call(tool)), "{principal:?} {tool}");
             assert!(!admits(limiter, caller, call(tool)), "{principal:?} {tool}");
@@ -144,7 +143,7 @@ fn keys_are_limited_apart() {
 #[test]
 fn caller_without_principal_counts_by_address() {
     let limiter = &mut Shards::new(1, &["* rate=1/s per=principal"]).0[0];
-    let from = |text| Caller { address: address(text), ..NOBODY };
+    let from = |text| Caller { address: address(text), ..ANONYMOUS };
     assert!(admits(limiter, from("192.0.2.1"), call("a")));
     assert!(!admits(limiter, from("192.0.2.1"), call("a")));
     assert!(admits(limiter, from("192.0.2.2"), call("a")));
@@ -155,7 +154,7 @@ fn caller_without_principal_counts_by_address() {
 #[test]
 fn ipv6_addresses_of_prefix_count_together() {
     let limiter = &mut Shards::new(1, &["* rate=1/s per=address"]).0[0];
-    let from = |text| Caller { address: address(text), ..NOBODY };
+    let from = |text| Caller { address: address(text), ..ANONYMOUS };
     assert!(admits(limiter, from("2001:db8:0:1::1"), call("a")));
     assert!(!admits(limiter, from("2001:db8:0:1:ffff::2"), call("a")));
     assert!(admits(limiter, from("2001:db8:0:2::1"), call("a")));
@@ -166,7 +165,7 @@ fn ipv6_addresses_of_prefix_count_together() {
 #[test]
 fn session_has_whole_limit_on_its_shard() {
     let mut shards = Shards::new(8, &["* rate=40/s per=session"]);
-    let caller = Caller { session: 1, ..NOBODY };
+    let caller = Caller { session: 1, ..ANONYMOUS };
     let admitted = (0..99).filter(|_| admits(&mut shards.0[3], caller, call("a"))).count();
     assert_eq!(admitted, 40);
     assert!(shards.0[3].take_requests().is_none());
@@ -176,34 +175,34 @@ fn session_has_whole_limit_on_its_shard() {
 fn refused_request_counts_against_no_limit() {
     let rules = ["* rate=9/s", "tools/call deploy rate=1/s"];
     let limiter = &mut Shards::new(1, &rules).0[0];
-    let deploys = (0..50).filter(|_| admits(limiter, NOBODY, call("deploy"))).count();
-    let others = (0..50).filter(|_| admits(limiter, NOBODY, call("echo"))).count();
+    let deploys = (0..50).filter(|_| admits(limiter, ANONYMOUS, call("deploy"))).count();
+    let others = (0..50).filter(|_| admits(limiter, ANONYMOUS, call("echo"))).count();
     assert_eq!((deploys, others), (1, 8));
-    let exceeded = limiter.admit(&NOBODY, &call("deploy"), at(0)).unwrap_err();
+    let exceeded = limiter.admit(&ANONYMOUS, &call("deploy"), at(0)).unwrap_err();
     assert_eq!((&*exceeded.policy, exceeded.limit, exceeded.seconds), ("all", 9, 1));
 }
 
 #[test]
 fn unchanged_rule_keeps_its_buckets() {
     let limiter = &mut Shards::new(1, &["* rate=1/s"]).0[0];
-    assert!(admits(limiter, NOBODY, call("a")));
+    assert!(admits(limiter, ANONYMOUS, call("a")));
     limiter.install(Arc::new(parse(&["ping rate=1/s", "*  rate=1/s"])));
-    assert!(!admits(limiter, NOBODY, call("a")));
+    assert!(!admits(limiter, ANONYMOUS, call("a")));
     limiter.install(Arc::new(parse(&["* rate=2/s"])));
-    assert!(admits(limiter, NOBODY, call("a")));
+    assert!(admits(limiter, ANONYMOUS, call("a")));
     limiter.install(Arc::default());
-    assert!(!limiter.is_active() && admits(limiter, NOBODY, call("a")));
+    assert!(!limiter.is_active() && admits(limiter, ANONYMOUS, call("a")));
 }
 
 #[test]
 fn flood_of_addresses_shares_one_limit() {
     let keys_max = 1 << 8;
     let limiter = &mut Shards::with_keys(1, &["* rate=1/h per=address"], keys_max).0[0];
-    let honest = Caller { address: address("192.0.2.1"), ..NOBODY };
+    let honest = Caller { address: address("192.0.2.1"), ..ANONYMOUS };
     assert!(admits(limiter, honest, call("a")));
     let from = |number: u32| {
         let ip = std::net::Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(number) << 64);
-        Caller { address: ClientAddress::new(ip.into()), ..NOBODY }
+        Caller { address: ClientAddress::new(ip.into()), ..ANONYMOUS }
     };
     let admitted = (0..100_000).filter(|it| admits(limiter, from(*it), call("a"))).count();
     // One for each place, and one for all that have none.

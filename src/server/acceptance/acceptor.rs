@@ -14,7 +14,7 @@ use crate::base::time::Instant;
 use crate::connection::{CloseReason, ConnectionRecord};
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring};
-use crate::protocol::error::Error;
+use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
 use crate::server::rate::RateSource;
@@ -349,10 +349,18 @@ const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
 pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
     match reason {
         RefusalReason::AddressShare => Error::address_connection_limit(),
-        RefusalReason::Rate => Error::address_connection_rate(),
+        RefusalReason::Rate => rate_error(),
         RefusalReason::ConnectionLimit => Error::connection_limit(),
         RefusalReason::Draining => Error::draining(),
     }
+}
+
+/// Returns the error for an address that has opened too many connections lately.
+fn rate_error() -> Error {
+    let message = "too many new connections from this address (limit rate.connections); keep \
+                   connections open or retry later";
+    Error::new(ErrorKind::RateLimited, message)
+        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
 }
 
 /// Counts a connection that has closed.

@@ -236,8 +236,8 @@ impl HttpExchange {
         response::end_response(out, mark);
     }
 
-    /// Writes the response to a request that is refused for lack of a scope or by a limit. No stream
-    /// may have begun.
+    /// Writes the response to a request that is refused for lack of a scope or by a limit. No
+    /// stream may have begun.
     pub(in crate::server) fn write_refusal(
         &self,
         out: &mut Vec<u8>,

@@ -28,19 +28,7 @@ impl Options {
                 backlog_max: 8,
                 ..TcpOptions::default()
             },
-            http: HttpOptions {
-                address: Some(loopback(0)),
-                connections_max: 4,
-                head_bytes_max: 1024,
-                sessions_max: 4,
-                session_idle_timeout: Duration::from_millis(200),
-                replay_events_max: 8,
-                replay_bytes_max: 8 * 1024,
-                sse_start_delay: Duration::from_millis(50),
-                sse_keepalive_interval: Duration::from_millis(100),
-                sse_retry: Duration::from_millis(10),
-                ..HttpOptions::default()
-            },
+            http: tiny_http(),
             admin: AdminOptions::default(),
             websocket: tiny_websocket(),
             tls: tiny_tls(),
@@ -85,6 +73,22 @@ impl Options {
             },
             log: LogOptions::default(),
         }
+    }
+}
+
+fn tiny_http() -> HttpOptions {
+    HttpOptions {
+        address: Some(loopback(0)),
+        connections_max: 4,
+        head_bytes_max: 1024,
+        sessions_max: 4,
+        session_idle_timeout: Duration::from_millis(200),
+        replay_events_max: 8,
+        replay_bytes_max: 8 * 1024,
+        sse_start_delay: Duration::from_millis(50),
+        sse_keepalive_interval: Duration::from_millis(100),
+        sse_retry: Duration::from_millis(10),
+        ..HttpOptions::default()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::engine::mesh::ShardId;
 use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
 use crate::guard::rate::rules::{LimitedMethod, RateRules, Target};
 use crate::protocol::eras::{ClientNotification, Method};
-use crate::protocol::error::Error;
+use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::PeerState;
 use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
@@ -57,7 +57,7 @@ impl RateLimits {
 
     /// Returns the number of keys that have sent requests lately.
     pub(super) fn keys(&self, now: Instant) -> usize {
-        self.limiter.keys(now)
+        self.limiter.keys(now.nanoseconds())
     }
 
     /// Checks a request of `peer` against all limits.
@@ -89,8 +89,8 @@ impl RateLimits {
         })
     }
 
-    /// Returns whether a notification of `peer` exceeds a limit, and is dropped. Those that begin or
-    /// end something are not limited.
+    /// Returns whether a notification of `peer` exceeds a limit, and is dropped. Those that begin
+    /// or end something are not limited.
     pub(super) fn drops_notification(
         &mut self,
         peer: &mut PeerState<'_>,
@@ -123,7 +123,7 @@ impl RateLimits {
                 PeerId::HttpSession(key) => !key.to_bits(),
             },
         };
-        let admitted = self.limiter.admit(&caller, target, now);
+        let admitted = self.limiter.admit(&caller, target, now.nanoseconds());
         peer.outbox.counters.requests.rate_overflows += self.limiter.take_overflows();
         admitted
     }
@@ -155,7 +155,7 @@ impl RateLimits {
     ) {
         match message {
             RateMessage::Request { from: to, requests } => {
-                let gifts = self.limiter.give(to.0, &requests, now);
+                let gifts = self.limiter.give(to.0, &requests, now.nanoseconds());
                 let message = RateMessage::Gifts { from: self.shard, gifts };
                 outbox.forward(to, ShardMessage::Rate(Box::new(message)));
             }
@@ -183,7 +183,35 @@ fn address_of(peer: &PeerState<'_>, peer_id: PeerId) -> Option<ClientAddress> {
 /// Makes the error for a request that exceeds a limit.
 #[cold]
 fn refuse(peer: &mut PeerState<'_>, exceeded: Exceeded) -> Error {
-    let error = Error::rate_limited(&exceeded.to_string(), exceeded.retry_after);
+    let error = error_of(&exceeded);
     peer.refusal = Some(RefusalFields::RateLimit(Box::new(exceeded)));
     error
+}
+
+/// Returns the error of an exceeded limit. `data.retryAfterMs` is the time after which the next
+/// request may be admitted, rounded up.
+fn error_of(exceeded: &Exceeded) -> Error {
+    let milliseconds = exceeded.retry_after.as_nanos().div_ceil(1_000_000).max(1);
+    let message = format!("rate limit exceeded: {exceeded}; retry in {milliseconds} ms");
+    let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
+    Error::new(ErrorKind::RateLimited, message).with_data(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn error_rounds_time_up() {
+        for (nanoseconds, milliseconds) in [(0, 1), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
+            let retry_after = Duration::from_nanos(nanoseconds);
+            let exceeded = Exceeded { policy: "all".into(), limit: 9, seconds: 1, retry_after };
+            let error = error_of(&exceeded);
+            let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
+            assert_eq!((error.code, error.data.as_deref()), (1002, Some(&*data)));
+            assert!(error.message.starts_with("rate limit exceeded: 9 per second (all); "));
+        }
+    }
 }

@@ -85,7 +85,7 @@ impl RateSource {
         client: ClientAddress,
         now: Instant,
     ) -> Result<(), Duration> {
-        self.connections().admit(client, now)
+        self.connections().admit(client, now.nanoseconds())
     }
 
     fn connections(&self) -> MutexGuard<'_, ConnectionRates> {

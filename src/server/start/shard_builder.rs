@@ -278,13 +278,12 @@ impl ShardBuilder {
             rate: self.rate.shard_part((shard, shards)),
             shard_count: shards,
         };
-        let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let transports = Transports {
             connections: Connections::new(limits.connections),
             acceptor: Acceptor::new(shard, (self.connections, self.rate), &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, (shard, shards)),
-            websockets: WebSocketFrontend::new(limits.websocket, accepts),
+            websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
         };
@@ -302,6 +301,11 @@ impl ShardBuilder {
             events: Vec::new(),
         }
     }
+}
+
+fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketFrontend {
+    let accepts = HandshakeOptions { deflate: options.websocket.deflate };
+    WebSocketFrontend::new(limits.websocket, accepts)
 }
 
 fn parser(options: &Options) -> Parser {
