@@ -39,7 +39,7 @@ impl RefusalFields {
 
 /// Returns seconds for `Retry-After`, rounded up so that the client does not come too early (RFC
 /// 9110, section 10.2.3).
-pub(super) fn whole_seconds(time: Duration) -> u32 {
+fn whole_seconds(time: Duration) -> u32 {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     u32::try_from(seconds).unwrap_or(u32::MAX).max(1)
 }

@@ -206,19 +206,7 @@ impl RateLimiter {
             caller.address?.hash(&mut hasher);
         }
         if keys.contains(Keys::PRINCIPAL) {
-            match caller.principal {
-                Some(principal) => {
-                    hasher.write_u8(1);
-                    principal.id().hash(&mut hasher);
-                    principal.issuer().hash(&mut hasher);
-                    principal.client_id().hash(&mut hasher);
-                }
-                // Without a credential the address stands for the caller.
-                None => {
-                    hasher.write_u8(0);
-                    caller.address.hash(&mut hasher);
-                }
-            }
+            hash_principal(caller, &mut hasher);
         }
         if keys.contains(Keys::SESSION) {
             hasher.write_u64(caller.session);
@@ -312,6 +300,20 @@ impl RateLimiter {
                 entry.bucket.receive(*nanoseconds);
             }
         }
+    }
+}
+
+/// Hashes who sends a request; without a credential the address stands for the caller.
+#[inline]
+fn hash_principal(caller: &Caller<'_>, hasher: &mut impl Hasher) {
+    if let Some(principal) = caller.principal {
+        hasher.write_u8(1);
+        principal.id().hash(hasher);
+        principal.issuer().hash(hasher);
+        principal.client_id().hash(hasher);
+    } else {
+        hasher.write_u8(0);
+        caller.address.hash(hasher);
     }
 }
 

@@ -36,7 +36,7 @@ impl Shards {
         for asking in 0..self.0.len() {
             let Some(requests) = self.0[asking].take_requests() else { continue };
             for giving in (0..self.0.len()).filter(|giving| *giving != asking) {
-                let gifts = self.0[giving].give(asking as u16, &requests, now);
+                let gifts = self.0[giving].give(u16::try_from(asking).unwrap(), &requests, now);
                 self.0[asking].receive(&gifts);
             }
         }
@@ -95,10 +95,11 @@ fn shards_never_exceed_limit_together() {
     for seed in 0..50 {
         let mut random = Random::seeded(seed);
         let count = 1 + random.below(8);
-        let limit = 10 + random.below(5_000) as u64;
-        let burst = count as u64 + random.below(2 * limit as usize) as u64;
+        let limit = 10 + random.below(5_000);
+        let burst = count + random.below(2 * limit);
+        let (limit, burst) = (limit as u64, burst as u64);
         let rule = format!("* rate={limit}/s burst={burst} per=principal");
-        let mut shards = Shards::new(count as u32, &[&rule]);
+        let mut shards = Shards::new(u32::try_from(count).unwrap(), &[&rule]);
         let mut admitted = vec![0_u64; 3_000];
         for (millisecond, admitted) in admitted.iter_mut().enumerate() {
             let now = at(millisecond as u64);

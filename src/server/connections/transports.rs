@@ -89,21 +89,21 @@ impl Transports {
         open.sessions = self.http.sessions.len();
     }
 
-    /// Returns the numbers of all shards that are no counters, of a server with `shards`.
-    pub(in crate::server) fn gauges(&self, shards: u16) -> Gauges {
+    /// Returns the numbers of all shards that are no counters, of a server with `shards`; `rate_keys`
+    /// are on the shards together.
+    pub(in crate::server) fn gauges(&self, shards: u16, rate_keys: usize) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
         let tls = self.http.tls();
         let tls_handshakes = tls.map(|it| it.results().collect()).unwrap_or_default();
         let tls_certificates = tls.map(TlsCounters::certificates).unwrap_or_default();
-        let rate_keys = 0;
         Gauges {
             connections,
             sessions,
             streams,
-            rate_keys,
             tls_handshakes,
             tls_certificates,
+            rate_keys,
             shards,
         }
     }

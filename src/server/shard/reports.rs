@@ -14,7 +14,7 @@ use crate::server::shard_message::{
     ExchangeAddress, HttpMessage, HttpOutput, ReportMessage, ShardMessage,
 };
 use crate::telemetry::connection_info::ConnectionInfo;
-use crate::telemetry::metrics::{self, Gauges, Metrics};
+use crate::telemetry::metrics::{self, Metrics};
 use crate::transport::http::response::BodyKind;
 
 /// Adds the part of this shard to a report and passes it on.
@@ -33,8 +33,7 @@ pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage, now: Ins
                     ReportMessage::Metrics { exchange, counters, rate_keys, remaining },
                 );
             }
-            let gauges = shard.transports.gauges(shard.dispatcher.shard_count);
-            let gauges = Gauges { rate_keys, ..gauges };
+            let gauges = shard.transports.gauges(shard.dispatcher.shard_count, rate_keys);
             let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
             respond(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
         }

@@ -35,10 +35,10 @@ impl RatePlan {
     pub(crate) fn draw(demand: Demand, seed: u64) -> Self {
         let mut random = Random::seeded(seed ^ 0x7261_7465);
         let shards = 2 + random.below(5);
-        let limit = 200 + random.below(800) as u64;
+        let limit = 200 + random.below(800);
         // From what the limit allows in 50 ms to what it allows in two seconds.
-        let least = (limit / 20).max(shards as u64);
-        let burst = least + random.below((2 * limit) as usize) as u64;
+        let burst = (limit / 20).max(shards) + random.below(2 * limit);
+        let (limit, burst) = (limit as u64, burst as u64);
         let mut faults = Faults::NONE;
         for fault in [Fault::FullMesh, Fault::ReorderedMessages, Fault::SpuriousWake] {
             if random.chance(1, 2) {

@@ -4,7 +4,6 @@
 //! shard with all of the demand gets the limit of all.
 
 use std::error::Error;
-use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
@@ -23,8 +22,8 @@ use crate::totals::Totals;
 
 /// Connections.
 const CLIENTS: usize = 24;
-/// Time between two steps of the clients.
-const STEP: Duration = Duration::from_millis(5);
+/// Milliseconds between two steps of the clients.
+const STEP_MS: u64 = 5;
 /// Steps of a run: four seconds.
 const STEPS: u64 = 800;
 /// Steps until shares have moved to the shard with the demand.
@@ -117,7 +116,7 @@ impl<'a> RateSimulation<'a> {
     }
 
     fn next_step(&self) -> Instant {
-        Instant::ORIGIN.after(STEP * u32::try_from(self.steps + 1).unwrap_or(u32::MAX))
+        at_step(self.steps + 1)
     }
 
     /// Sends what is due, and ends the run after its last step.
@@ -156,7 +155,7 @@ impl<'a> RateSimulation<'a> {
         let is_everywhere = is_moving && phase.is_multiple_of(2);
         let senders: Vec<usize> =
             (0..CLIENTS).filter(|index| is_everywhere || places[*index] == self.hot).collect();
-        let per_step = self.plan.limit * 2 * STEP.as_millis() as u64 / 1_000 + 1;
+        let per_step = self.plan.limit * 2 * STEP_MS / 1_000 + 1;
         for _ in 0..if is_pause { 0 } else { per_step } {
             let client = &mut self.clients[senders[self.random.below(senders.len())]];
             if client.in_flight < IN_FLIGHT_MAX {
@@ -194,19 +193,20 @@ impl<'a> RateSimulation<'a> {
         let plan = format!("{:?}, {} shards, {limit}/s, burst {burst}", demand, self.plan.shards);
         for (first, from) in admitted.iter().enumerate().step_by(7) {
             for (last, to) in admitted.iter().enumerate().skip(first).step_by(7) {
-                let (count, time) = ((last - first + 1) as u64, to.since(*from));
-                let most = burst + limit * time.as_micros() as u64 / 1_000_000;
+                let count = (last - first + 1) as u64;
+                let nanoseconds = to.nanoseconds() - from.nanoseconds();
+                let most = burst + limit * nanoseconds / 1_000_000_000;
                 // Of what was admitted, 5 % for messages that are under way.
                 if count > most + most / 20 + 1 {
-                    return Err(format!("{plan}: {count} of {most} admitted in {time:?}"));
+                    return Err(format!("{plan}: {count} of {most} admitted in {nanoseconds} ns"));
                 }
             }
         }
         if *demand == Demand::OneShard {
-            let from = Instant::ORIGIN.after(STEP * WARM_UP_STEPS as u32);
-            let to = Instant::ORIGIN.after(STEP * STEPS as u32);
+            let from = at_step(WARM_UP_STEPS);
+            let to = at_step(STEPS);
             let count = admitted.iter().filter(|at| (from..to).contains(at)).count() as u64;
-            let expected = limit * (STEPS - WARM_UP_STEPS) * STEP.as_millis() as u64 / 1_000;
+            let expected = limit * (STEPS - WARM_UP_STEPS) * STEP_MS / 1_000;
             if count * 100 < expected * 95 {
                 return Err(format!("{plan}: {count} of {expected} admitted on one shard"));
             }
@@ -214,6 +214,11 @@ impl<'a> RateSimulation<'a> {
         let responses = admitted.len() as u64 + refused;
         Ok(Totals { responses, rate_limit_errors: *refused, ..self.totals })
     }
+}
+
+/// Returns when a step is due.
+const fn at_step(step: u64) -> Instant {
+    Instant::from_milliseconds(step * STEP_MS)
 }
 
 #[cfg(test)]
