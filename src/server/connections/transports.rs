@@ -89,8 +89,8 @@ impl Transports {
         open.sessions = self.http.sessions.len();
     }
 
-    /// Returns the numbers of all shards that are no counters, of a server with `shards`; `rate_keys`
-    /// are on the shards together.
+    /// Returns the numbers of all shards that are no counters, of a server with `shards` that have
+    /// `rate_keys` together.
     pub(in crate::server) fn gauges(&self, shards: u16, rate_keys: usize) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
