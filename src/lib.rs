@@ -143,8 +143,9 @@ pub mod options {
     pub use crate::server::options::{
         AdminOptions, AuthOptions, BreakerOptions, ClientCertificateMode, DemoServices,
         EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions,
-        LogFormat, LogLevel, LogOptions, MemoryGuardOptions, OverloadOptions, Profile, RingBackend,
-        SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
+        LogFormat, LogLevel, LogOptions, MemoryGuardOptions, OverloadOptions, Profile, RateOptions,
+        RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
+        WebSocketOptions,
     };
 }
 

@@ -96,7 +96,9 @@ fn write_phases(out: &mut impl Write, codec: Codec) -> Result<[[u64; 2]; 2], Box
         ];
         let here = |era: usize| match phase {
             // The whole path again, in a shard.
-            Phase::Turn | Phase::TurnOfSixteen | Phase::TurnWithBreakers => "–".to_owned(),
+            Phase::Turn | Phase::TurnWithRate | Phase::TurnOfSixteen | Phase::TurnWithBreakers => {
+                "–".to_owned()
+            }
             _ => each[era].saturating_sub(before[era]).to_string(),
         };
         let (name, here) = (phase.name(), [here(0), here(1)]);

@@ -33,6 +33,10 @@ pub(crate) enum Phase {
     TurnWithField,
     /// The same with authentication, which knows the token.
     TurnWithToken,
+    /// The same as one request a turn, with a rate limit that admits each.
+    TurnWithRate,
+    /// The same with a rate limit, sixteen requests a turn.
+    TurnOfSixteenWithRate,
     /// The whole path in a real shard, sixteen requests a turn.
     TurnOfSixteen,
     /// The whole path in a real shard, one request of each of a thousand connections a turn.
@@ -41,12 +45,14 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All phases in order.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Head,
         Self::Admission,
         Self::Turn,
         Self::TurnWithField,
         Self::TurnWithToken,
+        Self::TurnWithRate,
+        Self::TurnOfSixteenWithRate,
         Self::TurnOfSixteen,
         Self::TurnOfThousand,
     ];
@@ -59,6 +65,8 @@ impl Phase {
             Self::Turn => "post-turn",
             Self::TurnWithField => "post-turn-field",
             Self::TurnWithToken => "post-turn-token",
+            Self::TurnWithRate => "post-turn-rate",
+            Self::TurnOfSixteenWithRate => "post-turn-of-16-rate",
             Self::TurnOfSixteen => "post-turn-of-16",
             Self::TurnOfThousand => "post-turn-of-1000",
         }
@@ -75,6 +83,8 @@ pub(crate) fn run(phase: Phase, call: Call, messages: u64) -> Result<(), Failure
         Phase::Turn => turn(call, messages, 1),
         Phase::TurnWithField => turn_with_token(call, messages, false),
         Phase::TurnWithToken => turn_with_token(call, messages, true),
+        Phase::TurnWithRate => turn_with_rate(call, messages, 1),
+        Phase::TurnOfSixteenWithRate => turn_with_rate(call, messages, 16),
         Phase::TurnOfSixteen => turn(call, messages, 16),
         Phase::TurnOfThousand => turn_of_thousand(call, messages),
     }
@@ -108,6 +118,15 @@ fn admit(phase: Phase, (era, bytes): Call, messages: u64) -> Result<(), Failure>
 /// A real shard whose one peer sends `per_turn` requests a turn, in the legacy era in a session.
 fn turn(call: Call, messages: u64, per_turn: u64) -> Result<(), Failure> {
     let mut shard = MemoryShard::open(Transport::Http, 1)?;
+    let request = open(&mut shard, call, "")?;
+    shard.repeat_request(&request, messages, per_turn)
+}
+
+/// The same with a limit of each caller that admits all requests.
+fn turn_with_rate(call: Call, messages: u64, per_turn: u64) -> Result<(), Failure> {
+    let mut options = Options::default();
+    options.rate.rules = vec![RATE_RULE.to_owned()];
+    let mut shard = MemoryShard::with_options(Transport::Http, 1, options)?;
     let request = open(&mut shard, call, "")?;
     shard.repeat_request(&request, messages, per_turn)
 }
@@ -166,4 +185,6 @@ fn open(shard: &mut MemoryShard, (era, bytes): Call, fields: &str) -> Result<Vec
 const HOST: &str = "127.0.0.1:8080";
 /// Bytes of a token: those of a JWT with a few claims.
 const TOKEN_BYTES: usize = 700;
+/// A limit that no run reaches.
+pub(crate) const RATE_RULE: &str = "tools/call rate=1000000/s burst=1000000000 per=principal";
 const SESSION_FIELD: &str = "Mcp-Session-Id: ";

@@ -21,6 +21,7 @@ use corelane_bench_support::requests::{INITIALIZE, INITIALIZED};
 
 use crate::codec::{Codec, CodecState};
 use crate::memory_shard::MemoryShard;
+use crate::post::RATE_RULE;
 use crate::request_kind::{self, RequestKind};
 
 pub(crate) type Failure = Box<dyn Error>;
@@ -40,6 +41,8 @@ pub(crate) enum Phase {
     Response,
     /// The whole path in a real shard, one message a turn.
     Turn,
+    /// The same with a rate limit that admits each.
+    TurnWithRate,
     /// The whole path in a real shard, sixteen messages a turn.
     TurnOfSixteen,
     /// The same with circuit breakers and limits of running calls.
@@ -55,6 +58,7 @@ impl Phase {
         Self::Dispatch,
         Self::Response,
         Self::Turn,
+        Self::TurnWithRate,
         Self::TurnOfSixteen,
         Self::TurnWithBreakers,
     ];
@@ -68,6 +72,7 @@ impl Phase {
             Self::Dispatch => "dispatch",
             Self::Response => "response",
             Self::Turn => "turn",
+            Self::TurnWithRate => "turn-rate",
             Self::TurnOfSixteen => "turn-of-16",
             Self::TurnWithBreakers => "turn-of-16, breakers on",
         }
@@ -95,6 +100,11 @@ pub(crate) fn run(
         }
         Phase::TurnWithBreakers => {
             turn(codec, kind, (messages, phase.messages_per_turn()), with_breakers())
+        }
+        Phase::TurnWithRate => {
+            let mut options = Options::default();
+            options.rate.rules = vec![RATE_RULE.to_owned()];
+            turn(codec, kind, (messages, 1), options)
         }
         _ => RequestPath::new(codec, kind)?.run(phase, messages),
     }

@@ -23,7 +23,6 @@ impl Key {
     }
 
     /// Packs the key into 64 bits.
-    #[cfg(any(test, feature = "internals"))]
     pub const fn to_bits(self) -> u64 {
         ((self.generation as u64) << 32) | self.index as u64
     }

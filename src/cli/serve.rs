@@ -67,6 +67,9 @@ impl Reloader {
                 if let Err(error) = handle.reload_auth(&effective.options) {
                     Event::Auth(AuthEvent::Reloaded { error: Some(&error) }).emit();
                 }
+                if let Err(error) = handle.reload_rate(&effective.options) {
+                    Event::ReloadFailed { error: &error }.emit();
+                }
                 for row in table::rows().filter(|row| !row.is_reloadable) {
                     let values = [running, &effective.options].map(|it| row.format_value(it));
                     let [running, configured] = &values;

@@ -5,6 +5,7 @@
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
+use crate::guard::rate::rules::{RateRules, parse_quota};
 use crate::transport::http::checks;
 
 /// A condition on one or more options.
@@ -46,7 +47,23 @@ pub static RULES: [Rule; 16] = [
     Rule { keys: &["task_ttl", "task_ttl_max"], check: task_ttl_is_within_max },
     Rule { keys: &["breaker.wait", "breaker.wait_max"], check: breaker_wait_is_within_max },
     Rule { keys: &MEMORY_STEPS, check: memory_steps_follow_each_other },
+    Rule { keys: &[RATE_RULES], check: rate_rules_are_valid },
+    Rule { keys: &[RATE_CONNECTIONS], check: rate_of_connections_is_valid },
 ];
+
+const RATE_RULES: &str = "rate.rules";
+const RATE_CONNECTIONS: &str = "rate.connections";
+
+fn rate_rules_are_valid(options: &Options) -> Option<Diagnostic> {
+    let error = RateRules::parse(&options.rate.rules).err()?;
+    let hint = "write rules such as tools/call rate=100/s burst=200 per=principal";
+    Some(Diagnostic::new(error, hint))
+}
+
+fn rate_of_connections_is_valid(options: &Options) -> Option<Diagnostic> {
+    let error = parse_quota(options.rate.connections.as_deref()?).err()?;
+    Some(Diagnostic::new(error, "write a rate such as rate=20/s burst=50"))
+}
 
 fn listener_addresses_differ(options: &Options) -> Option<Diagnostic> {
     let (tcp, http) = (options.tcp.address?, options.http.address?);

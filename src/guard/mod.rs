@@ -1,7 +1,7 @@
 //! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
 //! `auth` decides who has sent a request and whether it may, `breaker` whether a tool that fails is
-//! called, `queue_delay` whether a call may wait, `pressure` what is refused while memory is short,
+//! called, `rate` how many requests a caller may send, `queue_delay` whether a call may wait, `pressure` what is refused while memory is short,
 //! `origin` which hosts and pages may reach the server. Also holds [`state_cipher`], which
 //! encrypts the state that clients carry (`requestState`), and [`secure_rng`], which makes
 //! unpredictable ids.
@@ -14,6 +14,8 @@ pub mod secure_rng;
 
 pub mod origin;
 
+mod pattern;
+
 pub mod auth;
 
 pub mod breaker;
@@ -21,3 +23,5 @@ pub mod breaker;
 pub mod pressure;
 
 pub mod queue_delay;
+
+pub mod rate;

@@ -15,6 +15,8 @@ pub enum ErrorKind {
     Application(i32),
     /// Too many requests in flight on a connection.
     TooManyRequests,
+    /// Too many requests of a caller, or connections of an address, in a time (code 1002).
+    RateLimited,
     /// Too many connections to the server (code 1001).
     ConnectionLimit,
     /// The server shuts down: it serves no new connections, and cancels calls that take longer than
@@ -79,6 +81,7 @@ impl ErrorKind {
             Self::Application(code) => (code, 200, 200),
             Self::TooManyRequests | Self::Overloaded { .. } => (-32603, 503, 503),
             Self::ConnectionLimit | Self::Draining => (1001, 503, 503),
+            Self::RateLimited => (1002, 429, 429),
             Self::HeaderMismatch => (-32020, 400, 400),
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
             Self::InsufficientScope => (-32011, 403, 403),

@@ -6,6 +6,7 @@
 //! `dispatch` is the request path and the place to begin reading. `connections` and `http` feed it
 //! with input and deliver its output, `calls`, `tasks` and `handlers` hold what answers later,
 //! `client_requests` the requests from server to client, `subscriptions` the subscribed streams,
+//! `rate` how many requests a caller may send,
 //! `catalog_updates` the single writer of the catalog. `shard` composes these components and runs
 //! their turn; effects pass between them through `outbox`. `start` starts shards and ends them.
 //! What a host program runs beside the server is registered with [`Server::on_start`].
@@ -21,6 +22,7 @@ mod reply_to;
 
 mod diagnostics;
 mod job_owner;
+mod refusal_fields;
 
 mod memory;
 
@@ -39,6 +41,8 @@ mod blocking_jobs;
 
 mod client_requests;
 mod connection_state;
+
+mod rate;
 
 mod acceptance;
 mod handlers;

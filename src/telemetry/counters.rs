@@ -48,6 +48,8 @@ group! {
         refused_limit,
         /// Connections refused because their address has its share (error 1001).
         refused_address_share,
+        /// Connections refused because their address opened too many lately (error 1002).
+        refused_rate,
         /// Connections refused while draining.
         refused_draining,
         /// Accepts that failed in the kernel: no slot, no memory, or reset before the accept.
@@ -124,6 +126,10 @@ group! {
         /// Calls, requests to clients and responses to tasks refused because they do not fit into
         /// the memory limit.
         refused_memory,
+        /// Notifications dropped by a rate limit.
+        notifications_dropped,
+        /// Requests that a rate limit counted together because too many keys were in use.
+        rate_overflows,
         /// Tool calls whose result has `isError`.
         tool_errors,
         /// Tool calls that created a task.

@@ -59,6 +59,8 @@ labels! {
         AddressShare = "address_share",
         /// Memory is short.
         Memory = "memory",
+        /// The client address has opened too many connections lately.
+        Rate = "rate",
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Gauges {
     pub tls_handshakes: Vec<(&'static str, u64)>,
     /// When the certificates that are served expire.
     pub tls_certificates: Vec<CertificateExpiry>,
+    /// Keys that rate limits have counted lately, over all shards.
+    pub rate_keys: usize,
     /// Shards.
     pub shards: u16,
     /// Overload protection.
@@ -99,10 +101,11 @@ const FAMILIES: [Family; 10] = [
         group: "connections",
         name: "connections_refused",
         label: "reason",
-        description: "Connections refused with error 1001.",
+        description: "Connections refused with error 1001 or 1002.",
         counters: &[
             ("refused_limit", "connection_limit"),
             ("refused_address_share", "address_share"),
+            ("refused_rate", "rate"),
             ("refused_draining", "draining"),
         ],
     },
@@ -162,12 +165,13 @@ const FAMILIES: [Family; 10] = [
         group: "overload",
         name: "refused",
         label: "reason",
-        description: "Calls and connections refused because of overload.",
+        description: "Requests, calls and connections refused to protect the server.",
         counters: &[
             ("refused_breaker", "breaker"),
             ("refused_concurrency", "concurrency"),
             ("refused_queue", "queue"),
             ("refused_memory", "memory"),
+            ("refused_rate", "rate"),
         ],
     },
     Family {
@@ -259,7 +263,7 @@ impl Metrics<'_> {
     }
 
     fn write_gauges(&self, out: &mut impl Write) -> fmt::Result {
-        let Gauges { connections, sessions, streams, shards, .. } = &self.gauges;
+        let Gauges { connections, sessions, streams, rate_keys, shards, .. } = &self.gauges;
         let description = "Open connections that count against the limits.";
         write_head(out, "connections_open", "gauge", description)?;
         for (transport, count) in connections {
@@ -270,6 +274,9 @@ impl Metrics<'_> {
         writeln!(out, "corelane_sessions_open {sessions}")?;
         write_head(out, "streams_open", "gauge", "Notification streams.")?;
         writeln!(out, "corelane_streams_open {streams}")?;
+        let description = "Keys that rate limits have counted lately, over all shards.";
+        write_head(out, "rate_keys", "gauge", description)?;
+        writeln!(out, "corelane_rate_keys {rate_keys}")?;
         self.write_tls(out)?;
         self.write_overload(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
@@ -371,6 +378,7 @@ mod tests {
             streams: 5,
             tls_handshakes: vec![("full", 7)],
             tls_certificates: vec![CertificateExpiry { file: "a\"\\\n.pem".into(), at: 9 }],
+            rate_keys: 8,
             shards: 2,
             overload: OverloadGauges { breakers_open: 3, ..OverloadGauges::default() },
         };
@@ -385,9 +393,9 @@ mod tests {
         let samples = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut values = 0;
         counters.for_each(|_| values += 1);
-        // Two errors, three transports, sessions, streams, two of TLS, four of overload, shards,
-        // version.
-        assert_eq!(samples, values - SUMS.len() + 15);
+        // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
+        // shards, version.
+        assert_eq!(samples, values - SUMS.len() + 16);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -437,6 +445,7 @@ mod tests {
             "corelane_requests_total{method=\"tools/call\"} 3",
             "corelane_websocket_pings_out_total 4",
             "corelane_errors_total{code=\"-32602\"} 1",
+            "corelane_rate_keys 8",
             "corelane_connections_open{transport=\"tcp\"} 3",
             "corelane_connections_open{transport=\"websocket\"} 1",
             "# HELP corelane_connections_accepted_total Connections accepted.",

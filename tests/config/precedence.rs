@@ -21,8 +21,9 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Hosts => vec!["mcp.example.com,[::1]:80".to_owned()],
         Unit::Origins => vec!["https://a.example,http://b.example:*".to_owned()],
         Unit::Switch => vec!["false".to_owned(), "true".to_owned()],
-        Unit::Text => vec!["another text".to_owned()],
-        Unit::Words => vec!["another text".to_owned(), "another 4".to_owned()],
+        Unit::Text => ["another text", "rate=9/s"].map(str::to_owned).to_vec(),
+        // Rules have a grammar of their own.
+        Unit::Words => ["another text", "another 4", "ping rate=9/s"].map(str::to_owned).to_vec(),
         Unit::UriPrefix => vec!["docs://another/".to_owned()],
         Unit::EndpointPath | Unit::UrlPath => vec!["/another/path".to_owned()],
         _ => {
@@ -259,6 +260,10 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("auth.verified_tokens_max", "65536"),
     ("auth.checks_per_turn_max", "16"),
     ("auth.check_interval", "10s"),
+    ("rate.rules", "default"),
+    ("rate.connections", "default"),
+    ("rate.connections_per_address_max", "0"),
+    ("rate.keys_max", "65536"),
     ("stdio.buffer_bytes", "64KiB"),
     ("stdio.sequential", "false"),
     ("message_bytes_max", "16MiB"),

@@ -17,6 +17,8 @@ mod line_simulation;
 
 mod mesh_simulation;
 
+mod rate_simulation;
+
 mod websocket;
 
 mod feature_simulation;
@@ -34,8 +36,10 @@ use corelane_test_support::alloc_counter::CountingAllocator;
 use crate::client_simulation::plan::{ClientPlan, ClientTransport};
 use crate::client_simulation::seeds::run_seeds as run_clients;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
+use crate::rate_simulation::plan::Demand;
 use crate::seeds::{
-    SeedRun, run_feature_simulations, run_memory_limited_features, run_mesh, run_scenarios,
+    SeedRun, run_feature_simulations, run_memory_limited_features, run_mesh, run_rates,
+    run_scenarios,
 };
 
 #[global_allocator]
@@ -136,6 +140,16 @@ fn websocket_client_calls_end_once_despite_faults() {
 #[test]
 fn mesh_messages_arrive_once_in_channel_order() {
     run_mesh(0..400);
+}
+
+#[test]
+fn rate_limit_of_shards_is_never_exceeded() {
+    run_rates(Demand::Moving, 0..12);
+}
+
+#[test]
+fn rate_limit_goes_to_shard_with_demand() {
+    run_rates(Demand::OneShard, 0..12);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::feature_simulation::simulation::FeaturePlan;
 use crate::line_simulation::scenario::{ALWAYS_REQUIRED, Scenario, ScenarioKind};
 use crate::line_simulation::simulation::Report;
+use crate::rate_simulation::plan::{Demand, RatePlan};
 use crate::totals::Totals;
 
 /// Seeds that once failed, with their scenario kind; always run. A change of what a seed draws
@@ -135,6 +136,26 @@ pub(crate) fn run_mesh(seeds: Range<u64>) {
         required_counts: &MESH_REQUIRED_COUNTS,
     };
     survey.run(seeds, crate::mesh_simulation::simulation::run);
+}
+
+/// Runs every seed of the simulation of rate limits, or those that the environment names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_rates(demand: Demand, seeds: Range<u64>) {
+    let test_filter = match demand {
+        Demand::OneShard => "rate_limit_goes",
+        Demand::Moving => "rate_limit_of",
+    };
+    let survey = SeedRun {
+        subject: "of the rate limit",
+        test_filter,
+        regression_seeds: &[],
+        required_counts: &["responses", "rate_limit_errors"],
+    };
+    survey
+        .run(seeds, |seed| crate::rate_simulation::simulation::run(&RatePlan::draw(demand, seed)));
 }
 
 /// Seeds of feature simulations that once failed.

@@ -46,6 +46,8 @@ totals! {
     duplicate_ids_refused,
     /// Calls refused by the limit of requests in flight.
     in_flight_limit_errors,
+    /// Requests refused by a rate limit.
+    rate_limit_errors,
     /// Calls refused because the server was short of memory.
     memory_limit_errors,
     /// Charges that the server refused because it was short of memory.

@@ -16,6 +16,7 @@ mod http;
 mod limits;
 mod listeners;
 mod overload;
+mod rate;
 mod services;
 mod tls;
 mod websocket;
@@ -51,7 +52,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 18] = [
+pub static SECTIONS: [&Section; 19] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
@@ -60,6 +61,7 @@ pub static SECTIONS: [&Section; 18] = [
     &websocket::WEBSOCKET,
     &tls::TLS,
     &auth::AUTH,
+    &rate::RATE,
     &listeners::STDIO,
     &limits::LIMITS,
     &overload::OVERLOAD,
@@ -170,7 +172,8 @@ mod tests {
         let defaults = Options::default();
         let mut wrong = Vec::new();
         let is_limit = |row: &&Row| {
-            !["profile", "log.level", "log.format"].contains(&row.key)
+            !["profile", "log.level", "log.format", "rate.rules", "rate.connections"]
+                .contains(&row.key)
                 && !["tls.", "auth."].iter().any(|section| row.key.starts_with(section))
         };
         for row in rows().filter(is_limit) {

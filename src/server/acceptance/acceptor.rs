@@ -18,6 +18,7 @@ use crate::guard::pressure::PressureStep;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
+use crate::server::rate::RateSource;
 use crate::server::shard_message::{ConnectionsMax, ShardLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
@@ -75,6 +76,7 @@ pub(in crate::server) struct Acceptor {
     is_closed: bool,
     /// Connections are refused while memory is short.
     pressure: PressureStep,
+    rates: Arc<RateSource>,
     events: EventThrottle,
     close_events: EventThrottle,
 }
@@ -99,7 +101,7 @@ impl ListenerKind {
 impl Acceptor {
     pub(in crate::server) fn new(
         shard: ShardId,
-        counts: ConnectionCounts,
+        (counts, rates): (ConnectionCounts, Arc<RateSource>),
         limits: &ShardLimits,
     ) -> Self {
         let [tcp, http, websocket] = connection_limits(limits);
@@ -113,6 +115,7 @@ impl Acceptor {
             operators: 0,
             is_closed: false,
             pressure: PressureStep::None,
+            rates,
             events: EventThrottle::default(),
             close_events: EventThrottle::default(),
         }
@@ -172,6 +175,7 @@ impl Acceptor {
         &mut self,
         kind: ListenerKind,
         client: Option<ClientAddress>,
+        now: Instant,
     ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
         let reason = match kind {
             _ if self.is_closed => RefusalReason::Draining,
@@ -181,6 +185,7 @@ impl Acceptor {
             }
             ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
             ListenerKind::Clients(_) if self.is_short_of_memory() => RefusalReason::Memory,
+            ListenerKind::Clients(_) if self.exceeds_rate(client, now) => RefusalReason::Rate,
             ListenerKind::Clients(transport) => {
                 let TransportConnections { count, limit } = self.connections_of(transport);
                 match count.acquire(client, *limit) {
@@ -194,12 +199,18 @@ impl Acceptor {
         }
         self.uncounted += 1;
         // Its first request decides: operators are served beyond the limit.
-        let is_undecided = !self.is_closed && kind == ListenerKind::Clients(Transport::Http);
+        let is_undecided = kind == ListenerKind::Clients(Transport::Http)
+            && !matches!(reason, RefusalReason::Draining | RefusalReason::Rate);
         Ok(if is_undecided {
             (Standing::Undecided, None)
         } else {
             (Standing::Rejected, Some(reason))
         })
+    }
+
+    /// Counts a connection against the rate of its address. Returns whether it exceeds the rate.
+    fn exceeds_rate(&self, client: Option<ClientAddress>, now: Instant) -> bool {
+        client.is_some_and(|client| self.rates.admit_connection(client, now).is_err())
     }
 
     /// Counts a connection against the limits of its transport, before its first request of a
@@ -327,6 +338,7 @@ impl Acceptor {
         match reason {
             RefusalReason::ConnectionLimit => counters.refused_limit += 1,
             RefusalReason::AddressShare => counters.refused_address_share += 1,
+            RefusalReason::Rate => counters.refused_rate += 1,
             RefusalReason::Draining => counters.refused_draining += 1,
             RefusalReason::Memory => outbox.counters.overload.refused_memory += 1,
         }
@@ -347,11 +359,12 @@ impl Acceptor {
 
 /// Returns the limits of TCP, HTTP and WebSocket connections.
 const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
-    let ConnectionsMax { tcp, http, websocket } = limits.connections_max;
+    let ConnectionsMax { tcp, http, websocket, per_address } = limits.connections_max;
+    let share = limits.address_share;
     [
-        ConnectionLimit::new(tcp, limits.address_share),
-        ConnectionLimit::new(http, limits.address_share),
-        ConnectionLimit::new(websocket, limits.address_share),
+        ConnectionLimit::new(tcp, share, per_address),
+        ConnectionLimit::new(http, share, per_address),
+        ConnectionLimit::new(websocket, share, per_address),
     ]
 }
 
@@ -359,6 +372,7 @@ const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
 pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
     match reason {
         RefusalReason::AddressShare => Error::address_connection_limit(),
+        RefusalReason::Rate => rate_error(),
         RefusalReason::ConnectionLimit => Error::connection_limit(),
         RefusalReason::Draining => Error::draining(),
         RefusalReason::Memory => Error::new(
@@ -366,6 +380,14 @@ pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
             "the server is short of memory and serves no new connections; retry later",
         ),
     }
+}
+
+/// Returns the error for an address that has opened too many connections lately.
+fn rate_error() -> Error {
+    let message = "too many new connections from this address (limit rate.connections); keep \
+                   connections open or retry later";
+    Error::new(ErrorKind::RateLimited, message)
+        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
 }
 
 /// Counts a connection that has closed.
@@ -392,15 +414,16 @@ mod tests {
     #[test]
     fn each_refusal_has_its_own_error() {
         let texts = [
-            (RefusalReason::ConnectionLimit, "connection limit of the server reached"),
-            (RefusalReason::AddressShare, "too many connections from this address"),
-            (RefusalReason::Draining, "the server is shutting down"),
-            (RefusalReason::Memory, "the server is short of memory"),
+            (RefusalReason::ConnectionLimit, 1001, "connection limit of the server reached"),
+            (RefusalReason::AddressShare, 1001, "too many connections from this address"),
+            (RefusalReason::Rate, 1002, "too many new connections from this address"),
+            (RefusalReason::Draining, 1001, "the server is shutting down"),
+            (RefusalReason::Memory, 1001, "the server is short of memory"),
         ];
-        for (reason, text) in texts {
+        for (reason, code, text) in texts {
             let error = refusal_error(reason);
             assert!(error.message.starts_with(text), "{error:?}");
-            assert_eq!(error.code, 1001);
+            assert_eq!(error.code, code);
         }
     }
 }

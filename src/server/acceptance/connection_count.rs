@@ -24,9 +24,16 @@ pub(in crate::server) struct ConnectionLimit {
 }
 
 impl ConnectionLimit {
-    /// At most `connections_max` connections, of which one address may have its `share`.
-    pub(in crate::server) const fn new(connections_max: usize, share: AddressShare) -> Self {
-        Self { connections_max, per_address_max: share.of(connections_max) }
+    /// At most `connections_max` connections, of which one address may have its `share`, and
+    /// `per_address` if that is fewer.
+    pub(in crate::server) const fn new(
+        connections_max: usize,
+        share: AddressShare,
+        per_address: usize,
+    ) -> Self {
+        let share = share.of(connections_max);
+        let per_address_max = if per_address < share { per_address } else { share };
+        Self { connections_max, per_address_max }
     }
 }
 
@@ -117,7 +124,8 @@ mod tests {
 
     #[test]
     fn address_share_leaves_connections_to_others() {
-        let (count, limit) = (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS));
+        let (count, limit) =
+            (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS, usize::MAX));
         let (first, second) = (address("192.0.2.1"), address("2001:db8::1"));
         for _ in 0..3 {
             assert_eq!(count.acquire(first, limit), Ok(()));
@@ -132,7 +140,8 @@ mod tests {
 
     #[test]
     fn exempt_address_may_take_all_connections() {
-        let (count, limit) = (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS));
+        let (count, limit) =
+            (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS, usize::MAX));
         for _ in 0..4 {
             assert_eq!(count.acquire(None, limit), Ok(()));
         }
@@ -141,7 +150,8 @@ mod tests {
 
     #[test]
     fn address_without_connections_takes_no_memory() {
-        let (count, limit) = (ConnectionCount::default(), ConnectionLimit::new(2, THREE_QUARTERS));
+        let (count, limit) =
+            (ConnectionCount::default(), ConnectionLimit::new(2, THREE_QUARTERS, usize::MAX));
         for host in 0..100 {
             let client = address(&format!("192.0.2.{host}"));
             assert_eq!(count.acquire(client, limit), Ok(()));
@@ -149,6 +159,15 @@ mod tests {
             count.release(client);
         }
         assert_eq!((count.by_address.lock().len(), count.total()), (0, 0));
+    }
+
+    #[test]
+    fn address_has_fewer_connections_than_its_share() {
+        let (count, client) = (ConnectionCount::default(), address("192.0.2.1"));
+        let limit = ConnectionLimit::new(100, THREE_QUARTERS, 2);
+        let results = [(); 3].map(|()| count.acquire(client, limit));
+        assert_eq!(results, [Ok(()), Ok(()), Err(RefusalReason::AddressShare)]);
+        assert_eq!(count.acquire(None, limit), Ok(()));
     }
 
     const THREE_QUARTERS: AddressShare = AddressShare::new(75);

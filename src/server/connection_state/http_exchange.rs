@@ -16,6 +16,7 @@
 use crate::base::time::Instant;
 use crate::protocol::error::ErrorKind;
 use crate::server::owner_id::SessionId;
+use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::date::Date;
 use crate::transport::http::fields::ResponseFields;
@@ -72,12 +73,12 @@ impl ResponseFormat {
         self,
         out: &mut Vec<u8>,
         (mark, kind): (ResponseMark, ErrorKind),
-        (origin, challenge): (Option<&[u8]>, Option<&str>),
+        (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
         date: &Date,
     ) -> ResponseMark {
         let head = (self.error_status(kind), BodyKind::Json);
         let retry_after = kind.retry_after_seconds().into();
-        self.with_response(head, (origin, challenge), retry_after, |response| {
+        self.with_response(head, (origin, refusal), retry_after, |response| {
             response::replace_head(out, mark, response, date)
         })
     }
@@ -86,7 +87,7 @@ impl ResponseFormat {
     fn with_response<T>(
         self,
         (status, body): (Status, BodyKind),
-        (origin, www_authenticate): (Option<&[u8]>, Option<&str>),
+        (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
         retry_after: u32,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
@@ -100,8 +101,11 @@ impl ResponseFormat {
             protocol_version: version,
             retry_after_seconds,
             allow_origin: origin,
-            www_authenticate,
             ..ResponseFields::NONE
+        };
+        let fields = match refusal {
+            None => fields,
+            Some(refusal) => refusal.add_to(fields),
         };
         let Self { is_chunked, closes, .. } = self;
         write(&Response { status, body, close: closes, is_chunked, fields })
@@ -237,19 +241,19 @@ impl HttpExchange {
         response::end_response(out, mark);
     }
 
-    /// Writes the response to a request that is refused for lack of a scope. No stream may have
-    /// begun.
+    /// Writes the response to a request that is refused for lack of a scope or by a limit. No
+    /// stream may have begun.
     pub(in crate::server) fn write_refusal(
         &self,
         out: &mut Vec<u8>,
-        (kind, challenge): (ErrorKind, &str),
+        (kind, fields): (ErrorKind, &RefusalFields),
         date: &Date,
         text: &[u8],
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let (status, origin) = (self.format.error_status(kind), self.allowed_origin.as_deref());
         let head = (status, BodyKind::Json);
-        let about = (origin, Some(challenge));
+        let about = (origin, Some(fields));
         let mark = self.format.with_response(head, about, RETRY_AFTER_SECONDS, |response| {
             response::begin_response(out, response, date)
         });

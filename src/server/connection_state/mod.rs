@@ -13,6 +13,7 @@ use self::peer_facts::PeerFacts;
 use super::extension_slot::ExtensionSlot;
 use super::outbox::Outbox;
 use super::owner_id::SessionId;
+use super::refusal_fields::RefusalFields;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
@@ -174,8 +175,8 @@ pub(super) struct PeerState<'a> {
     pub(super) outgoing: &'a mut Vec<u8>,
     /// Effects of the message.
     pub(super) outbox: &'a mut Outbox,
-    /// `WWW-Authenticate` of the response, if the request is refused for lack of a scope.
-    pub(super) challenge: Option<Box<str>>,
+    /// Header fields of the response, if the request is refused for lack of a scope or by a limit.
+    pub(super) refusal: Option<RefusalFields>,
 }
 
 impl PeerState<'_> {

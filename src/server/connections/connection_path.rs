@@ -61,7 +61,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let Transports { acceptor, connections, .. } = &mut *self.transports;
         let transport = kind.transport();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
-        let admission = acceptor.admit(kind, client);
+        let admission = acceptor.admit(kind, client, self.now);
         if let Err(reason) | Ok((_, Some(reason))) = admission {
             acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
         }

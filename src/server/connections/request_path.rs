@@ -138,7 +138,7 @@ pub(in crate::server) const fn peer_state<'a>(
 ) -> PeerState<'a> {
     let Connection { state, pending_work, outgoing, record, .. } = connection;
     let origin = MessageOrigin::of_peer(record.peer_address());
-    PeerState { origin, state, pending_work, outgoing, outbox, challenge: None }
+    PeerState { origin, state, pending_work, outgoing, outbox, refusal: None }
 }
 
 /// Writes an error for input that is not a message.

@@ -89,8 +89,14 @@ impl Transports {
         open.sessions = self.http.sessions.len();
     }
 
-    /// Returns the numbers of all shards that are no counters, of a server with `shards`.
-    pub(in crate::server) fn gauges(&self, shards: u16, overload: OverloadGauges) -> Gauges {
+    /// Returns the numbers of all shards that are no counters, of a server with `shards` that have
+    /// `rate_keys` together.
+    pub(in crate::server) fn gauges(
+        &self,
+        shards: u16,
+        rate_keys: usize,
+        overload: OverloadGauges,
+    ) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
         let tls = self.http.tls();
@@ -104,6 +110,7 @@ impl Transports {
             tls_certificates,
             shards,
             overload,
+            rate_keys,
         }
     }
 

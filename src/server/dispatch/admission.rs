@@ -23,6 +23,7 @@ use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState}
 use crate::server::outbox::Effect;
 use crate::server::reply_to::PeerId;
 use crate::service::{ClientInfo, RequestSource, StoredClientInfo};
+use crate::telemetry::counters::RequestCounters;
 use crate::telemetry::label::Transport;
 
 /// A parsed request, not validated.
@@ -230,4 +231,40 @@ pub(super) fn record_invalid(ctx: MessageContext, peer: &mut PeerState<'_>) {
     {
         peer.outbox.push(Effect::RecordInvalidMessage(key));
     }
+}
+
+/// Checks that a request has the only revision over HTTP, if there is one.
+///
+/// # Errors
+///
+/// It has another revision.
+#[inline]
+pub(super) fn check_revision(
+    request: &Request<'_>,
+    transport: Transport,
+    pinned: Option<Revision>,
+) -> Result<(), Error> {
+    if let Some(pinned) = pinned
+        && transport == Transport::Http
+        && request.revision != pinned
+        && request.method != Method::Initialize
+    {
+        let requested = request.revision.as_str();
+        return Err(Error::unsupported_protocol_version_with(requested, [pinned]));
+    }
+    Ok(())
+}
+
+/// Counts a request by its method.
+#[inline]
+pub(super) fn count_request(requests: &mut RequestCounters, method: Option<Method>) {
+    let counter = match method {
+        Some(Method::ToolsCall) => &mut requests.tools_call,
+        Some(Method::ToolsList) => &mut requests.tools_list,
+        Some(Method::Ping) => &mut requests.ping,
+        Some(Method::Discover) => &mut requests.discover,
+        Some(Method::Initialize) => &mut requests.initialize,
+        Some(_) | None => &mut requests.other,
+    };
+    *counter += 1;
 }

@@ -24,6 +24,7 @@ use crate::protocol::params::{
 };
 use crate::server::auth::{self, AuthTime, Authentication, Credential};
 use crate::server::connection_state::PeerState;
+use crate::server::refusal_fields::RefusalFields;
 use crate::service::{Catalog, canonical_uri};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -92,10 +93,12 @@ fn refuse(
     }));
     let challenges = auth.challenges();
     if principal.is_none() && auth.is_active() {
-        peer.challenge = challenges.map(|it| it.missing(scopes).into());
+        let challenge = challenges.map(|it| it.missing(scopes).into());
+        peer.refusal = challenge.map(RefusalFields::Challenge);
         return Error::unauthorized(format!("a token is needed: {reason}"));
     }
-    peer.challenge = challenges.map(|it| it.insufficient_scope(scopes, reason).into());
+    let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason).into());
+    peer.refusal = challenge.map(RefusalFields::Challenge);
     Error::insufficient_scope(reason.to_string(), scopes)
 }
 

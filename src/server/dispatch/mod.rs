@@ -31,7 +31,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(super) use self::admission::RawRequest;
-use self::admission::{Request, record_invalid, validate};
+use self::admission::{Request, check_revision, count_request, record_invalid, validate};
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
@@ -42,6 +42,7 @@ use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
 use super::outbox::Outbox;
+use super::rate::RateLimits;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
 use super::shard_message::{BroadcastMessage, ShardLimits};
 use super::subscriptions::{CatalogLists, ConnectionSubscriptions, SubscriptionRegistry};
@@ -60,7 +61,7 @@ use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLev
 use crate::protocol::revision::Revision;
 use crate::server::shard_message::{TaskEvent, TaskMessage};
 use crate::service::{Catalog, ClientImplementation};
-use crate::telemetry::counters::{Counters, RequestCounters};
+use crate::telemetry::counters::Counters;
 use crate::telemetry::label::Transport;
 use crate::telemetry::open_work::OpenWork;
 
@@ -79,6 +80,7 @@ pub(super) struct Dispatcher {
     pub(super) http_revision: Option<Revision>,
     pub(super) facts: FactsMemory,
     pub(super) auth: Authentication,
+    pub(super) rate: RateLimits,
     /// The number of shards.
     pub(super) shard_count: u16,
 }
@@ -295,22 +297,22 @@ impl Dispatcher {
             }
         };
         count_request(&mut peer.outbox.counters.requests, Some(request.method));
-        if let Some(pinned) = self.http_revision
-            && peer.state.transport == Transport::Http
-            && request.revision != pinned
-            && request.method != Method::Initialize
-        {
-            let requested = request.revision.as_str();
-            let error = Error::unsupported_protocol_version_with(requested, [pinned]);
-            return write_request_error(peer, &request, &error);
-        }
-        if let Err(error) = self.catalog.check_method(request.method) {
+        let checked = check_revision(&request, peer.state.transport, self.http_revision)
+            .and_then(|()| self.catalog.check_method(request.method));
+        if let Err(error) = checked {
             return write_request_error(peer, &request, &error);
         }
         if self.auth.is_active()
             && let Err(error) = authorization::check(self, ctx, peer, &request)
         {
             return write_request_error(peer, &request, &error);
+        }
+        if self.rate.is_active() {
+            let (from, target) = ((ctx.reply_to.peer_id, ctx.now), request.target_name());
+            let target = (request.method, target);
+            if let Err(error) = self.rate.check(&self.catalog, peer, from, target) {
+                return write_request_error(peer, &request, &error);
+            }
         }
         match request.method {
             Method::ToolsCall
@@ -368,6 +370,10 @@ impl Dispatcher {
         method: &str,
         params: Option<Value<'_>>,
     ) {
+        let from = (ctx.reply_to.peer_id, ctx.now);
+        if self.rate.is_active() && self.rate.drops_notification(peer, from, method) {
+            return;
+        }
         match ClientNotification::parse(method) {
             Some(ClientNotification::Initialized) => {
                 peer.state.lifecycle.complete_handshake();
@@ -483,17 +489,4 @@ fn write_error(
 fn write_result(peer: &mut PeerState<'_>, request: &Request<'_>, body: &[u8]) -> Outcome {
     model::write_response(peer.outgoing, request.id(), body);
     Outcome::Response
-}
-
-#[inline]
-fn count_request(requests: &mut RequestCounters, method: Option<Method>) {
-    let counter = match method {
-        Some(Method::ToolsCall) => &mut requests.tools_call,
-        Some(Method::ToolsList) => &mut requests.tools_list,
-        Some(Method::Ping) => &mut requests.ping,
-        Some(Method::Discover) => &mut requests.discover,
-        Some(Method::Initialize) => &mut requests.initialize,
-        Some(_) | None => &mut requests.other,
-    };
-    *counter += 1;
 }

@@ -7,9 +7,8 @@ mod auth;
 mod http;
 
 mod log;
-
 mod overload;
-
+mod rate;
 mod services;
 mod stdio;
 
@@ -28,6 +27,7 @@ pub use self::auth::AuthOptions;
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions};
+pub use self::rate::RateOptions;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
@@ -57,6 +57,8 @@ pub struct Options {
     pub auth: AuthOptions,
     /// Overload protection: running calls, circuit breakers, queue delay, memory pressure.
     pub overload: OverloadOptions,
+    /// Rate limits of requests and connections.
+    pub rate: RateOptions,
     /// MCP over standard input and output.
     pub stdio: StdioOptions,
     /// Limits per message, request and connection.

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, ListenerTlsOptions,
-    Options, Profile, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
+    AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
+    ListenerTlsOptions, LogOptions, Options, Profile, RateOptions, ServiceOptions, StdioOptions,
+    TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -27,22 +28,12 @@ impl Options {
                 backlog_max: 8,
                 ..TcpOptions::default()
             },
-            http: HttpOptions {
-                address: Some(loopback(0)),
-                connections_max: 4,
-                head_bytes_max: 1024,
-                sessions_max: 4,
-                session_idle_timeout: Duration::from_millis(200),
-                replay_events_max: 8,
-                replay_bytes_max: 8 * 1024,
-                sse_start_delay: Duration::from_millis(50),
-                sse_keepalive_interval: Duration::from_millis(100),
-                sse_retry: Duration::from_millis(10),
-                ..HttpOptions::default()
-            },
+            http: tiny_http(),
+            admin: AdminOptions::default(),
             websocket: tiny_websocket(),
             tls: tiny_tls(),
             auth: tiny_auth(),
+            rate: RateOptions { keys_max: 64, ..RateOptions::default() },
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -82,6 +73,22 @@ impl Options {
             },
             ..Self::default()
         }
+    }
+}
+
+fn tiny_http() -> HttpOptions {
+    HttpOptions {
+        address: Some(loopback(0)),
+        connections_max: 4,
+        head_bytes_max: 1024,
+        sessions_max: 4,
+        session_idle_timeout: Duration::from_millis(200),
+        replay_events_max: 8,
+        replay_bytes_max: 8 * 1024,
+        sse_start_delay: Duration::from_millis(50),
+        sse_keepalive_interval: Duration::from_millis(100),
+        sse_retry: Duration::from_millis(10),
+        ..HttpOptions::default()
     }
 }
 

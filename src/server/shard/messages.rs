@@ -39,7 +39,8 @@ impl Shard {
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),
             },
-            ShardMessage::Report(report) => reports::continue_report(self, *report),
+            ShardMessage::Rate(message) => dispatcher.rate.handle_message(*message, now, outbox),
+            ShardMessage::Report(report) => reports::continue_report(self, *report, now),
             #[cfg(feature = "tower")]
             ShardMessage::AdoptStream(stream, extensions) => {
                 self.adopt_stream(ring, (stream, extensions), now);
@@ -100,6 +101,7 @@ impl Shard {
                 self.apply_limits();
             }
             BroadcastMessage::Pressure(step) => pressure::apply_step(self, ring, step, now),
+            BroadcastMessage::RateRules(rules) => self.dispatcher.rate.install(rules),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
             }

@@ -430,6 +430,7 @@ impl<R: Ring> Driver<R> for Shard {
     }
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
+        self.dispatcher.rate.request_shares(&mut self.outbox);
         self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
         // Results and events are stored without a check of the connections.
         self.path(ring, now).relieve_memory();

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Shard;
+use crate::base::time::Instant;
 use crate::connection::Connection;
 use crate::engine::mesh::ShardId;
 use crate::server::connection_state::ConnectionState;
@@ -18,20 +19,22 @@ use crate::transport::http::response::BodyKind;
 
 /// Adds the part of this shard to a report and passes it on.
 #[cold]
-pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage) {
+pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage, now: Instant) {
     match report {
-        ReportMessage::Metrics { exchange, mut counters, remaining } => {
+        ReportMessage::Metrics { exchange, mut counters, mut rate_keys, remaining } => {
             counters.add(&shard.counters());
+            rate_keys += shard.dispatcher.rate.keys(now);
             if remaining > 1 {
                 let remaining = remaining - 1;
                 let next = ShardId((shard.id.0 + 1) % shard.dispatcher.shard_count);
                 return forward(
                     shard,
                     next,
-                    ReportMessage::Metrics { exchange, counters, remaining },
+                    ReportMessage::Metrics { exchange, counters, rate_keys, remaining },
                 );
             }
-            let gauges = shard.transports.gauges(shard.dispatcher.shard_count, overload(shard));
+            let shards = shard.dispatcher.shard_count;
+            let gauges = shard.transports.gauges(shards, rate_keys, overload(shard));
             let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
             respond(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
         }

@@ -20,6 +20,7 @@ use crate::protocol::error::ErrorKind;
 use crate::protocol::json::PaddedBuffer;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
+use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::response::BodyKind;
@@ -115,12 +116,12 @@ pub(in crate::server) enum HttpOutput {
         /// Text of the response.
         text: Vec<u8>,
     },
-    /// The complete response to a request that is refused for lack of a scope.
-    Forbidden {
+    /// The complete response to a request that is refused for lack of a scope or by a limit.
+    Refused {
         /// What was written.
         kind: ErrorKind,
-        /// `WWW-Authenticate`.
-        challenge: Box<str>,
+        /// Header fields of the response.
+        fields: RefusalFields,
         /// Text of the response.
         text: Vec<u8>,
     },

@@ -42,6 +42,8 @@ pub(in crate::server) struct ConnectionsMax {
     pub(in crate::server) tcp: usize,
     pub(in crate::server) http: usize,
     pub(in crate::server) websocket: usize,
+    /// Of each transport, those of one address.
+    pub(in crate::server) per_address: usize,
 }
 
 impl ShardLimits {

@@ -3,6 +3,7 @@
 mod handler_message;
 mod http_message;
 mod limits;
+mod rate_message;
 mod report_message;
 mod task_message;
 
@@ -23,6 +24,7 @@ pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
 };
+pub(super) use self::rate_message::RateMessage;
 pub(super) use self::report_message::ReportMessage;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::diagnostics::CounterSnapshots;
@@ -35,6 +37,7 @@ use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
 use crate::guard::auth::Authenticator;
 use crate::guard::pressure::PressureStep;
+use crate::guard::rate::rules::RateRules;
 use crate::service::Catalog;
 
 /// One message to a shard.
@@ -49,6 +52,8 @@ pub(super) enum ShardMessage {
     /// About an HTTP exchange or session.
     Http(Box<HttpMessage>),
     Task(Box<TaskMessage>),
+    /// About shares of rate limits.
+    Rate(Box<RateMessage>),
     /// A report of all shards.
     Report(Box<ReportMessage>),
     /// A blocking handler has ended.
@@ -107,6 +112,8 @@ pub(super) enum BroadcastMessage {
     Pressure(PressureStep),
     /// The resource with this URI has changed.
     ResourceUpdated(Arc<str>),
+    /// Limit requests by these rules.
+    RateRules(Arc<RateRules>),
     /// Verify tokens with these keys and rules.
     Authenticator(Arc<Authenticator>),
 }

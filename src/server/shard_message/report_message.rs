@@ -13,6 +13,8 @@ pub(in crate::server) enum ReportMessage {
         exchange: ExchangeAddress,
         /// Sum over the shards visited so far.
         counters: Box<Counters>,
+        /// Keys that rate limits have counted lately, on the shards visited so far.
+        rate_keys: usize,
         /// Number of shards that are not visited yet.
         remaining: u16,
     },

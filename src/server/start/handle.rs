@@ -26,6 +26,7 @@ use crate::server::diagnostics::{
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::options::Options;
 use crate::server::overload::{EndWatch, MemoryWatch, OverloadRules};
+use crate::server::rate::RateSource;
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
@@ -56,6 +57,7 @@ pub struct Handle {
     pub(super) tls: Arc<ListenerTls>,
     pub(super) auth: Arc<AuthSource>,
     pub(super) memory: Arc<MemoryWatch>,
+    pub(super) rate: Arc<RateSource>,
 }
 
 impl Handle {
@@ -171,6 +173,20 @@ impl Handle {
     pub fn reload_auth(&self, options: &Options) -> Result<(), String> {
         self.auth.reload(&options.auth, |authenticator| {
             self.broadcast.send(&BroadcastMessage::Authenticator(authenticator));
+        })
+    }
+
+    /// Applies the rate limits of `options`
+    /// ([`RateOptions`](crate::server::options::RateOptions)) from now on. A rule that has not
+    /// changed keeps what it has counted. The number of keys stays. Waits for space in the inboxes:
+    /// must not be called on a shard's thread.
+    ///
+    /// # Errors
+    ///
+    /// Which option is malformed, and why; nothing changes.
+    pub fn reload_rate(&self, options: &Options) -> Result<(), String> {
+        self.rate.reload(&options.rate, |rules| {
+            self.broadcast.send(&BroadcastMessage::RateRules(rules));
         })
     }
 

@@ -52,11 +52,7 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
         connections,
         memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),
         address_share,
-        connections_max: ConnectionsMax {
-            tcp: options.tcp.connections_max as usize,
-            http: options.http.connections_max as usize,
-            websocket: options.websocket.connections_max as usize,
-        },
+        connections_max: limits_of_connections(options),
         half_close: half_close_limits(&options.tcp),
         http_request: options.request_limits(),
         http_timeouts: http_timeouts(&options.http),
@@ -103,6 +99,18 @@ pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> Shard
             name_bytes_max: options.limits.subscription_uri_bytes_max,
             held_bytes_max: (options.limits.subscription_bytes_max / shards.max(1))
                 .min(stored_bytes_max),
+        },
+    }
+}
+
+fn limits_of_connections(options: &Options) -> ConnectionsMax {
+    ConnectionsMax {
+        tcp: options.tcp.connections_max as usize,
+        http: options.http.connections_max as usize,
+        websocket: options.websocket.connections_max as usize,
+        per_address: match options.rate.connections_per_address_max {
+            0 => usize::MAX,
+            most => most as usize,
         },
     }
 }

@@ -64,6 +64,7 @@ use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
 use super::options::Options;
 use super::overload::RunningCalls;
+use super::rate::RateSource;
 use super::shard_message::Broadcast;
 use crate::engine::driver_pair::AttachedIo;
 use crate::engine::entropy::Entropy;
@@ -436,6 +437,8 @@ impl Server {
         let services = &self.services;
         let state_type = services.state_factory.state_type();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
+        let rate = RateSource::load(&options.rate, &entropy.secret).map_err(io::Error::other)?;
+        let rate = Arc::new(rate);
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog_writer =
@@ -465,6 +468,7 @@ impl Server {
             catalog_writer: Arc::clone(&catalog_writer),
             auth: auth.shard_part(),
             running: running.clone(),
+            rate: Arc::clone(&rate),
             stdio_credential: self.stdio_credential.clone(),
         };
         let handle = Handle {
@@ -476,6 +480,7 @@ impl Server {
             tls: Arc::clone(&self.tls),
             auth: Arc::clone(&auth),
             memory: Arc::default(),
+            rate: Arc::clone(&rate),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }

@@ -46,6 +46,7 @@ use crate::server::options::Options;
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
+use crate::server::rate::RateSource;
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
@@ -138,6 +139,7 @@ pub struct ShardBuilder {
     pub(in crate::server) auth: Authentication,
     /// Running calls of all shards.
     pub(in crate::server) running: RunningCalls,
+    pub(in crate::server) rate: Arc<RateSource>,
     /// The credential of the client over standard input, not verified yet.
     pub(in crate::server) stdio_credential: Option<Credential>,
 }
@@ -275,15 +277,15 @@ impl ShardBuilder {
             http_revision: self.options.http.strict,
             facts: FactsMemory::default(),
             auth: self.auth,
+            rate: self.rate.shard_part((shard, shards)),
             shard_count: shards,
         };
-        let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let transports = Transports {
             connections: Connections::new(limits.connections),
-            acceptor: Acceptor::new(shard, self.connections, &limits),
+            acceptor: Acceptor::new(shard, (self.connections, self.rate), &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, (shard, shards)),
-            websockets: WebSocketFrontend::new(limits.websocket, accepts),
+            websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
         };
@@ -302,6 +304,11 @@ impl ShardBuilder {
             limits: Arc::new(limits),
         }
     }
+}
+
+fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketFrontend {
+    let accepts = HandshakeOptions { deflate: options.websocket.deflate };
+    WebSocketFrontend::new(limits.websocket, accepts)
 }
 
 fn parser(options: &Options) -> Parser {

@@ -5,6 +5,8 @@ use super::CounterValue;
 group! {
     /// Counters of overload protection: refused calls, circuit breakers, memory pressure.
     OverloadCounters {
+        /// Requests refused by a rate limit (error 1002).
+        refused_rate,
         /// Calls refused because the circuit breaker of their tool is open.
         refused_breaker,
         /// Calls refused at a limit of running calls.

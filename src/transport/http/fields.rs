@@ -1,4 +1,4 @@
-//! Response fields beyond status, type, date and length: sessions, authentication, CORS.
+//! Response fields beyond status, type, date and length: sessions, authentication, limits, CORS.
 //!
 //! Control characters in a value, except tab, are replaced by spaces, so that a value taken from a
 //! request cannot inject a line (RFC 9110, section 5.5).
@@ -22,6 +22,8 @@ pub struct ResponseFields<'a> {
     pub accept_encoding_identity: bool,
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
+    /// `RateLimit` and `RateLimit-Policy`, with status 429.
+    pub rate_limit: Option<RateLimit<'a>>,
     /// `Access-Control-Allow-Origin`: the origin of the request, echoed with `Vary: Origin`.
     /// Without it browsers hide the response from other origins.
     pub allow_origin: Option<&'a [u8]>,
@@ -43,6 +45,7 @@ impl ResponseFields<'_> {
         allow: None,
         accept_encoding_identity: false,
         retry_after_seconds: None,
+        rate_limit: None,
         allow_origin: None,
         preflight: None,
         www_authenticate: None,
@@ -61,6 +64,7 @@ impl ResponseFields<'_> {
                 allow: None,
                 accept_encoding_identity: false,
                 retry_after_seconds: None,
+                rate_limit: None,
                 allow_origin: None,
                 preflight: None,
                 www_authenticate: None,
@@ -86,6 +90,9 @@ impl ResponseFields<'_> {
         }
         if let Some(seconds) = self.retry_after_seconds {
             push_number_field(out, b"Retry-After: ", seconds);
+        }
+        if let Some(rate_limit) = self.rate_limit {
+            rate_limit.write(out);
         }
         if let Some(origin) = self.allow_origin {
             push_field(out, b"Access-Control-Allow-Origin: ", origin);
@@ -113,6 +120,39 @@ impl ResponseFields<'_> {
 impl Default for ResponseFields<'_> {
     fn default() -> Self {
         Self::NONE
+    }
+}
+
+/// An exceeded rate limit.
+///
+/// Source: draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RateLimit<'a> {
+    /// The name of the limit: letters, digits, `+` and `-`.
+    pub policy: &'a str,
+    /// Requests of one period.
+    pub limit: u32,
+    /// The period in seconds.
+    pub seconds: u32,
+    /// Seconds until the next request may be admitted.
+    pub reset_seconds: u32,
+}
+
+impl RateLimit<'_> {
+    fn write(self, out: &mut Vec<u8>) {
+        let mut push = |name: &'static [u8], parameters: [(&[u8], u32); 2]| {
+            out.extend_from_slice(name);
+            out.push(b'"');
+            push_value(out, self.policy.as_bytes());
+            out.push(b'"');
+            for (parameter, number) in parameters {
+                out.extend_from_slice(parameter);
+                write::unsigned(out, u64::from(number));
+            }
+            out.extend_from_slice(b"\r\n");
+        };
+        push(b"RateLimit-Policy: ", [(b";q=", self.limit), (b";w=", self.seconds)]);
+        push(b"RateLimit: ", [(b";r=", 0), (b";t=", self.reset_seconds)]);
     }
 }
 
@@ -165,7 +205,7 @@ pub(super) fn push_value(out: &mut Vec<u8>, value: &[u8]) {
 /// Fields that scripts may read in addition to the CORS-safelisted ones.
 const EXPOSE_HEADERS: &[u8] =
     b"Access-Control-Expose-Headers: Mcp-Session-Id, MCP-Protocol-Version, \
-Retry-After, WWW-Authenticate\r\n";
+Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate\r\n";
 
 #[cfg(test)]
 mod tests {
@@ -191,6 +231,12 @@ mod tests {
             allow: Some("GET, POST"),
             accept_encoding_identity: true,
             retry_after_seconds: Some(120),
+            rate_limit: Some(RateLimit {
+                policy: "address-2",
+                limit: 100,
+                seconds: 60,
+                reset_seconds: 3,
+            }),
             www_authenticate: Some("Bearer realm=\"mcp\""),
             content_security_policy: Some("default-src 'none'"),
             max_age_seconds: Some(60),
@@ -200,6 +246,8 @@ mod tests {
             written(&fields),
             "Mcp-Session-Id: 0123-abc\r\nMCP-Protocol-Version: 2025-11-25\r\n\
              Allow: GET, POST\r\nAccept-Encoding: identity\r\nRetry-After: 120\r\n\
+             RateLimit-Policy: \"address-2\";q=100;w=60\r\n\
+             RateLimit: \"address-2\";r=0;t=3\r\n\
              WWW-Authenticate: Bearer realm=\"mcp\"\r\n\
              Content-Security-Policy: default-src 'none'\r\n\
              X-Content-Type-Options: nosniff\r\nCache-Control: public, max-age=60\r\n"

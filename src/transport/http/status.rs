@@ -2,7 +2,7 @@
 //!
 //! Only final status codes exist here, 200 to 599; 1xx are not represented.
 //!
-//! Source: RFC 9110, section 15; RFC 6585 (431).
+//! Source: RFC 9110, section 15; RFC 6585 (429, 431).
 
 use std::fmt;
 
@@ -39,6 +39,8 @@ impl Status {
     pub const EXPECTATION_FAILED: Self = Self(417);
     /// 426: the path requires the protocol named in `Upgrade`.
     pub const UPGRADE_REQUIRED: Self = Self(426);
+    /// 429: too many requests of a caller in a time.
+    pub const TOO_MANY_REQUESTS: Self = Self(429);
     /// 431: the head is over the limit, or has too many fields.
     pub const REQUEST_HEADER_FIELDS_TOO_LARGE: Self = Self(431);
     /// 500: internal error.
@@ -74,6 +76,7 @@ impl Status {
             415 => "Unsupported Media Type",
             417 => "Expectation Failed",
             426 => "Upgrade Required",
+            429 => "Too Many Requests",
             431 => "Request Header Fields Too Large",
             500 => "Internal Server Error",
             501 => "Not Implemented",

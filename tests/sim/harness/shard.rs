@@ -187,6 +187,7 @@ impl SimShard {
         let let_in = connections.accepted
             + connections.refused_limit
             + connections.refused_address_share
+            + connections.refused_rate
             + connections.refused_draining;
         let facts = [
             ("connections open", open.connections as u64, 0),

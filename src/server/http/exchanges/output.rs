@@ -44,9 +44,9 @@ impl ExchangePath<'_> {
                 let outcome = Outcome::Notification;
                 self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
             }
-            HttpOutput::Forbidden { kind, challenge, text } => {
+            HttpOutput::Refused { kind, fields, text } => {
                 self.with_exchange(key, |exchange, out, date| {
-                    exchange.write_refusal(out, (kind, &challenge), date, &text);
+                    exchange.write_refusal(out, (kind, &fields), date, &text);
                     exchange.is_complete = true;
                 });
             }

@@ -287,8 +287,8 @@ impl HttpPath<'_> {
             retry_after_seconds: Some(RETRY_AFTER_SECONDS),
             ..ResponseFields::NONE
         };
-        let response =
-            Response { close: true, fields, ..Response::new(Status::UNAVAILABLE, BodyKind::Json) };
+        let status = Status::from(error.kind.properties().http_modern);
+        let response = Response { close: true, fields, ..Response::new(status, BodyKind::Json) };
         self.write_unsolicited_error(key, &response, error);
     }
 

@@ -63,7 +63,7 @@ pub(in crate::server::http) fn handle(
             let remaining = path.dispatcher.shard_count;
             let exchange = open_exchange(path, incoming);
             let counters = Box::default();
-            let report = ReportMessage::Metrics { exchange, counters, remaining };
+            let report = ReportMessage::Metrics { exchange, counters, rate_keys: 0, remaining };
             path.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
         }
         RequestKind::Connections { query } => list_connections(path, incoming, query),

@@ -21,6 +21,7 @@ use crate::server::connection_state::{
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::frontend::HttpFrontend;
 use crate::server::outbox::Outbox;
+use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::transport::http::checks::{self, CheckId, Era, Rejection};
 use crate::transport::http::date::Date;
@@ -189,13 +190,13 @@ impl StatelessRequest<'_> {
             pending_work,
             outgoing,
             outbox: self.outbox,
-            challenge: None,
+            refusal: None,
         };
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
-        let challenge = peer.challenge;
+        let refusal = peer.refusal;
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
-        let about = (origin, challenge.as_deref());
+        let about = (origin, refusal.as_ref());
         finish_response(outgoing, mark, outcome, (format, about), &date)
     }
 
@@ -264,10 +265,10 @@ impl StatelessRequest<'_> {
             pending_work,
             outgoing,
             outbox: self.outbox,
-            challenge: None,
+            refusal: None,
         };
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
-        let challenge = peer.challenge;
+        let refusal = peer.refusal;
         self.outbox.count_outcome(outcome);
         if outcome == Outcome::Response {
             response::end_response(outgoing, mark);
@@ -281,7 +282,7 @@ impl StatelessRequest<'_> {
             self.dispatcher.facts.release(&mut removed.session.state);
         }
         let format = ResponseFormat { session_id: None, ..format };
-        let about = (origin, challenge.as_deref());
+        let about = (origin, refusal.as_ref());
         finish_response(outgoing, mark, outcome, (format, about), &date)
     }
 
@@ -312,7 +313,7 @@ fn finish_response(
     out: &mut Vec<u8>,
     mark: ResponseMark,
     outcome: Outcome,
-    (format, about): (ResponseFormat, (Option<&[u8]>, Option<&str>)),
+    (format, about): (ResponseFormat, (Option<&[u8]>, Option<&RefusalFields>)),
     date: &Date,
 ) -> PostOutcome {
     match outcome {

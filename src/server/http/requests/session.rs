@@ -102,7 +102,7 @@ fn dispatch_local(
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark),
         (Outcome::Error(kind), 0) => {
-            let about = (origin, dispatched.challenge.as_deref());
+            let about = (origin, dispatched.refusal.as_ref());
             let mark = format.replace_head_with_error(outgoing, (mark, kind), about, &date);
             response::end_response(outgoing, mark);
         }

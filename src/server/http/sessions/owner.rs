@@ -25,6 +25,7 @@ use crate::server::connection_state::{HttpSession, MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
+use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::{ExchangeAddress, HttpOutput, MessageSender, SessionOp};
 use crate::transport::http::checks::CheckId;
@@ -45,8 +46,8 @@ pub(in crate::server::http) struct Dispatched {
     pub(in crate::server::http) outcome: Outcome,
     /// Number of its requests that are answered later.
     pub(in crate::server::http) pending_responses: u32,
-    /// `WWW-Authenticate` of the response, if it is refused for lack of a scope.
-    pub(in crate::server::http) challenge: Option<Box<str>>,
+    /// Header fields of the response, if it is refused for lack of a scope or by a limit.
+    pub(in crate::server::http) refusal: Option<RefusalFields>,
 }
 
 impl SessionOwner<'_> {
@@ -106,9 +107,8 @@ impl SessionOwner<'_> {
         let Some(dispatched) = self.dispatch_post(key, origin, &mut out, text.text()) else {
             return;
         };
-        if let (Outcome::Error(kind), Some(challenge)) = (dispatched.outcome, dispatched.challenge)
-        {
-            return self.write(from, HttpOutput::Forbidden { kind, challenge, text: out });
+        if let (Outcome::Error(kind), Some(fields)) = (dispatched.outcome, dispatched.refusal) {
+            return self.write(from, HttpOutput::Refused { kind, fields, text: out });
         }
         match (dispatched.outcome, dispatched.pending_responses) {
             (Outcome::None, 0) => self.write(from, HttpOutput::Status(Status::ACCEPTED)),
@@ -146,8 +146,8 @@ impl SessionOwner<'_> {
         let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
         let before = pending_work.pending_responses;
         let cancelled = outbox.counters.requests.cancelled;
-        let challenge = None;
-        let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, challenge };
+        let refusal = None;
+        let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal };
         let outcome = match parser.parse(text) {
             Ok(document) => {
                 let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
@@ -156,14 +156,14 @@ impl SessionOwner<'_> {
             }
             Err(error) => reject_text(&mut peer, None, &error.into()),
         };
-        let challenge = peer.challenge.take();
+        let refusal = peer.refusal.take();
         // A cancellation removes requests that were outstanding before or are among these; their
         // streams are ended by an effect.
         let taken_back = outbox.counters.requests.cancelled - cancelled;
         let outstanding = u64::from(pending_work.pending_responses) + taken_back;
         let pending_responses = outstanding.saturating_sub(before.into());
         let pending_responses = u32::try_from(pending_responses).unwrap_or(u32::MAX);
-        Some(Dispatched { outcome, pending_responses, challenge })
+        Some(Dispatched { outcome, pending_responses, refusal })
     }
 
     /// Opens a stream for the outstanding responses of a message, with the output so far.

@@ -1,0 +1,321 @@
+//! The limits of one shard, and the exchange of shares with others.
+//!
+//! ```text
+//!  short of requests ── Request ──▶ every other shard
+//!                    ◀── Gift ────  what each has to spare
+//! ```
+//!
+//! A shard whose bucket of a key is less than half full asks the others for as much as four times
+//! its requests since it last asked. One that has no requests for the key gives up to all of its
+//! bucket, any other up to half of what it has above a quarter. Keys that only one shard can have,
+//! those of a session, have the whole limit there.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bucket::{Bucket, Share};
+use super::keyed_hash::KeyedHash;
+use super::rules::{Keys, LimitedMethod, RateRules, Target};
+use super::table::BucketTable;
+use crate::base::client_address::ClientAddress;
+use crate::base::principal::Principal;
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// Its authenticated caller.
+    pub principal: Option<&'a Principal>,
+    /// The address of its client; `None` if it is exempt from limits by address.
+    pub address: Option<ClientAddress>,
+    /// A number that differs between sessions, and between connections without one.
+    pub session: u64,
+}
+
+/// A limit that a request has exceeded.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Exceeded {
+    /// The name of the limit in header fields.
+    pub policy: Box<str>,
+    /// Requests of one period.
+    pub limit: u32,
+    /// The period in seconds.
+    pub seconds: u32,
+    /// Time after which a request may be admitted.
+    pub retry_after: Duration,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { policy, limit, seconds, .. } = self;
+        match seconds {
+            1 => write!(formatter, "{limit} per second ({policy})"),
+            _ => write!(formatter, "{limit} in {seconds} seconds ({policy})"),
+        }
+    }
+}
+
+/// A request for the shares of other shards.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareRequest {
+    key: u64,
+    share: Share,
+    /// Nanoseconds of the share.
+    wanted: u64,
+}
+
+/// Part of the share of another shard.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareGift {
+    key: u64,
+    nanoseconds: u64,
+}
+
+/// The limits of one shard.
+#[derive(Debug)]
+pub struct RateLimiter {
+    rules: Arc<RateRules>,
+    /// Each rule with its share of this shard.
+    limits: Vec<Limit>,
+    table: BucketTable,
+    keys_max: usize,
+    hash: KeyedHash,
+    shards: NonZeroU32,
+    requests: Vec<ShareRequest>,
+    /// Requests that were limited together with others, for lack of places.
+    overflows: u64,
+}
+
+/// A rule as it applies on this shard.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    keys: Keys,
+    share: Share,
+    /// Hash of the text of the rule.
+    seed: u64,
+    /// The bucket of keys that have no place in the table.
+    overflow: Bucket,
+}
+
+impl RateLimiter {
+    /// Creates the limits of one of `shards` shards, which share `secret`, for at most `keys_max`
+    /// keys.
+    pub fn new(secret: u128, shards: NonZeroU32, keys_max: usize) -> Self {
+        Self {
+            rules: Arc::default(),
+            limits: Vec::new(),
+            table: BucketTable::default(),
+            keys_max,
+            hash: KeyedHash::new(secret),
+            shards,
+            requests: Vec::new(),
+            overflows: 0,
+        }
+    }
+
+    /// Applies other rules from now on. A rule that has not changed keeps its buckets. Cost: the
+    /// table, with the first rule.
+    pub fn install(&mut self, rules: Arc<RateRules>) {
+        self.limits.clear();
+        for rule in rules.iter() {
+            let is_of_one_shard = rule.keys.contains(Keys::SESSION);
+            let shards = if is_of_one_shard { NonZeroU32::MIN } else { self.shards };
+            let mut hasher = self.hash.hasher();
+            rule.text.hash(&mut hasher);
+            self.limits.push(Limit {
+                keys: rule.keys,
+                share: rule.quota.share_of(shards),
+                seed: hasher.finish(),
+                overflow: Bucket::default(),
+            });
+        }
+        self.table = match (rules.is_empty(), self.rules.is_empty()) {
+            (true, _) => BucketTable::default(),
+            (false, true) => BucketTable::new(self.keys_max),
+            (false, false) => std::mem::take(&mut self.table),
+        };
+        self.requests = Vec::new();
+        self.rules = rules;
+    }
+
+    /// Returns whether anything is limited.
+    #[inline]
+    pub const fn is_active(&self) -> bool {
+        !self.limits.is_empty()
+    }
+
+    /// Returns the rules.
+    pub fn rules(&self) -> &RateRules {
+        &self.rules
+    }
+
+    /// Returns the number of keys that have sent requests lately. Cost: visits the whole table.
+    pub fn keys(&self, now: u64) -> usize {
+        self.table.len(now)
+    }
+
+    /// Takes the number of requests that were limited together because there were too many keys.
+    #[inline]
+    pub const fn take_overflows(&mut self) -> u64 {
+        std::mem::replace(&mut self.overflows, 0)
+    }
+
+    /// Admits a request, or a notification, if all limits allow it.
+    ///
+    /// # Errors
+    ///
+    /// The first limit that is exceeded; the request counts against none then.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        caller: &Caller<'_>,
+        target: &Target<'_>,
+        now: u64,
+    ) -> Result<(), Exceeded> {
+        let applying = self.rules.for_method(target.method);
+        let mut left = applying;
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if let Some(key) = self.key_of(index, caller, target)
+                && let Err(retry_after) = self.take(index, key, now)
+            {
+                self.put_back(applying & ((1 << index) - 1), caller, target);
+                return Err(self.exceeded(index, retry_after));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the hash of what has a bucket of its own by a rule, or `None` if the rule is not for
+    /// this request.
+    #[inline]
+    fn key_of(&self, index: usize, caller: &Caller<'_>, target: &Target<'_>) -> Option<u64> {
+        let Limit { keys, seed, .. } = *self.limits.get(index)?;
+        if !self.rules.get(index)?.is_for_name(target) {
+            return None;
+        }
+        if keys == Keys::default() {
+            return Some(seed);
+        }
+        let mut hasher = self.hash.hasher();
+        hasher.write_u64(seed);
+        if keys.contains(Keys::ADDRESS) {
+            caller.address?.hash(&mut hasher);
+        }
+        if keys.contains(Keys::PRINCIPAL) {
+            hash_principal(caller, &mut hasher);
+        }
+        if keys.contains(Keys::SESSION) {
+            hasher.write_u64(caller.session);
+        }
+        if keys.contains(Keys::METHOD) {
+            match target.method {
+                LimitedMethod::Request(method) => hasher.write_u8(method as u8),
+                LimitedMethod::Notification(_) => hasher.write_u8(u8::MAX),
+            }
+        }
+        if keys.contains(Keys::TOOL) {
+            target.tool.hash(&mut hasher);
+        }
+        Some(hasher.finish())
+    }
+
+    #[inline]
+    fn take(&mut self, index: usize, key: u64, now: u64) -> Result<(), Duration> {
+        let Limit { share, overflow, .. } = &mut self.limits[index];
+        let share = *share;
+        let Some(entry) = self.table.place(key, now) else {
+            self.overflows += 1;
+            return overflow.take(share, now);
+        };
+        let taken = entry.bucket.take(share, now);
+        if share.is_shared() {
+            let (is_low, interval) = (entry.bucket.is_low(share), share.exchange_interval());
+            if let Some(demand) = entry.count_request(is_low, interval, now)
+                && self.requests.len() < REQUESTS_MAX
+            {
+                self.requests.push(ShareRequest { key, share, wanted: share.wanted(demand) });
+            }
+        }
+        taken
+    }
+
+    /// Gives back what was taken for a request that a later rule refuses.
+    #[cold]
+    fn put_back(&mut self, mut taken: u32, caller: &Caller<'_>, target: &Target<'_>) {
+        while taken != 0 {
+            let index = taken.trailing_zeros() as usize;
+            taken &= taken - 1;
+            let Some(key) = self.key_of(index, caller, target) else { continue };
+            let Limit { share, overflow, .. } = &mut self.limits[index];
+            match self.table.find(key) {
+                Some(entry) => entry.bucket.put_back(*share),
+                None => overflow.put_back(*share),
+            }
+        }
+    }
+
+    #[cold]
+    fn exceeded(&self, index: usize, retry_after: Duration) -> Exceeded {
+        let (policy, quota) = match self.rules.get(index) {
+            Some(rule) => (rule.policy.clone(), Some(rule.quota)),
+            None => (Box::default(), None),
+        };
+        let limit = quota.map_or(0, |quota| quota.limit.get());
+        let seconds = quota.map_or(0, |quota| quota.seconds.get());
+        Exceeded { policy, limit, seconds, retry_after }
+    }
+
+    /// Takes the requests for shares that have gathered, to send them to all other shards.
+    pub fn take_requests(&mut self) -> Option<Arc<[ShareRequest]>> {
+        if self.requests.is_empty() {
+            return None;
+        }
+        let requests = self.requests.as_slice().into();
+        self.requests.clear();
+        Some(requests)
+    }
+
+    /// Gives another shard part of the shares that it requests.
+    pub fn give(&mut self, requester: u16, requests: &[ShareRequest], now: u64) -> Vec<ShareGift> {
+        let mut gifts = Vec::new();
+        for ShareRequest { key, share, wanted } in requests {
+            let Some(entry) = self.table.place(*key, now) else { continue };
+            let gives_all = entry.count_gift(requester);
+            let nanoseconds = entry.bucket.give(*share, (*wanted, gives_all), now);
+            if nanoseconds > 0 {
+                gifts.push(ShareGift { key: *key, nanoseconds });
+            }
+        }
+        gifts
+    }
+
+    /// Adds what another shard has given.
+    pub fn receive(&mut self, gifts: &[ShareGift]) {
+        for ShareGift { key, nanoseconds } in gifts {
+            if let Some(entry) = self.table.find(*key) {
+                entry.bucket.receive(*nanoseconds);
+            }
+        }
+    }
+}
+
+/// Hashes who sends a request; without a credential the address stands for the caller.
+#[inline]
+fn hash_principal(caller: &Caller<'_>, hasher: &mut impl Hasher) {
+    if let Some(principal) = caller.principal {
+        hasher.write_u8(1);
+        principal.id().hash(hasher);
+        principal.issuer().hash(hasher);
+        principal.client_id().hash(hasher);
+    } else {
+        hasher.write_u8(0);
+        caller.address.hash(hasher);
+    }
+}
+
+/// Keys whose shares are requested at once.
+const REQUESTS_MAX: usize = 256;

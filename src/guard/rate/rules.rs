@@ -1,0 +1,365 @@
+//! Rules: which requests are limited together, and how many of them are admitted.
+//!
+//! A rule is one line: `method [name] rate=LIMIT/PERIOD [burst=N] [per=KEYS]`, such as `tools/call
+//! deploy_* rate=5/min per=principal`. Method and name may contain `*`, which stands for any text.
+//! Each value of the keys has a bucket of its own; without keys all requests of the rule share one.
+
+use std::fmt::Write;
+use std::num::NonZeroU32;
+
+use super::bucket::Quota;
+use crate::guard::pattern::Pattern;
+use crate::protocol::eras::Method;
+
+/// The rules of a server.
+#[derive(Clone, Debug, Default)]
+pub struct RateRules {
+    rules: Vec<RateRule>,
+    /// The rules that apply to each method, one bit each.
+    by_method: [u32; Method::ALL.len()],
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub(super) struct RateRule {
+    /// The words of the line, by which a rule that a reload does not change keeps its buckets.
+    pub(super) text: Box<str>,
+    /// What the rule is called in header fields.
+    pub(super) policy: Box<str>,
+    pub(super) quota: Quota,
+    pub(super) keys: Keys,
+    method: Pattern,
+    name: Option<Pattern>,
+}
+
+/// What has a limit of its own, one bit each.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Keys(u8);
+
+/// The method of a request or notification.
+#[derive(Clone, Copy, Debug)]
+pub enum LimitedMethod<'a> {
+    /// A request.
+    Request(Method),
+    /// A notification, by its name on the wire.
+    Notification(&'a str),
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The method.
+    pub method: LimitedMethod<'a>,
+    /// The name of the tool or prompt, or the URI of the resource; empty if there is none.
+    pub name: &'a str,
+    /// The URI with its percent-encoding decoded; otherwise the name.
+    pub decoded: &'a str,
+    /// The name of a tool that exists. Others are limited together.
+    pub tool: &'a str,
+}
+
+impl Keys {
+    pub(super) const PRINCIPAL: Self = Self(1);
+    pub(super) const ADDRESS: Self = Self(1 << 1);
+    pub(super) const SESSION: Self = Self(1 << 2);
+    pub(super) const METHOD: Self = Self(1 << 3);
+    pub(super) const TOOL: Self = Self(1 << 4);
+
+    const NAMES: [(&'static str, Self); 5] = [
+        ("principal", Self::PRINCIPAL),
+        ("address", Self::ADDRESS),
+        ("session", Self::SESSION),
+        ("method", Self::METHOD),
+        ("tool", Self::TOOL),
+    ];
+
+    #[inline]
+    pub(super) const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut keys = Self::default();
+        for word in text.split('+') {
+            let known = Self::NAMES.iter().find(|(name, _)| *name == word);
+            let Some((_, key)) = known else {
+                return Err(format!(
+                    "\"{word}\" is not principal, address, session, method or tool"
+                ));
+            };
+            keys.0 |= key.0;
+        }
+        Ok(keys)
+    }
+
+    /// Returns the name of a policy with these keys.
+    fn policy(self) -> String {
+        let names = Self::NAMES.iter().filter(|(_, key)| self.contains(*key));
+        let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+        if names.is_empty() { "all".to_owned() } else { names.join("+") }
+    }
+}
+
+impl RateRules {
+    /// Parses rules.
+    ///
+    /// # Errors
+    ///
+    /// Which line is malformed, and why; or there are too many.
+    pub fn parse(lines: &[String]) -> Result<Self, String> {
+        if lines.len() > RULES_MAX {
+            return Err(format!("there are {} rules (limit {RULES_MAX})", lines.len()));
+        }
+        let mut all = Self::default();
+        for line in lines {
+            let mut rule = parse_rule(line).map_err(|what| format!("\"{line}\": {what}"))?;
+            let named = |policy: &str| all.rules.iter().any(|rule| &*rule.policy == policy);
+            if named(&rule.policy) {
+                let numbers = 2..;
+                let mut names = numbers.map(|number| format!("{}-{number}", rule.policy));
+                if let Some(name) = names.find(|name| !named(name)) {
+                    rule.policy = name.into();
+                }
+            }
+            for method in Method::ALL {
+                let applies = rule.method.matches(method.as_str())
+                    && (method == Method::ToolsCall || !rule.keys.contains(Keys::TOOL));
+                all.by_method[method as usize] |= u32::from(applies) << all.rules.len();
+            }
+            all.rules.push(rule);
+        }
+        Ok(all)
+    }
+
+    /// Returns whether nothing is limited.
+    pub const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns whether a rule limits each tool by itself.
+    pub fn needs_tool(&self) -> bool {
+        self.rules.iter().any(|rule| rule.keys.contains(Keys::TOOL))
+    }
+
+    /// Returns whether a rule is for requests of some names.
+    pub fn needs_name(&self) -> bool {
+        self.rules.iter().any(|rule| rule.name.is_some())
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &RateRule> {
+        self.rules.iter()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&RateRule> {
+        self.rules.get(index)
+    }
+
+    /// Returns the rules for a method, one bit each.
+    #[inline]
+    pub(super) fn for_method(&self, method: LimitedMethod<'_>) -> u32 {
+        match method {
+            LimitedMethod::Request(method) => self.by_method[method as usize],
+            LimitedMethod::Notification(name) => {
+                let mut applying = 0;
+                for (index, rule) in self.rules.iter().enumerate() {
+                    let applies = !rule.keys.contains(Keys::TOOL) && rule.method.matches(name);
+                    applying |= u32::from(applies) << index;
+                }
+                applying
+            }
+        }
+    }
+}
+
+impl RateRule {
+    /// Returns whether the rule, which is for the method of `target`, is for its name.
+    #[inline]
+    pub(super) fn is_for_name(&self, target: &Target<'_>) -> bool {
+        let Some(name) = &self.name else { return true };
+        name.matches(target.name) || name.matches(target.decoded)
+    }
+}
+
+/// Parses a quota: `rate=LIMIT/PERIOD [burst=N]`. The burst is the limit by default.
+///
+/// # Errors
+///
+/// What is malformed.
+pub fn parse_quota(line: &str) -> Result<Quota, String> {
+    let words = Words::parse(line.split_ascii_whitespace())?;
+    if words.keys.is_some() {
+        return Err("per=KEYS is not allowed here".to_owned());
+    }
+    words.quota()
+}
+
+fn parse_rule(line: &str) -> Result<RateRule, String> {
+    let mut words = line.split_ascii_whitespace().peekable();
+    let method = words.next().filter(|word| !word.contains('=')).ok_or("the method is missing")?;
+    let is_setting = |word: &&str| SETTINGS.iter().any(|setting| word.starts_with(setting));
+    let name = words.next_if(|word| !is_setting(word)).map(Pattern::new);
+    let settings = Words::parse(words)?;
+    let keys = settings.keys.unwrap_or_default();
+    let mut text = String::new();
+    for word in line.split_ascii_whitespace() {
+        write!(text, "{word} ").ok();
+    }
+    let quota = settings.quota()?;
+    let (policy, method) = (keys.policy().into(), Pattern::new(method));
+    Ok(RateRule { text: text.into(), policy, quota, keys, method, name })
+}
+
+/// The settings of a line.
+#[derive(Default)]
+struct Words {
+    rate: Option<(NonZeroU32, NonZeroU32)>,
+    burst: Option<NonZeroU32>,
+    keys: Option<Keys>,
+}
+
+impl Words {
+    fn parse<'w>(words: impl Iterator<Item = &'w str>) -> Result<Self, String> {
+        let mut settings = Self::default();
+        for word in words {
+            let is_again = match word.split_once('=') {
+                Some(("rate", rate)) => settings.rate.replace(parse_rate(rate)?).is_some(),
+                Some(("burst", burst)) => {
+                    let burst = parse_number(burst, BURST_MAX)?;
+                    settings.burst.replace(burst).is_some()
+                }
+                Some(("per", keys)) => settings.keys.replace(Keys::parse(keys)?).is_some(),
+                _ => {
+                    return Err(format!(
+                        "\"{word}\" is not rate=LIMIT/PERIOD, burst=N or per=KEYS"
+                    ));
+                }
+            };
+            if is_again {
+                return Err(format!("\"{word}\" is set twice"));
+            }
+        }
+        Ok(settings)
+    }
+
+    fn quota(&self) -> Result<Quota, String> {
+        let (limit, seconds) = self.rate.ok_or("rate=LIMIT/PERIOD is missing, such as 100/s")?;
+        Ok(Quota { limit, seconds, burst: self.burst.unwrap_or(limit) })
+    }
+}
+
+/// Parses a rate, such as `100/s` or `5/10min`.
+fn parse_rate(text: &str) -> Result<(NonZeroU32, NonZeroU32), String> {
+    let malformed = || format!("\"{text}\" is not a rate, such as 100/s, 5/min or 1000/12h");
+    let (limit, period) = text.split_once('/').ok_or_else(malformed)?;
+    let digits = period.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = period.split_at(digits);
+    let factor = match unit {
+        "s" => 1,
+        "min" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(malformed()),
+    };
+    let limit = parse_number(limit, LIMIT_MAX)?;
+    let count = if count.is_empty() { NonZeroU32::MIN } else { parse_number(count, PERIOD_MAX)? };
+    let seconds = count.get().checked_mul(factor).filter(|seconds| *seconds <= PERIOD_MAX);
+    let seconds = seconds.and_then(NonZeroU32::new);
+    let seconds = seconds.ok_or_else(|| format!("\"{period}\" is longer than 30 days"))?;
+    Ok((limit, seconds))
+}
+
+fn parse_number(text: &str, max: u32) -> Result<NonZeroU32, String> {
+    let number = text.parse::<u32>().ok().filter(|number| *number <= max);
+    let number = number.and_then(NonZeroU32::new);
+    number.ok_or_else(|| format!("\"{text}\" is not a number from 1 to {max}"))
+}
+
+const SETTINGS: [&str; 3] = ["rate=", "burst=", "per="];
+
+/// Rules that a server may have: each costs a comparison with each request of its method.
+const RULES_MAX: usize = 32;
+
+/// Requests of a period. Above it the time that a request costs, in whole nanoseconds, would be too
+/// far from the exact one.
+const LIMIT_MAX: u32 = 10_000_000;
+/// Requests at once.
+const BURST_MAX: u32 = 1_000_000_000;
+/// Seconds of a period: 30 days.
+const PERIOD_MAX: u32 = 30 * 86_400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &[&str]) -> Result<RateRules, String> {
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        RateRules::parse(&lines)
+    }
+
+    #[test]
+    fn rule_has_method_name_quota_and_keys() {
+        let rules = parse(&["tools/call deploy_* rate=5/10min burst=2 per=principal+tool"]);
+        let rules = rules.unwrap();
+        let rule = rules.get(0).unwrap();
+        let Quota { limit, seconds, burst } = rule.quota;
+        assert_eq!([limit, seconds, burst].map(NonZeroU32::get), [5, 600, 2]);
+        assert!(rule.keys.contains(Keys::PRINCIPAL) && rule.keys.contains(Keys::TOOL));
+        assert!(!rule.keys.contains(Keys::ADDRESS));
+        let target = |name, decoded| Target {
+            method: LimitedMethod::Request(Method::ToolsCall),
+            name,
+            decoded,
+            tool: "",
+        };
+        assert!(rule.is_for_name(&target("deploy_x", "deploy_x")));
+        assert!(rule.is_for_name(&target("%64eploy_x", "deploy_x")));
+        assert!(!rule.is_for_name(&target("x", "x")));
+    }
+
+    #[test]
+    fn burst_is_limit_by_default() {
+        assert_eq!(parse_quota("rate=7/s").unwrap().burst.get(), 7);
+        assert_eq!(parse_quota("burst=2 rate=7/d").unwrap().seconds.get(), 86_400);
+    }
+
+    #[test]
+    fn rules_apply_by_method_pattern() {
+        let rules = parse(&["* rate=1/s", "tools/* rate=1/s", "* rate=1/s per=tool"]).unwrap();
+        let of = |method| rules.for_method(LimitedMethod::Request(method));
+        assert_eq!(of(Method::ToolsCall), 0b111);
+        assert_eq!(of(Method::ToolsList), 0b011);
+        assert_eq!(of(Method::Ping), 0b001);
+        let notification = LimitedMethod::Notification("notifications/progress");
+        assert_eq!(rules.for_method(notification), 0b001);
+    }
+
+    #[test]
+    fn policies_have_different_names() {
+        let lines = ["* rate=1/s", "ping rate=1/s", "* rate=1/s per=address", "x rate=1/s"];
+        let rules = parse(&lines).unwrap();
+        let names: Vec<&str> = rules.iter().map(|rule| &*rule.policy).collect();
+        assert_eq!(names, ["all", "all-2", "address", "all-3"]);
+    }
+
+    #[test]
+    fn malformed_rule_is_rejected() {
+        for (line, what) in [
+            ("", "the method is missing"),
+            ("rate=1/s", "the method is missing"),
+            ("*", "rate=LIMIT/PERIOD is missing, such as 100/s"),
+            ("* a b rate=1/s", "\"b\" is not rate=LIMIT/PERIOD, burst=N or per=KEYS"),
+            ("* rate=0/s", "\"0\" is not a number from 1 to 10000000"),
+            ("* rate=1/m", "\"1/m\" is not a rate, such as 100/s, 5/min or 1000/12h"),
+            ("* rate=1", "\"1\" is not a rate, such as 100/s, 5/min or 1000/12h"),
+            ("* rate=1/31d", "\"31d\" is longer than 30 days"),
+            ("* rate=1/s burst=-1", "\"-1\" is not a number from 1 to 1000000000"),
+            ("* rate=1/s rate=2/s", "\"rate=2/s\" is set twice"),
+            ("* rate=1/s per=ip", "\"ip\" is not principal, address, session, method or tool"),
+        ] {
+            assert_eq!(parse(&[line]).unwrap_err(), format!("\"{line}\": {what}"));
+        }
+        assert!(parse(&["* rate=1/s"; 33]).is_err());
+        assert!(parse_quota("rate=1/s per=address").is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! Rate limits of a server: of requests on each shard, of connections over all shards.
+//!
+//! A shard decides by its own state. Shards that are short of requests for a key ask the others for
+//! what they can spare ([`RateMessage`]); who has none to send costs no message.
+
+mod source;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+
+pub(super) use self::source::RateSource;
+use crate::base::client_address::ClientAddress;
+use crate::base::time::Instant;
+use crate::engine::mesh::ShardId;
+use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
+use crate::guard::rate::rules::{LimitedMethod, RateRules, Target};
+use crate::protocol::eras::{ClientNotification, Method};
+use crate::protocol::error::{Error, ErrorKind};
+use crate::server::connection_state::PeerState;
+use crate::server::outbox::Outbox;
+use crate::server::refusal_fields::RefusalFields;
+use crate::server::reply_to::PeerId;
+use crate::server::shard_message::{RateMessage, ShardMessage};
+use crate::service::{Catalog, canonical_uri};
+
+/// The rate limits of one shard; off by default.
+#[derive(Debug)]
+pub(super) struct RateLimits {
+    limiter: Box<RateLimiter>,
+    /// Whether there are rules.
+    is_active: bool,
+    shard: ShardId,
+    /// Whether an answer of each shard is outstanding.
+    is_asked: Box<[bool]>,
+}
+
+impl RateLimits {
+    fn new(limiter: RateLimiter, (shard, shards): (ShardId, u16)) -> Self {
+        let is_active = limiter.is_active();
+        let is_asked = vec![false; usize::from(shards)].into();
+        Self { limiter: Box::new(limiter), is_active, shard, is_asked }
+    }
+
+    /// Returns whether requests are limited.
+    #[inline]
+    pub(super) const fn is_active(&self) -> bool {
+        self.is_active
+    }
+
+    /// Uses other rules from now on.
+    pub(super) fn install(&mut self, rules: Arc<RateRules>) {
+        self.limiter.install(rules);
+        self.is_active = self.limiter.is_active();
+    }
+
+    /// Returns the number of keys that have sent requests lately.
+    pub(super) fn keys(&self, now: Instant) -> usize {
+        self.limiter.keys(now.nanoseconds())
+    }
+
+    /// Checks a request of `peer` against all limits.
+    ///
+    /// # Errors
+    ///
+    /// The error response: a limit is exceeded.
+    pub(super) fn check(
+        &mut self,
+        catalog: &Catalog,
+        peer: &mut PeerState<'_>,
+        (peer_id, now): (PeerId, Instant),
+        (method, name): (Method, &str),
+    ) -> Result<(), Error> {
+        let rules = self.limiter.rules();
+        let is_tool = method == Method::ToolsCall;
+        // Names that no tool has are limited together: they are as many as a client likes.
+        let tool =
+            if is_tool && rules.needs_tool() && catalog.tool(name).is_some() { name } else { "" };
+        let is_uri = method == Method::ResourcesRead && rules.needs_name();
+        let uri = if is_uri { canonical_uri(name) } else { Cow::Borrowed(name) };
+        let decoded =
+            if is_uri { percent_decode_str(&uri).decode_utf8_lossy() } else { Cow::Borrowed(name) };
+        let method = LimitedMethod::Request(method);
+        let target = Target { method, name: &uri, decoded: &decoded, tool };
+        self.admit(peer, (peer_id, now), &target).map_err(|exceeded| {
+            peer.outbox.counters.overload.refused_rate += 1;
+            refuse(peer, exceeded)
+        })
+    }
+
+    /// Returns whether a notification of `peer` exceeds a limit, and is dropped. Those that begin
+    /// or end something are not limited.
+    pub(super) fn drops_notification(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        (peer_id, now): (PeerId, Instant),
+        name: &str,
+    ) -> bool {
+        use ClientNotification::{Cancelled, Initialized};
+        if matches!(ClientNotification::parse(name), Some(Initialized | Cancelled)) {
+            return false;
+        }
+        let method = LimitedMethod::Notification(name);
+        let target = Target { method, name: "", decoded: "", tool: "" };
+        let is_dropped = self.admit(peer, (peer_id, now), &target).is_err();
+        peer.outbox.counters.requests.notifications_dropped += u64::from(is_dropped);
+        is_dropped
+    }
+
+    #[inline]
+    fn admit(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        (peer_id, now): (PeerId, Instant),
+        target: &Target<'_>,
+    ) -> Result<(), Exceeded> {
+        let caller = Caller {
+            principal: peer.principal().map(|principal| &**principal),
+            address: address_of(peer, peer_id),
+            session: match peer_id {
+                PeerId::Connection(key) => key.to_bits(),
+                PeerId::HttpSession(key) => !key.to_bits(),
+            },
+        };
+        let admitted = self.limiter.admit(&caller, target, now.nanoseconds());
+        peer.outbox.counters.requests.rate_overflows += self.limiter.take_overflows();
+        admitted
+    }
+
+    /// Asks other shards for what this one is short of.
+    #[inline]
+    pub(super) fn request_shares(&mut self, outbox: &mut Outbox) {
+        if self.is_active
+            && let Some(requests) = self.limiter.take_requests()
+        {
+            let from = self.shard;
+            for (shard, is_asked) in (0..).map(ShardId).zip(&mut self.is_asked) {
+                if shard != from && !*is_asked {
+                    *is_asked = true;
+                    let requests = Arc::clone(&requests);
+                    let message = RateMessage::Request { from, requests };
+                    outbox.forward(shard, ShardMessage::Rate(Box::new(message)));
+                }
+            }
+        }
+    }
+
+    /// Handles a message of another shard.
+    pub(super) fn handle_message(
+        &mut self,
+        message: RateMessage,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        match message {
+            RateMessage::Request { from: to, requests } => {
+                let gifts = self.limiter.give(to.0, &requests, now.nanoseconds());
+                let message = RateMessage::Gifts { from: self.shard, gifts };
+                outbox.forward(to, ShardMessage::Rate(Box::new(message)));
+            }
+            RateMessage::Gifts { from, gifts } => {
+                self.limiter.receive(&gifts);
+                if let Some(is_asked) = self.is_asked.get_mut(from.index()) {
+                    *is_asked = false;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the address that counts: that of the request, or of the connection.
+#[inline]
+fn address_of(peer: &PeerState<'_>, peer_id: PeerId) -> Option<ClientAddress> {
+    match (peer_id, peer.origin.peer_addr) {
+        (PeerId::HttpSession(_), Some(address)) => {
+            ClientAddress::new(std::net::SocketAddr::from(*address).ip())
+        }
+        _ => peer.state.client,
+    }
+}
+
+/// Makes the error for a request that exceeds a limit.
+#[cold]
+fn refuse(peer: &mut PeerState<'_>, exceeded: Exceeded) -> Error {
+    let error = error_of(&exceeded);
+    peer.refusal = Some(RefusalFields::RateLimit(Box::new(exceeded)));
+    error
+}
+
+/// Returns the error of an exceeded limit. `data.retryAfterMs` is the time after which the next
+/// request may be admitted, rounded up.
+fn error_of(exceeded: &Exceeded) -> Error {
+    let milliseconds = exceeded.retry_after.as_nanos().div_ceil(1_000_000).max(1);
+    let message = format!("rate limit exceeded: {exceeded}; retry in {milliseconds} ms");
+    let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
+    Error::new(ErrorKind::RateLimited, message).with_data(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn error_rounds_time_up() {
+        for (nanoseconds, milliseconds) in [(0, 1), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
+            let retry_after = Duration::from_nanos(nanoseconds);
+            let exceeded = Exceeded { policy: "all".into(), limit: 9, seconds: 1, retry_after };
+            let error = error_of(&exceeded);
+            let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
+            assert_eq!((error.code, error.data.as_deref()), (1002, Some(&*data)));
+            assert!(error.message.starts_with("rate limit exceeded: 9 per second (all); "));
+        }
+    }
+}

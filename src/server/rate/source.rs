@@ -1,0 +1,102 @@
+//! The rules of a server, and the limit of connections, which all shards share.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::RateLimits;
+use crate::base::client_address::ClientAddress;
+use crate::base::time::Instant;
+use crate::engine::mesh::ShardId;
+use crate::guard::rate::bucket::Quota;
+use crate::guard::rate::connections::ConnectionRates;
+use crate::guard::rate::limiter::RateLimiter;
+use crate::guard::rate::rules::{RateRules, parse_quota};
+use crate::guard::secure_rng::SecureRng;
+use crate::guard::state_cipher::KEY_BYTES;
+use crate::server::options::RateOptions;
+
+#[expect(clippy::disallowed_types, reason = "locked by shards when a connection opens")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// The random stream of the secret of hashes: behind those of task and session ids.
+const HASH_STREAM: u32 = 1 << 17 | 1;
+
+/// What limits requests and connections.
+#[derive(Debug)]
+pub(in crate::server) struct RateSource {
+    /// The rules at start.
+    rules: Arc<RateRules>,
+    /// Each shard starts with these; all hash with the same secret.
+    keys_max: usize,
+    secret: u128,
+    connections: Mutex<ConnectionRates>,
+}
+
+impl RateSource {
+    /// Reads rules.
+    ///
+    /// # Errors
+    ///
+    /// Which option is malformed, and why.
+    pub(in crate::server) fn load(
+        options: &RateOptions,
+        secret: &[u8; KEY_BYTES],
+    ) -> Result<Self, String> {
+        let (rules, quota) = parse(options)?;
+        let secret = SecureRng::new(secret, HASH_STREAM).next_u128().unwrap_or_default();
+        let keys_max = options.keys_max as usize;
+        let mut connections = ConnectionRates::new(secret, keys_max);
+        connections.install(quota);
+        Ok(Self { rules: rules.into(), keys_max, secret, connections: Mutex::new(connections) })
+    }
+
+    /// Returns the limits of one of `shards` shards.
+    pub(in crate::server) fn shard_part(&self, (shard, shards): (ShardId, u16)) -> RateLimits {
+        let count = NonZeroU32::new(shards.into()).unwrap_or(NonZeroU32::MIN);
+        let mut limiter = RateLimiter::new(self.secret, count, self.keys_max);
+        limiter.install(Arc::clone(&self.rules));
+        RateLimits::new(limiter, (shard, shards))
+    }
+
+    /// Reads rules again. `publish` gets those that are used from now on.
+    ///
+    /// # Errors
+    ///
+    /// Which option is malformed, and why; nothing changes.
+    pub(in crate::server) fn reload(
+        &self,
+        options: &RateOptions,
+        publish: impl FnOnce(Arc<RateRules>),
+    ) -> Result<(), String> {
+        let (rules, quota) = parse(options)?;
+        self.connections().install(quota);
+        publish(Arc::new(rules));
+        Ok(())
+    }
+
+    /// Admits a connection of an address, whichever shard accepts it.
+    ///
+    /// # Errors
+    ///
+    /// The time after which the address may open another one.
+    pub(in crate::server) fn admit_connection(
+        &self,
+        client: ClientAddress,
+        now: Instant,
+    ) -> Result<(), Duration> {
+        self.connections().admit(client, now.nanoseconds())
+    }
+
+    fn connections(&self) -> MutexGuard<'_, ConnectionRates> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn parse(options: &RateOptions) -> Result<(RateRules, Option<Quota>), String> {
+    let rules = RateRules::parse(&options.rules);
+    let rules = rules.map_err(|error| format!("rate.rules: {error}"))?;
+    let quota = options.connections.as_deref().map(parse_quota).transpose();
+    let quota = quota.map_err(|error| format!("rate.connections: {error}"))?;
+    Ok((rules, quota))
+}
