@@ -7,6 +7,7 @@
 
 mod api_keys;
 mod bindings;
+mod certificates;
 mod http;
 mod issuer;
 mod key_sets;

@@ -241,6 +241,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tls.check_interval", "10s"),
     ("tls.require", "false"),
     ("auth.api_keys", "off"),
+    ("auth.client_certificates", "default"),
     ("auth.resource", "default"),
     ("auth.audiences", "default"),
     ("auth.issuers", "default"),

@@ -76,7 +76,9 @@ impl<R: Ring> Connections<R> {
                 }
             }
             Completion::Closed { socket } => self.lifecycle.handle_closed(socket, ctx),
-            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
+            Completion::Accepted { .. }
+            | Completion::AcceptFailed { .. }
+            | Completion::PeerCertificate { .. } => {}
         }
     }
 

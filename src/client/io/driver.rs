@@ -417,7 +417,8 @@ impl<R: Ring> Driver<R> for IoDriver {
             }
             Completion::Closed { .. }
             | Completion::Accepted { .. }
-            | Completion::AcceptFailed { .. } => {}
+            | Completion::AcceptFailed { .. }
+            | Completion::PeerCertificate { .. } => {}
         }
     }
 

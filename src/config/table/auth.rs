@@ -19,6 +19,20 @@ pub(super) static AUTH: Section = Section {
             field: |options| &mut options.auth.api_keys,
         },
         Row {
+            key: "auth.client_certificates",
+            short: None,
+            unit: Unit::Words,
+            description: "Whose TLS client certificates stand for a token: NAME [scope=SCOPE] \
+                          [tier=TIER], such as spiffe://prod.example/* tier=admin. NAME is \
+                          compared with the first URI of the subject alternative name, else \
+                          its first DNS name, else sha256: and the hash of the subject; * \
+                          stands for any text. The first that matches decides.",
+            cost: "each is compared once with the certificate of a connection",
+            source: "RFC 5280, section 4.2.1.6",
+            is_reloadable: true,
+            field: |options| &mut options.auth.client_certificates,
+        },
+        Row {
             key: "auth.resource",
             short: None,
             unit: Unit::Text,

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::pattern::Pattern;
 use crate::base::principal::{ANONYMOUS_TIER, Principal, USER_TIER};
 
 /// The rules of a server.
@@ -211,28 +212,6 @@ fn is_requirement(word: &str) -> bool {
     word == "mfa" || word.starts_with("scope=") || word.starts_with("tier=")
 }
 
-/// A text in which `*` stands for any text.
-#[derive(Clone, Debug)]
-struct Pattern(Vec<Box<str>>);
-
-impl Pattern {
-    fn new(text: &str) -> Self {
-        Self(text.split('*').map(Box::from).collect())
-    }
-
-    fn matches(&self, text: &str) -> bool {
-        let [first, inner @ .., last] = &*self.0 else {
-            return self.0.first().is_some_and(|only| &**only == text);
-        };
-        let Some(mut rest) = text.strip_prefix(&**first) else { return false };
-        for part in inner {
-            let Some((_, after)) = rest.split_once(&**part) else { return false };
-            rest = after;
-        }
-        rest.ends_with(&**last)
-    }
-}
-
 /// The highest of the default tiers.
 const ADMIN_TIER: &str = "admin";
 
@@ -247,24 +226,6 @@ mod tests {
 
     fn call(name: &str) -> Operation<'_> {
         Operation { method: "tools/call", name, scopes: &[] }
-    }
-
-    #[test]
-    fn pattern_matches_text_between_stars() {
-        let cases = [
-            ("a", "a", true),
-            ("a", "ab", false),
-            ("*", "", true),
-            ("a*", "ab", true),
-            ("*b", "ab", true),
-            ("a*b*c", "a-b-b-c", true),
-            ("a*b*c", "a-c", false),
-            ("ab*ba", "aba", false),
-            ("docs://*/x", "docs://a/b/x", true),
-        ];
-        for (pattern, text, expected) in cases {
-            assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern} {text}");
-        }
     }
 
     #[test]

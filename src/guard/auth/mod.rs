@@ -1,7 +1,7 @@
 //! Authentication and authorization as pure functions: who has sent a request, and whether it may.
 //!
 //! An [`Authenticator`] is immutable: keys that have changed make a new one. It verifies tokens
-//! ([`api_keys`], [`jwt`], [`TokenVerifier`]); [`access`] decides what a caller may do, and
+//! ([`api_keys`], [`jwt`], [`TokenVerifier`]) and [`certificates`]; [`access`] decides what a caller may do, and
 //! [`challenge`] what a refused one is sent. [`token_table`] stores what was verified.
 //!
 //! Invariants: a token that cannot be verified at the moment is never accepted, and is not called
@@ -13,8 +13,13 @@ mod error;
 
 pub mod api_keys;
 
+mod pattern;
+
 pub mod access;
 pub mod challenge;
+
+pub mod certificates;
+pub mod proof;
 
 pub mod jwt;
 pub mod metadata;
@@ -26,6 +31,7 @@ use std::sync::Arc;
 
 use self::access::AccessRules;
 use self::api_keys::ApiKeys;
+use self::certificates::{CertificateRules, ClientCertificate};
 use self::challenge::Challenges;
 pub use self::error::{AuthError, TokenError};
 use self::jwt::{JwtError, JwtVerifier};
@@ -56,6 +62,8 @@ pub struct Authenticator {
     pub api_keys: ApiKeys,
     /// JWT of authorization servers.
     pub jwt: Option<JwtVerifier>,
+    /// Whose TLS client certificates stand for a token.
+    pub certificates: CertificateRules,
     /// What callers may do.
     pub access: AccessRules,
     /// What refused callers are sent.
@@ -131,6 +139,20 @@ impl Authenticator {
             }
             _ => Err(VerifyError::Auth(AuthError::InvalidToken("the token is unknown".into()))),
         }
+    }
+
+    /// Returns the caller that a certificate stands for at the time `unix_seconds`.
+    ///
+    /// # Errors
+    ///
+    /// As [`CertificateRules::principal`].
+    pub fn verify_certificate(
+        &self,
+        certificate: &ClientCertificate,
+        unix_seconds: u64,
+    ) -> Result<Verified, AuthError> {
+        let principal = self.certificates.principal(certificate, unix_seconds, &self.access)?;
+        Ok(Verified { principal, known_until: certificate.expires_at })
     }
 
     fn with_implied_scopes(&self, principal: &Principal) -> Principal {

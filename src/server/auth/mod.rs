@@ -27,8 +27,10 @@ pub use self::source::check_auth;
 use crate::base::principal::Principal;
 use crate::base::time::{Instant, WallClock};
 use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::metadata::ResourceMetadata;
+use crate::guard::auth::proof::Proof;
 use crate::guard::auth::token_table::TokenTable;
 use crate::guard::auth::{AuthError, Authenticator, Verified, VerifyError};
 use crate::telemetry::counters::AuthCounters;
@@ -143,7 +145,7 @@ impl Authentication {
         credential.version == active.version && time.unix_seconds < credential.known_until
     }
 
-    /// Returns the credential of a token.
+    /// Returns the credential of a token that comes with `proof`.
     ///
     /// # Errors
     ///
@@ -151,12 +153,32 @@ impl Authentication {
     pub(super) fn authenticate(
         &mut self,
         token: &str,
+        proof: Proof<'_>,
         time: AuthTime,
     ) -> Result<Credential, AuthError> {
-        match &mut self.0 {
-            Some(active) => active.authenticate(token, time),
-            None => Err(AuthError::InvalidRequest("this server has no authentication")),
-        }
+        let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
+        let credential = active.authenticate(token, time)?;
+        proof.check(credential.principal())?;
+        Ok(credential)
+    }
+
+    /// Returns the credential of a connection without token, by the certificate of its client.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::Missing`] without a certificate that stands for a token.
+    pub(super) fn authenticate_certificate(
+        &mut self,
+        certificate: Option<&ClientCertificate>,
+        time: AuthTime,
+    ) -> Result<Credential, AuthError> {
+        let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
+        let certificate = certificate.ok_or(AuthError::Missing)?;
+        let AuthTime { turn, unix_seconds } = time;
+        let verified = active.authenticator.verify_certificate(certificate, unix_seconds)?;
+        active.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
+        let Verified { principal, known_until } = verified;
+        Ok(Credential::of_certificate(Arc::new(principal), (known_until, active.version)))
     }
 
     /// Checks whether a caller may make a request.
@@ -225,6 +247,7 @@ pub(super) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError
     *counter += 1;
 }
 
+const NO_AUTHENTICATION: AuthError = AuthError::InvalidRequest("this server has no authentication");
 const TOO_MANY_TOKENS: AuthError =
     AuthError::Unavailable("too many new tokens at the moment; try again");
 const NO_KEYS: AuthError = AuthError::Unavailable("the keys of the issuer are not known yet");
@@ -275,30 +298,33 @@ mod tests {
     #[test]
     fn new_tokens_of_one_turn_are_limited() {
         let mut auth = authentication(2);
-        assert!(auth.authenticate("a1", at(1)).is_ok());
-        assert!(matches!(auth.authenticate("b1", at(1)), Err(AuthError::InvalidToken(_))));
-        assert_eq!(auth.authenticate("a2", at(1)).unwrap_err(), TOO_MANY_TOKENS);
+        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
+        assert!(matches!(
+            auth.authenticate("b1", Proof::default(), at(1)),
+            Err(AuthError::InvalidToken(_))
+        ));
+        assert_eq!(auth.authenticate("a2", Proof::default(), at(1)).unwrap_err(), TOO_MANY_TOKENS);
         // Known tokens are not limited.
-        assert!(auth.authenticate("a1", at(1)).is_ok());
-        assert!(auth.authenticate("a2", at(2)).is_ok());
+        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
+        assert!(auth.authenticate("a2", Proof::default(), at(2)).is_ok());
     }
 
     #[test]
     fn credential_is_current_until_it_expires() {
         let mut auth = authentication(9);
-        let credential = auth.authenticate("a1", at(1)).unwrap();
+        let credential = auth.authenticate("a1", Proof::default(), at(1)).unwrap();
         assert!(auth.is_current(&credential, at(10)));
         assert!(!auth.is_current(&credential, at(11)));
         auth.install(Arc::default());
         assert!(!auth.is_current(&credential, at(2)));
-        assert!(auth.authenticate("a1", at(2)).is_err());
+        assert!(auth.authenticate("a1", Proof::default(), at(2)).is_err());
     }
 
     #[test]
     fn open_connections_are_checked_after_an_interval() {
         let mut auth = authentication(9);
         assert_eq!(auth.next_check(), None);
-        assert!(auth.authenticate("a1", at(1)).is_ok());
+        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
         assert_eq!(auth.next_check(), Some(at(6).turn));
         assert!(!auth.begins_check(at(5).turn));
         assert!(auth.begins_check(at(6).turn) && !auth.begins_check(at(7).turn));

@@ -22,6 +22,7 @@ use crate::base::time::Instant;
 use crate::engine::clock::Clock;
 use crate::guard::auth::access::AccessRules;
 use crate::guard::auth::api_keys::ApiKeys;
+use crate::guard::auth::certificates::CertificateRules;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::jwt::{ALGORITHMS, ClaimRules, Issuer, JwtVerifier, KeySet};
 use crate::guard::auth::metadata::ResourceMetadata;
@@ -79,8 +80,8 @@ impl AuthSource {
             return match options.first_without_effect() {
                 None => Ok(Self::default()),
                 Some(key) => Err(format!(
-                    "{key} is set, and no token can be verified: set auth.api_keys, or \
-                     auth.issuers and auth.key_sets"
+                    "{key} is set, and no token can be verified: set auth.api_keys, \
+                     auth.issuers and auth.key_sets, or auth.client_certificates"
                 )),
             };
         }
@@ -344,6 +345,8 @@ fn read(
 ) -> Result<Authenticator, String> {
     let access = AccessRules::parse(&options.rules, &options.tiers, &options.scope_implies)
         .map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?;
+    let certificates = CertificateRules::parse(&options.client_certificates, &access)
+        .map_err(|error| format!("auth.client_certificates: {error}"))?;
     let mut api_keys = ApiKeys::default();
     for path in &options.api_keys {
         let text = fs::read_to_string(path);
@@ -377,6 +380,7 @@ fn read(
         verifier,
         api_keys,
         jwt,
+        certificates,
         access,
         challenges: Challenges {
             resource_metadata: metadata.as_ref().map(|metadata| metadata.url.clone()),

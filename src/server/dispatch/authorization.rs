@@ -2,7 +2,7 @@
 //!
 //! A request over HTTP is authenticated before its body is read. Connections of other transports
 //! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
-//! message, in the params or in `_meta`.
+//! message, in the params or in `_meta`, or else the certificate of the TLS client.
 //!
 //! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 
@@ -16,6 +16,7 @@ use super::{Dispatcher, MessageContext};
 use crate::base::principal::Principal;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::proof::Proof;
 use crate::protocol::eras::Method;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::Value;
@@ -182,16 +183,21 @@ fn authenticate_connection(
     // The token of a WebSocket is that of its upgrade.
     let is_upgrade = peer.state.transport == Transport::WebSocket;
     let named = if is_upgrade { None } else { token_of(request) };
-    let token = match (named, known) {
-        (Some(named), _) => named.to_owned(),
-        (None, Some(known)) => known.token().to_owned(),
-        (None, None) if auth.admits_anonymous() => return Ok(()),
-        (None, None) => return Err(AuthError::Missing),
+    let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
+    let certificate = peer.state.certificate();
+    let authenticated = match named.or(of_connection) {
+        Some(token) => auth.authenticate(token, Proof { certificate }, time),
+        None => auth.authenticate_certificate(certificate, time),
     };
-    match auth.authenticate(&token, time) {
+    match authenticated {
         Ok(credential) => {
             facts.keep_credential(peer.state, Some(credential));
             Ok(())
+        }
+        Err(AuthError::Missing) => {
+            // No rule names the certificate any more, if there was a credential.
+            facts.keep_credential(peer.state, None);
+            if auth.admits_anonymous() { Ok(()) } else { Err(AuthError::Missing) }
         }
         Err(error @ AuthError::Unavailable(_)) => Err(error),
         Err(error) => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who may use the server. Off without API keys, issuers and a
+/// Who may use the server. Off without API keys, issuers, client certificates and a
 /// [verifier](crate::Server::token_verifier): every client is served then.
 ///
 /// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, and as `auth_token` in the
@@ -15,6 +15,13 @@ pub struct AuthOptions {
     /// in hex, scopes are separated by commas, tier (`user`) and scopes may be left out. Default:
     /// none.
     pub api_keys: Vec<PathBuf>,
+    /// Whose TLS client certificates stand for a token: `NAME [requirement…]`, such as
+    /// `spiffe://prod.example/* tier=admin scope=deploy`. `NAME` is compared with the first URI of
+    /// the subject alternative name, else its first DNS name, else `sha256:` and the SHA-256 of the
+    /// subject in hex; `*` stands for any text. The first line whose name matches gives the caller
+    /// its tier (`user` without one) and scopes. A token in the request takes precedence. Needs
+    /// `tls.client_certificates`. Default: none, certificates stand for no caller.
+    pub client_certificates: Vec<String>,
     /// The URL of the MCP endpoint as clients know it: the audience that tokens of issuers must
     /// have, and the resource of the metadata (RFC 9728). Required with issuers. Default `None`.
     pub resource: Option<String>,
@@ -72,6 +79,7 @@ impl Default for AuthOptions {
     fn default() -> Self {
         Self {
             api_keys: Vec::new(),
+            client_certificates: Vec::new(),
             resource: None,
             audiences: Vec::new(),
             issuers: Vec::new(),
@@ -95,9 +103,12 @@ impl Default for AuthOptions {
 }
 
 impl AuthOptions {
-    /// Returns whether tokens are verified by these options, apart from a verifier of the program.
+    /// Returns whether clients are authenticated by these options, apart from a verifier of the
+    /// program.
     pub const fn is_enabled(&self) -> bool {
-        !self.api_keys.is_empty() || !self.issuers.is_empty()
+        !self.api_keys.is_empty()
+            || !self.issuers.is_empty()
+            || !self.client_certificates.is_empty()
     }
 
     /// Returns an option that has no effect unless tokens are verified.

@@ -9,6 +9,7 @@ use crate::base::time::Instant;
 use crate::connection::CloseReason;
 use crate::engine::ring::Ring;
 use crate::guard::auth::AuthError;
+use crate::guard::auth::proof::Proof;
 use crate::server::auth::AuthTime;
 use crate::server::outbox::Effect;
 use crate::telemetry::label::Transport;
@@ -56,10 +57,15 @@ fn is_still_valid(shard: &mut Shard, key: Key, now: Instant) -> bool {
     let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
     let Some(connection) = shard.transports.connections.table.get_mut(key) else { return true };
     let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
-    let token = connection.state.credential().map(|known| known.token().to_owned());
-    // The host answers for what it attaches.
-    let Some(token) = token.filter(|token| !token.is_empty()) else { return true };
-    match auth.authenticate(&token, time) {
+    let Some(known) = connection.state.credential() else { return true };
+    let certificate = connection.state.certificate();
+    let authenticated = match known.token() {
+        _ if known.is_certificate() => auth.authenticate_certificate(certificate, time),
+        // The host answers for what it attaches.
+        "" => return true,
+        token => auth.authenticate(token, Proof { certificate }, time),
+    };
+    match authenticated {
         Ok(credential) => {
             facts.keep_credential(&mut connection.state, Some(credential));
             true

@@ -14,6 +14,7 @@ use super::path::HttpPath;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
+use crate::guard::auth::proof::Proof;
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -61,12 +62,18 @@ fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), 
     {
         return Ok(());
     }
+    let certificate = state.certificate();
     let credential = match token {
-        Ok(Some(token)) => auth.authenticate(&token, time).map(Some),
-        Ok(None) => match state.attached_principal() {
-            Some(principal) => Ok(Some(Credential::of_session(&principal))),
-            None if auth.admits_anonymous() => Ok(None),
-            None => Err(AuthError::Missing),
+        Ok(Some(token)) => auth.authenticate(&token, Proof { certificate }, time).map(Some),
+        Ok(None) => match (state.attached_principal(), state.credential()) {
+            (Some(principal), _) => Ok(Some(Credential::of_session(&principal))),
+            (None, Some(known)) if known.is_certificate() && auth.is_current(known, time) => {
+                return Ok(());
+            }
+            (None, _) => match auth.authenticate_certificate(certificate, time) {
+                Err(AuthError::Missing) if auth.admits_anonymous() => Ok(None),
+                authenticated => authenticated.map(Some),
+            },
         },
         Err(error) => Err(error),
     };
