@@ -21,6 +21,13 @@ pub enum AuthEvent<'a> {
         /// Why.
         error: &'a str,
     },
+    /// The authorization server could not be asked about a token.
+    IntrospectionFailed {
+        /// The URL of its endpoint.
+        location: &'a str,
+        /// Why.
+        error: &'a str,
+    },
     /// Keys and rules were read again.
     Reloaded {
         /// Why they are not used; the previous ones stay in effect.
@@ -52,6 +59,9 @@ impl AuthEvent<'_> {
         match self {
             Self::KeySetFailed { issuer, location, error } => {
                 warn!(issuer, location, error, "key set not fetched");
+            }
+            Self::IntrospectionFailed { location, error } => {
+                warn!(location, error, "token not introspected");
             }
             Self::Reloaded { error: None } => info!("authentication reloaded"),
             Self::Reloaded { error: Some(error) } => error!("authentication not reloaded: {error}"),

@@ -53,7 +53,7 @@ impl Tls {
 
     /// A client whose certificate comes with this chain.
     fn client(&self, (scheme, port): (&str, u16), identity: &Certificate, chain: &str) -> Client {
-        self.builder((scheme, port), identity, chain).connect_lazy().unwrap()
+        self.builder((scheme, port), identity, chain).connect_lazy().expect("a client")
     }
 
     fn builder(
@@ -72,7 +72,7 @@ impl Tls {
     fn post(&self, server: &TestServer, identity: Option<&Certificate>, fields: &str) -> Response {
         let mut stream = self.client_of(identity).open(server.http());
         let request = modern_request(server.http(), "/mcp", &call("whoami"), fields);
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(request.as_bytes()).expect("the request is sent");
         read(&mut stream)
     }
 }
@@ -215,10 +215,10 @@ fn resumed_session_has_certificate_of_first_handshake() {
 
 fn read_line(stream: &mut impl std::io::Read) -> serde_json::Value {
     let (mut line, mut byte) = (Vec::new(), [0]);
-    while stream.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+    while stream.read(&mut byte).expect("a byte") == 1 && byte != *b"\n" {
         line.push(byte[0]);
     }
-    serde_json::from_slice(&line).unwrap()
+    serde_json::from_slice(&line).expect("JSON")
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod api_keys;
 mod bindings;
 mod certificates;
 mod http;
+mod http_server;
+mod introspection;
 mod issuer;
 mod key_sets;
 mod reload;

@@ -77,6 +77,52 @@ pub(super) static AUTH: Section = Section {
             field: |options| &mut options.auth.key_sets,
         },
         Row {
+            key: "auth.introspection",
+            short: None,
+            unit: Unit::Text,
+            description: "URL of the introspection endpoint, which is asked about tokens that \
+                          are neither API keys nor JWT of issuers with keys. Needs \
+                          auth.resource.",
+            cost: "a request for each token in a minute, and a thread",
+            source: "RFC 7662",
+            is_reloadable: false,
+            field: |options| &mut options.auth.introspection,
+        },
+        Row {
+            key: "auth.introspection_client",
+            short: None,
+            unit: Unit::Files,
+            description: "File with CLIENT_ID:CLIENT_SECRET, the credential of this server at \
+                          the introspection endpoint.",
+            cost: "none",
+            source: "RFC 6749, section 2.3.1",
+            is_reloadable: true,
+            field: |options| &mut options.auth.introspection_client,
+        },
+        Row {
+            key: "auth.introspections_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 10_000 },
+            description: "Tokens that wait to be introspected; clients with further ones get \
+                          status 503.",
+            cost: "the token each",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.auth.introspections_max,
+        },
+        Row {
+            key: "auth.server_authorities",
+            short: None,
+            unit: Unit::Files,
+            description: "PEM files with the authorities that issue the certificates of the \
+                          servers of auth.key_sets and auth.introspection; default is those \
+                          of the system.",
+            cost: "none",
+            source: "RFC 5280",
+            is_reloadable: true,
+            field: |options| &mut options.auth.server_authorities,
+        },
+        Row {
             key: "auth.algorithms",
             short: None,
             unit: Unit::Words,

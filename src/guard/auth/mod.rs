@@ -1,8 +1,9 @@
 //! Authentication and authorization as pure functions: who has sent a request, and whether it may.
 //!
 //! An [`Authenticator`] is immutable: keys that have changed make a new one. It verifies tokens
-//! ([`api_keys`], [`jwt`], [`TokenVerifier`]) and [`certificates`]; [`access`] decides what a caller may do, and
-//! [`challenge`] what a refused one is sent. [`token_table`] stores what was verified.
+//! ([`api_keys`], [`jwt`], [`introspection`], [`TokenVerifier`]) and [`certificates`]; [`access`]
+//! decides what a caller may do, and [`challenge`] what a refused one is sent. [`token_table`]
+//! stores what was verified.
 //!
 //! Invariants: a token that cannot be verified at the moment is never accepted, and is not called
 //! invalid; no text of an error has a part of a token or of a key.
@@ -24,6 +25,8 @@ pub mod proof;
 pub mod jwt;
 pub mod metadata;
 
+pub mod introspection;
+
 pub mod token_table;
 
 use std::fmt;
@@ -34,6 +37,7 @@ use self::api_keys::ApiKeys;
 use self::certificates::{CertificateRules, ClientCertificate};
 use self::challenge::Challenges;
 pub use self::error::{AuthError, TokenError};
+use self::introspection::{IntrospectionRules, TokenStatus};
 use self::jwt::{JwtError, JwtVerifier};
 use self::metadata::ResourceMetadata;
 use crate::base::principal::Principal;
@@ -62,6 +66,8 @@ pub struct Authenticator {
     pub api_keys: ApiKeys,
     /// JWT of authorization servers.
     pub jwt: Option<JwtVerifier>,
+    /// How tokens of other kinds are introspected.
+    pub introspection: Option<IntrospectionRules>,
     /// Whose TLS client certificates stand for a token.
     pub certificates: CertificateRules,
     /// What callers may do.
@@ -94,6 +100,8 @@ pub enum VerifyError {
     Auth(AuthError),
     /// The keys of the issuer with this index are needed.
     KeysNeeded(usize),
+    /// The authorization server must be asked about it.
+    IntrospectionNeeded,
 }
 
 impl Authenticator {
@@ -137,7 +145,27 @@ impl Authenticator {
                     Err(JwtError::KeysNeeded(issuer)) => Err(VerifyError::KeysNeeded(issuer)),
                 }
             }
+            _ if self.introspection.is_some() => Err(VerifyError::IntrospectionNeeded),
             _ => Err(VerifyError::Auth(AuthError::InvalidToken("the token is unknown".into()))),
+        }
+    }
+
+    /// Verifies a token by what the authorization server says of it, at the time `unix_seconds`.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::InvalidToken`].
+    pub fn verify_introspected(
+        &self,
+        status: &TokenStatus,
+        unix_seconds: u64,
+    ) -> Result<Verified, AuthError> {
+        let refuse = |reason: &'static str| AuthError::InvalidToken(reason.into());
+        match (&self.introspection, status) {
+            (Some(rules), TokenStatus::Active(members)) => {
+                rules.check(members, unix_seconds, &self.access).map_err(refuse)
+            }
+            _ => Err(refuse("the token is not active")),
         }
     }
 

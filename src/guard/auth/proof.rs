@@ -20,7 +20,7 @@ impl Proof<'_> {
     ///
     /// [`AuthError::InvalidToken`].
     #[inline]
-    pub fn check(&self, principal: &Principal) -> Result<(), AuthError> {
+    pub fn check(self, principal: &Principal) -> Result<(), AuthError> {
         let Some(binding) = principal.binding() else { return Ok(()) };
         let Some(certificate) = self.certificate else {
             return Err(AuthError::InvalidToken(NO_CERTIFICATE.into()));

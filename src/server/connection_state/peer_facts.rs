@@ -1,6 +1,6 @@
 //! What a server keeps of a peer for its handlers: the `clientInfo` of its handshake, the header
-//! fields of its WebSocket upgrade, its credential and TLS certificate, and the extensions that the host attaches to
-//! its requests.
+//! fields of its WebSocket upgrade, its credential and TLS certificate, and the extensions that the
+//! host attaches to its requests.
 //!
 //! Invariants: a peer of which nothing is kept has one pointer; texts are stored in one allocation
 //! of their size, which is accounted as memory of the peer until the peer is gone.

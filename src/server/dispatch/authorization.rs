@@ -52,8 +52,10 @@ pub(super) fn check(
                 AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
                 AuthError::InvalidToken(reason) => Error::unauthorized(reason),
                 AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
-                AuthError::Unavailable(reason) => Error::new(ErrorKind::TooManyRequests, reason)
-                    .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#),
+                AuthError::Unavailable(_) | AuthError::Pending => {
+                    Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
+                        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+                }
             }
         })?;
     }
@@ -185,7 +187,10 @@ fn authenticate_connection(
     let named = if is_upgrade { None } else { token_of(request) };
     let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
     let certificate = peer.state.certificate();
-    let authenticated = match named.or(of_connection) {
+    let token = named.or(of_connection);
+    let is_asked_again =
+        known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
+    let authenticated = match token {
         Some(token) => auth.authenticate(token, Proof { certificate }, time),
         None => auth.authenticate_certificate(certificate, time),
     };
@@ -199,7 +204,9 @@ fn authenticate_connection(
             facts.keep_credential(peer.state, None);
             if auth.admits_anonymous() { Ok(()) } else { Err(AuthError::Missing) }
         }
-        Err(error @ AuthError::Unavailable(_)) => Err(error),
+        // The authorization server is asked again about a token that it has called valid.
+        Err(AuthError::Pending) if is_asked_again => Ok(()),
+        Err(error @ (AuthError::Unavailable(_) | AuthError::Pending)) => Err(error),
         Err(error) => {
             facts.keep_credential(peer.state, None);
             // A connection whose token has expired ends, as its client needs another token.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who may use the server. Off without API keys, issuers, client certificates and a
-/// [verifier](crate::Server::token_verifier): every client is served then.
+/// Who may use the server. Off without API keys, issuers, introspection, client certificates
+/// and a [verifier](crate::Server::token_verifier): every client is served then.
 ///
 /// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, and as `auth_token` in the
 /// params of `initialize` or in `_meta` over TCP and stdio.
@@ -33,6 +33,20 @@ pub struct AuthOptions {
     /// Where the keys of the issuers are (JWK Set, RFC 7517), in the order of the issuers: the path
     /// of a file, or a URL. Plain `http` is allowed for loopback addresses only.
     pub key_sets: Vec<String>,
+    /// URL of the introspection endpoint (RFC 7662), which is asked about tokens that are neither
+    /// API keys nor JWT of the issuers with keys. Needs `resource`. Over HTTP and for a WebSocket
+    /// upgrade the request waits for the answer, 5 s at most; over TCP and stdio it gets an error
+    /// with `retryAfterMs`. Cost: a request for each token in a minute, and a thread. Default
+    /// `None`.
+    pub introspection: Option<String>,
+    /// A file with `CLIENT_ID:CLIENT_SECRET`, the credential of this server at the introspection
+    /// endpoint. Default: none.
+    pub introspection_client: Vec<PathBuf>,
+    /// Tokens that wait to be introspected; clients with further ones get status 503. Default 64.
+    pub introspections_max: u16,
+    /// PEM files with the authorities that issue the certificates of `key_sets` and
+    /// `introspection`. Default: none, those of the system.
+    pub server_authorities: Vec<PathBuf>,
     /// Algorithms of tokens that are accepted: of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`,
     /// `PS512`, `ES256`, `ES384` and `EdDSA`. Default: all of them.
     pub algorithms: Vec<String>,
@@ -84,6 +98,10 @@ impl Default for AuthOptions {
             audiences: Vec::new(),
             issuers: Vec::new(),
             key_sets: Vec::new(),
+            introspection: None,
+            introspection_client: Vec::new(),
+            introspections_max: 64,
+            server_authorities: Vec::new(),
             algorithms: Vec::new(),
             leeway: Duration::from_mins(1),
             require_at_jwt: false,
@@ -109,6 +127,7 @@ impl AuthOptions {
         !self.api_keys.is_empty()
             || !self.issuers.is_empty()
             || !self.client_certificates.is_empty()
+            || self.introspection.is_some()
     }
 
     /// Returns an option that has no effect unless tokens are verified.
@@ -118,6 +137,8 @@ impl AuthOptions {
             (self.anonymous, "auth.anonymous"),
             (!self.key_sets.is_empty(), "auth.key_sets"),
             (self.resource.is_some(), "auth.resource"),
+            (!self.introspection_client.is_empty(), "auth.introspection_client"),
+            (!self.server_authorities.is_empty(), "auth.server_authorities"),
         ];
         set.into_iter().find_map(|(is_set, key)| is_set.then_some(key))
     }

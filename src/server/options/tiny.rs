@@ -125,6 +125,7 @@ fn tiny_auth() -> AuthOptions {
     AuthOptions {
         verified_tokens_max: 4,
         checks_per_turn_max: 8,
+        introspections_max: 8,
         check_interval: Duration::ZERO,
         ..AuthOptions::default()
     }

@@ -14,12 +14,16 @@ use crate::server::auth::AuthTime;
 use crate::server::outbox::Effect;
 use crate::telemetry::label::Transport;
 
-/// Checks the credentials of all connections, if the time for it has come.
+/// Checks the credentials of all connections, if the time for it has come. Requests that have
+/// waited too long for the authorization server are read again, and refused.
 pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
+    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
+    for key in shard.dispatcher.auth.expire(time) {
+        shard.outbox.resume_reading(key);
+    }
     if !shard.dispatcher.auth.begins_check(now) {
         return;
     }
-    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
     let (mut has_credentials, mut stale): (bool, Vec<Key>) = (false, Vec::new());
     for (key, connection) in shard.transports.connections.table.iter() {
         let state = &connection.state;
@@ -70,7 +74,7 @@ fn is_still_valid(shard: &mut Shard, key: Key, now: Instant) -> bool {
             facts.keep_credential(&mut connection.state, Some(credential));
             true
         }
-        Err(AuthError::Unavailable(_)) => true,
+        Err(AuthError::Unavailable(_) | AuthError::Pending) => true,
         Err(_) => false,
     }
 }

@@ -5,6 +5,7 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::Ring;
 use crate::protocol::model::ChangeNotification;
+use crate::server::auth::AuthTime;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
@@ -93,6 +94,12 @@ impl Shard {
             BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
+            }
+            BroadcastMessage::Introspected(token) => {
+                let time = AuthTime::at(now, self.dispatcher.deferred.wall_clock);
+                for key in self.dispatcher.auth.complete(&token, time) {
+                    self.outbox.resume_reading(key);
+                }
             }
         }
     }

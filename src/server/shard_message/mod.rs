@@ -33,6 +33,7 @@ use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
 use crate::guard::auth::Authenticator;
+use crate::guard::auth::introspection::IntrospectedToken;
 use crate::service::Catalog;
 
 /// One message to a shard.
@@ -105,6 +106,8 @@ pub(super) enum BroadcastMessage {
     ResourceUpdated(Arc<str>),
     /// Verify tokens with these keys and rules.
     Authenticator(Arc<Authenticator>),
+    /// The authorization server has said what a token is.
+    Introspected(Arc<IntrospectedToken>),
 }
 
 impl BroadcastMessage {

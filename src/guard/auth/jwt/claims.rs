@@ -20,7 +20,7 @@ pub struct ClaimRules {
 
 impl ClaimRules {
     /// Checks claims at the time `unix_seconds`, and returns their principal.
-    pub(super) fn check(
+    pub(in crate::guard::auth) fn check(
         &self,
         claims: &Map<String, Value>,
         unix_seconds: u64,
@@ -81,7 +81,7 @@ impl ClaimRules {
     }
 }
 
-/// Reads the key to which a token is bound (RFC 7800, section 3.1). A token that is bound to another
+/// Reads the key to which a token is bound (RFC 7800, section 3.1). One that is bound to another
 /// kind of key proves nothing without its proof (RFC 9449, section 7.2).
 fn read_binding(confirmation: &Value) -> Result<Binding, &'static str> {
     let members = confirmation.as_object().filter(|members| members.len() == 1);

@@ -43,6 +43,8 @@ pub struct Issuer {
     pub name: Box<str>,
     /// Its keys; `None` until they have been read.
     pub keys: Option<Arc<KeySet>>,
+    /// Number of requests for its keys that these answer.
+    pub answered: u64,
 }
 
 /// How tokens of all issuers are checked.
