@@ -71,14 +71,17 @@ pub(crate) fn modern_request(
     fields: &str,
 ) -> String {
     let mut message = message.clone();
-    message["params"]["_meta"] = serde_json::json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    let meta = &mut message["params"]["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+    let capabilities = &mut meta["io.modelcontextprotocol/clientCapabilities"];
+    if capabilities.is_null() {
+        *capabilities = serde_json::json!({});
+    }
     let method = message["method"].as_str().expect("a method");
     let mut own = format!("MCP-Protocol-Version: {MODERN}\r\nMcp-Method: {method}\r\n");
     let params = &message["params"];
-    if let Some(name) = params["name"].as_str().or_else(|| params["uri"].as_str()) {
+    let names = [&params["name"], &params["uri"], &params["taskId"]];
+    if let Some(name) = names.into_iter().find_map(Value::as_str) {
         write!(own, "Mcp-Name: {name}\r\n").expect("a string");
     }
     request_text(address, target, &message.to_string(), &format!("{own}{fields}"))
