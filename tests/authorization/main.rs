@@ -6,6 +6,7 @@
 //! `bad_signature`, the test `scenarios_hold_for_target` runs against that server instead.
 
 mod api_keys;
+mod audit;
 mod bindings;
 mod certificates;
 mod http;

@@ -259,6 +259,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("auth.challenge_scopes", "default"),
     ("auth.scope_implies", "default"),
     ("auth.rules", "default"),
+    ("auth.audit", "default"),
     ("auth.anonymous", "false"),
     ("auth.query_token", "false"),
     ("auth.verified_tokens_max", "65536"),

@@ -220,6 +220,18 @@ pub(super) static AUTH: Section = Section {
             field: |options| &mut options.auth.rules,
         },
         Row {
+            key: "auth.audit",
+            short: None,
+            unit: Unit::Words,
+            description: "Names of tools whose calls are logged when they end, with caller, \
+                          address and outcome; * stands for any text. Arguments and results \
+                          are not logged.",
+            cost: "a log line for each such call",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.auth.audit,
+        },
+        Row {
             key: "auth.anonymous",
             short: None,
             unit: Unit::Switch,

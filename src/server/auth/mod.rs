@@ -173,6 +173,12 @@ impl Authentication {
         self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
     }
 
+    /// Returns whether calls of a tool are logged.
+    #[inline]
+    pub(super) fn audits(&self, tool: &str) -> bool {
+        self.0.as_ref().is_some_and(|it| it.authenticator.access.audits(tool))
+    }
+
     /// Returns whether a credential is still valid.
     #[inline]
     pub(super) fn is_current(&self, credential: &Credential, time: AuthTime) -> bool {

@@ -53,7 +53,8 @@ fn read_authenticator(
     before: Option<&Authenticator>,
 ) -> Result<Authenticator, String> {
     let access = AccessRules::parse(&options.rules, &options.tiers, &options.scope_implies)
-        .map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?;
+        .map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?
+        .with_audited(&options.audit);
     let certificates = CertificateRules::parse(&options.client_certificates, &access)
         .map_err(|error| format!("auth.client_certificates: {error}"))?;
     let api_keys = read_api_keys(options, &access)?;

@@ -54,17 +54,19 @@ impl CallTable {
         if matches!(result, CallResult::Handler(Ok(_))) {
             notify_elicitations(&call, outbox);
         }
-        let Call { reply_to, id, revision, catalog, .. } = call;
+        let Call { reply_to, id, revision, catalog, audited, .. } = call;
         let needs_input = matches!(result, CallResult::InputRequired { state: Ok(_), .. });
         outbox.counters.client_requests.input_required += u64::from(needs_input);
-        let mut is_failed = false;
+        let (mut is_failed, mut is_answered) = (false, false);
         outbox.respond((reply_to, id, revision), |id, text| match result {
             CallResult::Handler(result) => {
                 is_failed = catalog.write_output(revision, id.as_id(), result, text)?;
+                is_answered = true;
                 Ok(())
             }
             CallResult::Encoded(body) => {
                 model::write_response(text, id.as_id(), &body?);
+                is_answered = true;
                 Ok(())
             }
             CallResult::InputRequired { state, open } => {
@@ -79,10 +81,19 @@ impl CallTable {
             CallResult::TimedOut(_) | CallResult::Cancelled(_) => Ok(()),
         });
         outbox.counters.requests.tool_errors += u64::from(is_failed);
+        if let Some(audited) = audited {
+            audited.log(match () {
+                () if needs_input => "input_required",
+                () if is_failed => "failed",
+                () if is_answered => "succeeded",
+                () => "error",
+            });
+        }
     }
 
     /// Cancels a call at its deadline and responds with an error.
     fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
+        self.log_end(call_id, "timed_out");
         let message = format!("the call took longer than {after:?} and was cancelled");
         let is_cancelled = self.cancel_with_error(call_id, Error::internal(message), outbox);
         outbox.counters.requests.timed_out += u64::from(is_cancelled);
@@ -92,6 +103,7 @@ impl CallTable {
     fn cancel_with_error(&mut self, call_id: CallId, error: Error, outbox: &mut Outbox) -> bool {
         let Some(call) = self.find_awaited(call_id) else { return false };
         let target = (call.reply_to, call.id.clone(), call.revision);
+        self.log_end(call_id, "cancelled");
         self.cancel(call_id);
         outbox.respond(target, |_, _| Err(error));
         true
@@ -107,6 +119,7 @@ impl CallTable {
         for number in self.take_open_requests(call_id) {
             client_requests.cancel(number, outbox);
         }
+        self.log_end(call_id, "cancelled");
         self.cancel(call_id)
     }
 

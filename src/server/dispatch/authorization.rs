@@ -4,13 +4,18 @@
 //! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
 //! message, in the params or in `_meta`, or else the certificate of the TLS client.
 //!
+//! Calls of tools in `auth.audit` are logged with their outcome.
+//!
 //! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
+
+mod audit;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
+pub(super) use self::audit::dispatch_call;
 use super::admission::{Request, record_invalid};
 use super::{Dispatcher, MessageContext};
 use crate::base::principal::Principal;
@@ -83,6 +88,9 @@ fn refuse(
     AccessDenied { scopes, reason }: &AccessDenied,
 ) -> Error {
     peer.outbox.counters.auth.denied += 1;
+    if let Some(call) = audit::audited_call(auth, peer, request) {
+        call.log("denied");
+    }
     let principal = peer.principal().map(Arc::clone);
     let (caller, method) = (principal.clone(), request.method.as_str());
     let address = peer.origin.peer_addr.copied().map(Into::into);

@@ -71,6 +71,12 @@ pub struct AuthOptions {
     /// admitted. Lists have only what the caller may call. Cost: each rule is compared with each
     /// request. Default: none.
     pub rules: Vec<String>,
+    /// Names of tools whose calls are logged when they end, with the caller, its address and the
+    /// outcome: `succeeded`, `failed` (a result with `isError`), `error` (a JSON-RPC error),
+    /// `denied`, `input_required`, `task` (it has become one), `timed_out` or `cancelled`. `*`
+    /// stands for any text. Arguments and results are not logged. Cost: a log line for each such
+    /// call, however many there are. Default: none.
+    pub audit: Vec<String>,
     /// Serves callers without a token, as the tier `anonymous`, as far as the rules admit them.
     /// Default false.
     pub anonymous: bool,
@@ -111,6 +117,7 @@ impl Default for AuthOptions {
             challenge_scopes: Vec::new(),
             scope_implies: Vec::new(),
             rules: Vec::new(),
+            audit: Vec::new(),
             anonymous: false,
             query_token: false,
             verified_tokens_max: 65_536,
@@ -134,6 +141,7 @@ impl AuthOptions {
     pub(crate) fn first_without_effect(&self) -> Option<&'static str> {
         let set = [
             (!self.rules.is_empty(), "auth.rules"),
+            (!self.audit.is_empty(), "auth.audit"),
             (self.anonymous, "auth.anonymous"),
             (!self.key_sets.is_empty(), "auth.key_sets"),
             (self.resource.is_some(), "auth.resource"),
