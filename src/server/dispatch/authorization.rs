@@ -21,6 +21,7 @@ use super::{Dispatcher, MessageContext};
 use crate::base::principal::Principal;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::bearer;
 use crate::guard::auth::proof::Proof;
 use crate::protocol::eras::Method;
 use crate::protocol::error::{Error, ErrorKind};
@@ -199,7 +200,8 @@ fn authenticate_connection(
     let is_asked_again =
         known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
     let authenticated = match token {
-        Some(token) => auth.authenticate(token, Proof { certificate }, time),
+        Some(token) => bearer::read_token(token.as_bytes())
+            .and_then(|token| auth.authenticate(token, Proof { certificate }, time)),
         None => auth.authenticate_certificate(certificate, time),
     };
     match authenticated {
