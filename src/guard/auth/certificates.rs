@@ -227,4 +227,24 @@ mod tests {
         assert!(hashed.starts_with("sha256:"));
         assert_eq!(ClientCertificate::parse(b"x"), None);
     }
+
+    #[cfg(feature = "_tls")]
+    #[test]
+    fn damaged_certificate_does_not_panic() {
+        use rcgen::{CertificateParams, KeyPair};
+
+        let params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let der = certificate.der();
+        for place in 0..der.len() {
+            assert_eq!(ClientCertificate::parse(&der[..place]), None);
+            for bit in 0..8 {
+                let mut damaged = der.to_vec();
+                damaged[place] ^= 1 << bit;
+                if let Some(parsed) = ClientCertificate::parse(&damaged) {
+                    assert!(!parsed.name.is_empty(), "{place} {bit}");
+                }
+            }
+        }
+    }
 }

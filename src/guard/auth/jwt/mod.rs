@@ -14,6 +14,9 @@ mod disabled;
 
 mod claims;
 
+#[cfg(feature = "internals")]
+pub mod fuzz;
+
 #[cfg(all(test, feature = "oauth-jwt"))]
 mod tests;
 
