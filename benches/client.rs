@@ -5,11 +5,11 @@
 //! cargo bench --bench client -- --connections 50000 [--legacy]
 //! ```
 //!
-//! With `--connections`: this process opens so many connections, on one I/O thread, completes the
-//! handshake of revision 2026-07-28 (`--legacy`: 2025-11-25) on each, and reads its resident memory
-//! when they are idle; then each client calls a tool once. The difference to one connection is
-//! divided. Each needs an open file, and about 28,000 are possible to an address, so they are
-//! spread over loopback addresses. Memory of the kernel is not included.
+//! With `--connections`: this process opens so many connections, on one I/O thread for each 16,000
+//! of them, completes the handshake of revision 2026-07-28 (`--legacy`: 2025-11-25) on each, and
+//! reads its resident memory when they are idle; then each client calls a tool once. The difference
+//! to one connection is divided. About 28,000 are possible to an address, so they are spread over
+//! loopback addresses. Memory of the kernel is not included.
 //!
 //! The server is a process on core 0 with one shard. The client is this process on core 1: one I/O
 //! thread, and tasks that each call an echo tool again and again, on that thread or on a tokio
@@ -42,6 +42,8 @@ const LOADS: [(usize, usize); 3] = [(64, 1), (1, 16), (64, 16)];
 /// The first loopback address.
 const LOOPBACK: u32 = 0x7f00_0001;
 const CONNECTIONS_PER_ADDRESS: usize = 20_000;
+/// Connections of an I/O thread, and of a shard of the server.
+const CONNECTIONS_PER_THREAD: usize = 16_000;
 /// Connections of the server.
 const CONNECTIONS_MAX: u32 = 100_000;
 const SERVER_CORE: usize = 0;
@@ -51,18 +53,19 @@ const WARM_UP_DIVISOR: usize = 10;
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == CHILD) {
-        return serve();
-    }
     let number = |flag, default| number(&arguments, flag, default);
+    if arguments.first().is_some_and(|first| first == CHILD) {
+        return serve(number("--shards", 1)?);
+    }
     let (rounds, calls) = (number("--rounds", 7)?.max(1), number("--calls", 50_000)?.max(1));
     process::pin(&[CLIENT_CORE])?;
     let has = |flag| arguments.iter().any(|argument| argument == flag);
     if has("--in-process") {
         return measure_in_process(rounds, calls);
     }
-    let server = process::Server::start(&[])?;
     let connections = number("--connections", 0)?;
+    let threads = connections.div_ceil(CONNECTIONS_PER_THREAD).max(1);
+    let server = process::Server::start(&["--shards".to_owned(), threads.to_string()])?;
     if connections > 0 {
         return measure_memory(&server, connections, has("--legacy"));
     }
@@ -106,22 +109,24 @@ fn measure_memory(server: &process::Server, connections: usize, is_legacy: bool)
     writeln!(out, "| --- | --- | --- | --- |")?;
     let legacy = EraPreference::Legacy(Revision::V2025_11_25);
     let era = if is_legacy { legacy } else { EraPreference::Modern };
-    let thread = IoThread::start()?;
+    let threads = connections.div_ceil(CONNECTIONS_PER_THREAD);
+    let threads = (0..threads).map(|_| IoThread::start()).collect::<io::Result<Vec<_>>>()?;
     let connect = |index: usize| {
+        let thread = &threads[index % threads.len()];
         let place = u32::try_from(index / CONNECTIONS_PER_ADDRESS).unwrap_or_default();
         let address = Ipv4Addr::from_bits(LOOPBACK + place);
         let target = format!("tcp://{address}:{}", server.address()?.port());
-        let client = Client::builder(target.as_str()).io_thread(&thread).era(era);
+        let client = Client::builder(target.as_str()).io_thread(thread).era(era);
         client.connect_lazy().map_err(io::Error::other)
     };
     let ready = |clients: &[Client]| -> io::Result<()> {
         let all = clients.iter().map(Client::server);
         all.map(block_on).try_for_each(|ready| ready.map(drop)).map_err(io::Error::other)
     };
-    let first = [connect(0)?];
+    let first = (0..threads.len()).map(connect).collect::<io::Result<Vec<_>>>()?;
     ready(&first)?;
     let before = resident_bytes()?;
-    let clients = (1..connections).map(connect).collect::<io::Result<Vec<_>>>()?;
+    let clients = (threads.len()..connections).map(connect).collect::<io::Result<Vec<_>>>()?;
     ready(&clients)?;
     let idle = resident_bytes()?;
     for client in &clients {
@@ -279,11 +284,11 @@ fn catalog() -> Result<Catalog, CatalogError> {
 }
 
 /// The server process: prints its address and serves until it is killed.
-fn serve() -> io::Result<()> {
+fn serve(shards: usize) -> io::Result<()> {
     process::setup_child(&[SERVER_CORE])?;
     let mut options = Options::default();
     options.http.address = None;
-    options.engine.shards = Some(1);
+    options.engine.shards = Some(u16::try_from(shards).map_err(io::Error::other)?);
     options.tcp.connections_max = CONNECTIONS_MAX;
     options.engine.ring_sizes.sockets_max = CONNECTIONS_MAX;
     options.tcp.idle_timeout = Duration::from_hours(1);

@@ -173,7 +173,12 @@ impl Client {
         while self.open < self.connections.len() {
             while started < self.connections.len().min(self.open + OPENING_MAX) {
                 let token = started as u64;
-                self.ring.submit(Operation::Connect { address, local_address: None, token });
+                self.ring.submit(Operation::Connect {
+                    address,
+                    local_address: None,
+                    keepalive: false,
+                    token,
+                });
                 started += 1;
             }
             self.turn(deadline, completions)?;

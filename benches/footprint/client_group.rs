@@ -82,6 +82,7 @@ impl<G: BenchClient> ClientGroup<G> {
                 group.ring.submit(Operation::Connect {
                     address,
                     local_address: None,
+                    keepalive: false,
                     token: started as u64,
                 });
                 started += 1;

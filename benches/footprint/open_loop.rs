@@ -106,7 +106,12 @@ impl Client {
             seconds: seconds.map_err(io::Error::other)?,
         };
         for token in 0..u64::from(CONNECTIONS) {
-            client.ring.submit(Operation::Connect { address: host, local_address: None, token });
+            client.ring.submit(Operation::Connect {
+                address: host,
+                local_address: None,
+                keepalive: false,
+                token,
+            });
         }
         let deadline = clock.now().after(WAIT_TIMEOUT);
         while client.connections.len() < CONNECTIONS as usize {

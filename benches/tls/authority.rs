@@ -8,9 +8,15 @@ use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::client::Resumption;
 use rustls::crypto::{SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{
+    CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
 use tempfile::TempDir;
 
+/// The suites that Corelane prefers for the kind of this certificate.
+const PREFERRED: [CipherSuite; 2] =
+    [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256];
 /// Sessions that a client stores.
 const SESSIONS: usize = 1024;
 
@@ -72,12 +78,16 @@ impl Authority {
 
     /// Returns the configuration of a server in memory, as Corelane's is.
     pub(crate) fn server(&self) -> io::Result<Arc<ServerConfig>> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let mut provider = aws_lc_rs::default_provider();
+        let is_preferred = |suite: &SupportedCipherSuite| PREFERRED.contains(&suite.suite());
+        provider.cipher_suites.sort_by_key(|suite| !is_preferred(suite));
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
         let key = PrivateKeyDer::try_from(self.key.serialize_der()).map_err(io::Error::other)?;
         let config = builder.with_no_client_auth().with_single_cert(self.chain.clone(), key);
         let mut config = config.map_err(io::Error::other)?;
         config.ticketer = aws_lc_rs::Ticketer::new().map_err(io::Error::other)?;
+        config.ignore_client_order = true;
         config.send_tls13_tickets = 1;
         Ok(Arc::new(config))
     }

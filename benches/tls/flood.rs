@@ -29,15 +29,11 @@ const FLOOD: usize = 32;
 /// Measures response times, alone and beside a flood, alternating.
 pub(crate) fn measure(
     authority: &Authority,
-    (rounds, per_turn): (usize, usize),
+    rounds: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let arguments = authority.arguments();
-    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let per_turn = per_turn.to_string();
-    if per_turn != "0" {
-        arguments.extend(["--tls-handshakes-per-turn-max", &per_turn]);
-    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let server = start(&[&["--tcp", "127.0.0.1:0", "--http", "off"], &arguments[..]].concat())?;
     let address = server.address()?;
     let client = authority.client(&version::TLS13, kx_group::X25519MLKEM768, false)?;

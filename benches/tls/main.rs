@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench tls -- [--calls] [--handshakes] [--memory] [--flood] [--nginx]
-//!     [--rounds 5] [--count 20000] [--connections 4000] [--per-turn N]
+//!     [--rounds 5] [--count 20000] [--connections 4000]
 //! ```
 //!
 //! Without a flag that selects a part, all are measured but that with nginx, which must be
@@ -16,7 +16,7 @@
 //! - Memory: resident bytes of an idle connection that has made a call.
 //! - Flood: response times of calls on open connections, alone and while 32 other connections are
 //!   always in a handshake: each sends the same `ClientHello` and is closed by the first answer, so
-//!   that the flood costs the client little. `--per-turn` sets `tls.handshakes_per_turn_max`.
+//!   that the flood costs the client little.
 
 mod authority;
 mod calls;
@@ -68,7 +68,7 @@ fn main() -> io::Result<()> {
         calls::measure_memory(&authority, number("--connections", 4_000)?, out)?;
     }
     if all || has("--flood") {
-        flood::measure(&authority, (rounds, number("--per-turn", 0)?), out)?;
+        flood::measure(&authority, rounds, out)?;
     }
     if has("--nginx") {
         calls::measure_nginx(&authority, (rounds, number("--count", 20_000)?), out)?;

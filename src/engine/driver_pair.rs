@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //!
-//! - The completions of a socket go to the driver that has registered it, all others to the driver
-//!   of the shard. An attached driver neither accepts nor submits [`Operation::Connect`].
+//! - The completions of a socket go to the driver that has registered or connected it, all others
+//!   to the driver of the shard. An attached driver does not accept, and the driver of the shard
+//!   does not submit [`Operation::Connect`].
 //! - In a turn the attached driver receives its messages after the futures of the shard have run:
 //!   what they ask of it is submitted in the same turn.
 //! - The driver of the shard drains first. The attached driver stops then, and has [`STOP_TIMEOUT`]
@@ -194,6 +195,14 @@ impl<D> DriverPair<D> {
 impl<R: Ring, D: Driver<R>> Driver<R> for DriverPair<D> {
     #[inline]
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
+        if let Completion::Connected { result, .. } = &completion {
+            if let Ok(socket) = result {
+                self.sockets.insert(*socket);
+            }
+            return self.with_attached(ring, |attached, ring| {
+                attached.handle_completion(ring, completion, now);
+            });
+        }
         let socket = completion.socket().filter(|socket| self.sockets.contains(*socket));
         let Some(socket) = socket else {
             return self.shard.handle_completion(ring, completion, now);
@@ -434,6 +443,15 @@ mod tests {
         let closed = Completion::Closed { socket: Socket(2) };
         assert_eq!(pair.complete(closed), "attached completes 2");
         assert_eq!(pair.complete(end_of(2)), "shard completes 2", "accepted since");
+    }
+
+    #[test]
+    fn connected_socket_goes_to_attached_driver() {
+        let mut pair = Pair::new();
+        assert_eq!(pair.complete(end_of(9)), "shard completes 9");
+        let connected = Completion::Connected { token: 1, result: Ok(Socket(9)) };
+        assert_eq!(pair.complete(connected), "attached completes 0");
+        assert_eq!(pair.complete(end_of(9)), "attached completes 9");
     }
 
     #[test]

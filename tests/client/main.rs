@@ -5,6 +5,7 @@ mod cache;
 mod calls;
 mod cli;
 mod cli_tasks;
+mod connects;
 mod http;
 mod http_bad_peers;
 mod http_peer;

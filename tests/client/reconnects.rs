@@ -52,7 +52,8 @@ pub(crate) fn fast() -> ReconnectOptions {
     options
 }
 
-fn on_demand() -> ReconnectOptions {
+/// As [`fast`], and only when a call needs a connection.
+pub(crate) fn on_demand() -> ReconnectOptions {
     let mut options = fast();
     options.mode = ReconnectMode::OnDemand;
     options

@@ -237,7 +237,6 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tls.handshake_timeout", "10s"),
     ("tls.handshakes_max", "1024"),
     ("tls.handshakes_per_address_max", "64"),
-    ("tls.handshakes_per_turn_max", "4"),
     ("tls.check_interval", "10s"),
     ("tls.require", "false"),
     ("auth.api_keys", "off"),

@@ -106,7 +106,12 @@ impl<R: Ring> ConnectionIo<R> {
     pub(super) fn submit_connect(&mut self, index: u32, route: Route) {
         let Route { address, from } = route;
         let token = u64::from(index);
-        self.ring.submit(Operation::Connect { address, local_address: from, token });
+        self.ring.submit(Operation::Connect {
+            address,
+            local_address: from,
+            keepalive: false,
+            token,
+        });
     }
 
     /// Registers both ends of a child's pipes: the one to read from, then the one to write to.

@@ -293,7 +293,12 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let mut pairs = BTreeMap::new();
         for token in 0..count as u64 {
-            rings.submit(Operation::Connect { address, local_address: None, token });
+            rings.submit(Operation::Connect {
+                address,
+                local_address: None,
+                keepalive: false,
+                token,
+            });
             let [Completion::Connected { token: completed, result: Ok(socket) }] =
                 turn(rings, 1)[..]
             else {

@@ -15,12 +15,10 @@ use super::tunnel::{self, Deadline};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Program, Target};
-use crate::engine::ring::{Operation, Registered, Ring, Socket, Source};
+use crate::engine::ring::{
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Operation, Registered, Ring, Socket, Source,
+};
 use crate::transport::tls::{TlsClient, TlsError, TlsStream};
-
-/// Idle time of a TCP connection before its peer is probed, and the interval of the probes.
-const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// One stream of an open target.
 #[derive(Debug)]
@@ -28,10 +26,6 @@ pub(super) enum OpenStream {
     /// It is to be registered with the ring.
     Source(Source),
     /// The ring has opened it.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "only the ring of a simulation opens connections")
-    )]
     Socket(Socket),
 }
 

@@ -197,7 +197,7 @@ impl IoDriver {
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
         let job = ConnectJob::new(id, peer.handle(), flow_target, self.sender.clone());
-        if let Some(report) = self.connector.open(ring, job) {
+        if let Some(report) = self.connector.open(ring, job, now) {
             self.handle_command(ring, report, now);
         }
     }
@@ -411,7 +411,7 @@ impl<R: Ring> Driver<R> for IoDriver {
                 self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
             }
             Completion::Connected { token, result } => {
-                if let Some(report) = self.connector.report(token, result) {
+                if let Some(report) = self.connector.report(ring, token, result) {
                     self.handle_command(ring, report, now);
                 }
             }
@@ -424,6 +424,10 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
         self.closing.expire(&mut TlsRing::new(ring, &mut self.tls), now);
+        for _ in 0..TIMERS_PER_TURN_MAX {
+            let Some(report) = self.connector.expire(now) else { break };
+            self.handle_command(ring, report, now);
+        }
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(id) = self.timers.pop_expired(now) else { return };
             self.with_peer(ring, id, now, |peer, ring, workspace| {
@@ -470,7 +474,11 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.timers.next_deadline().into_iter().chain(self.closing.deadline()).min()
+        let connector = self.connector.next_deadline();
+        [self.timers.next_deadline(), self.closing.deadline(), connector]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn prepare_park(&mut self) -> bool {

@@ -46,8 +46,8 @@ pub(super) struct Peer {
     inputs: BTreeMap<InputKey, Task>,
     is_closing: bool,
     reconnection: Reconnection,
-    /// Held by the programs that were started.
-    exit: Arc<ExitNotifier>,
+    /// Held by the programs that were started, and by sockets that are read to their end.
+    exit: Option<Arc<ExitNotifier>>,
     upgrades: UpgradeAuthorization,
 }
 
@@ -66,7 +66,7 @@ impl Peer {
             inputs: BTreeMap::new(),
             is_closing: false,
             reconnection,
-            exit: Arc::default(),
+            exit: None,
             upgrades: UpgradeAuthorization::new(sender),
         }
     }
@@ -187,7 +187,7 @@ impl Peer {
         match opened {
             Ok(RegisteredStreams { sockets, mut process, .. }) => {
                 if let Some(process) = &mut process {
-                    process.hold(&self.exit);
+                    process.hold(self.exit.get_or_insert_default());
                 }
                 let stream = open_stream(&self.handle, &self.upgrades, ring, sockets, now);
                 let is_open = stream.is_open();
@@ -343,7 +343,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) {
-        self.exit.notify(slot);
+        self.exit.get_or_insert_default().notify(slot);
         if self.is_closing {
             return;
         }
@@ -370,7 +370,7 @@ impl Peer {
         ring: &mut R,
         has_ended: bool,
     ) -> Option<ClosingSocket> {
-        let left = self.link.close(ring, has_ended, &self.exit);
+        let left = self.link.close(ring, has_ended, self.exit.get_or_insert_default());
         self.link = Link::Idle;
         left
     }

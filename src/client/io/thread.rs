@@ -14,8 +14,6 @@ use crossbeam::channel::bounded;
 
 pub(in crate::client) use self::shard::ShardIo;
 use super::call_slot::{CallSlot, CallToken, stopped};
-#[cfg(feature = "internals")]
-use super::commands::RingConnector;
 use super::commands::{Command, ConnectToken, Connector, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
@@ -189,7 +187,7 @@ impl IoThread {
     pub fn simulated<R: Ring>(ring: R, seed: u64) -> io::Result<(Self, ShardLoop<R, IoDriver>)> {
         let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
         let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
-        let connector = Connector::Ring(RingConnector::new(seed));
+        let connector = Connector::simulated(seed);
         let shard = shard_loop(ring, endpoint, commands.clone(), connector);
         let mut shared = Shared::new(commands, true);
         shared.thread = None;
@@ -319,7 +317,7 @@ impl fmt::Debug for IoThread {
 
 /// Runs the thread over `ring` until it is stopped.
 fn run<R: Ring>(ring: R, endpoint: Endpoint<Command>, sender: Sender<Command>) {
-    native::run_shard(&mut shard_loop(ring, endpoint, sender, Connector::threads()));
+    native::run_shard(&mut shard_loop(ring, endpoint, sender, Connector::with_threads()));
 }
 
 fn shard_loop<R: Ring>(

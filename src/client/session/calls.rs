@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::followed_task::FollowedTask;
+use super::in_flight::InFlight;
 use super::request::CallRequest;
-use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 
 /// A call and its request.
@@ -35,7 +35,7 @@ impl<T> Call<T> {
 
 #[derive(Debug)]
 pub(super) struct CallTable<T> {
-    in_flight: IdMap<u64, Call<T>>,
+    in_flight: InFlight<Call<T>>,
     waiting: VecDeque<Call<T>>,
     last_id: u64,
     /// No call expires before this.
@@ -47,7 +47,7 @@ pub(super) struct CallTable<T> {
 impl<T> CallTable<T> {
     pub(super) fn new() -> Self {
         Self {
-            in_flight: IdMap::default(),
+            in_flight: InFlight::new(),
             waiting: VecDeque::new(),
             last_id: 0,
             earliest: None,
@@ -117,18 +117,19 @@ impl<T> CallTable<T> {
     }
 
     pub(super) fn get(&self, id: u64) -> Option<&Call<T>> {
-        self.in_flight.get(&id)
+        self.in_flight.get(id)
     }
 
     /// Takes the call that a response belongs to.
     pub(super) fn remove(&mut self, id: u64) -> Option<Call<T>> {
-        self.in_flight.remove(&id)
+        self.in_flight.remove(id)
     }
 
     /// Returns a call in flight by the id of its first request.
     pub(super) fn find(&self, first_id: u64) -> Option<&Call<T>> {
-        let is_wanted = |call: &&Call<T>| call.first_id == first_id;
-        self.in_flight.get(&first_id).or_else(|| self.in_flight.values().find(is_wanted))
+        let mut others = self.in_flight.iter().map(|(_, call)| call);
+        let call = self.in_flight.get(first_id);
+        call.or_else(|| others.find(|call| call.first_id == first_id))
     }
 
     /// Takes a call by the id of its first request, with the id of the one in flight.
@@ -137,12 +138,11 @@ impl<T> CallTable<T> {
         if let Ok(index) = self.waiting.binary_search_by_key(&first_id, |call| call.first_id) {
             return Some((None, self.waiting.remove(index)?));
         }
-        let is_wanted = |(_, call): &(&u64, &Call<T>)| call.first_id == first_id;
-        let id = match self.in_flight.get(&first_id) {
+        let id = match self.in_flight.get(first_id) {
             Some(_) => first_id,
-            None => *self.in_flight.iter().find(is_wanted)?.0,
+            None => self.in_flight.iter().find(|(_, call)| call.first_id == first_id)?.0,
         };
-        Some((Some(id), self.in_flight.remove(&id)?))
+        Some((Some(id), self.in_flight.remove(id)?))
     }
 
     /// Returns when [`CallTable::take_expired`] must be called next.
@@ -159,7 +159,7 @@ impl<T> CallTable<T> {
     pub(super) fn resume_unless(&mut self, is_paused: bool, now: Instant) {
         let Some(paused_at) = self.paused_at.take_if(|_| !is_paused) else { return };
         let pause = now.since(paused_at);
-        for call in self.in_flight.values_mut().chain(&mut self.waiting) {
+        for call in self.in_flight.iter_mut().chain(&mut self.waiting) {
             call.deadline = call.deadline.after(pause);
         }
         self.find_earliest();
@@ -167,7 +167,7 @@ impl<T> CallTable<T> {
 
     /// Lets each call expire so much later.
     pub(super) fn postpone(&mut self, pause: Duration) {
-        for call in self.in_flight.values_mut().chain(&mut self.waiting) {
+        for call in self.in_flight.iter_mut().chain(&mut self.waiting) {
             call.deadline = call.deadline.after(pause);
         }
         self.paused_at = self.paused_at.map(|paused_at| paused_at.after(pause));
@@ -175,7 +175,8 @@ impl<T> CallTable<T> {
     }
 
     fn find_earliest(&mut self) {
-        let calls = self.in_flight.values().chain(&self.waiting);
+        let in_flight = self.in_flight.iter().map(|(_, call)| call);
+        let calls = in_flight.chain(&self.waiting);
         self.earliest = calls.map(|call| call.deadline).min();
     }
 
@@ -184,9 +185,9 @@ impl<T> CallTable<T> {
         if self.deadline().is_none_or(|earliest| earliest > now) {
             return Vec::new();
         }
-        let in_flight = self.in_flight.extract_if(|_, call| call.deadline <= now);
-        let mut expired: Vec<_> = in_flight.map(|(id, call)| (Some(id), call)).collect();
-        expired.sort_unstable_by_key(|(id, _)| *id);
+        let in_flight = self.in_flight.take_if(|call| call.deadline <= now);
+        let mut expired: Vec<_> =
+            in_flight.into_iter().map(|(id, call)| (Some(id), call)).collect();
         for call in std::mem::take(&mut self.waiting) {
             if call.deadline <= now {
                 expired.push((None, call));
@@ -200,8 +201,7 @@ impl<T> CallTable<T> {
 
     /// Takes the calls in flight, in the order of their ids.
     pub(super) fn take_in_flight(&mut self) -> Vec<Call<T>> {
-        let mut in_flight: Vec<_> = self.in_flight.drain().collect();
-        in_flight.sort_unstable_by_key(|(id, _)| *id);
+        let in_flight = self.in_flight.take_all();
         self.find_earliest();
         in_flight.into_iter().map(|(_, call)| call).collect()
     }
@@ -218,8 +218,7 @@ impl<T> CallTable<T> {
     /// Takes all calls, in the order of their ids, with whether they were sent.
     pub(super) fn take_all(&mut self) -> Vec<(Call<T>, bool)> {
         (self.earliest, self.paused_at) = (None, None);
-        let mut in_flight: Vec<_> = self.in_flight.drain().collect();
-        in_flight.sort_unstable_by_key(|(id, _)| *id);
+        let in_flight = self.in_flight.take_all();
         let in_flight = in_flight.into_iter().map(|(_, call)| (call, true));
         in_flight.chain(self.waiting.drain(..).map(|call| (call, false))).collect()
     }

@@ -10,6 +10,7 @@
 //! - A message that the protocol does not allow fails the call that it names, if any, and no other.
 
 mod handshake;
+mod in_flight;
 mod request;
 
 mod followed_task;

@@ -143,17 +143,6 @@ pub(super) static TLS: Section = Section {
             field: |options| &mut options.tls.handshakes_per_address_max,
         },
         Row {
-            key: "tls.handshakes_per_turn_max",
-            short: None,
-            unit: Unit::Count { min: 1, max: 1_000 },
-            description: "Handshake messages that a shard handles in one turn, after the requests \
-                          of open connections.",
-            cost: "up to one signature each, for which these wait longer",
-            source: "Corelane",
-            is_reloadable: false,
-            field: |options| &mut options.tls.handshakes_per_turn_max,
-        },
-        Row {
             key: "tls.check_interval",
             short: None,
             unit: Unit::Milliseconds { min: 0, max: 60 * MINUTE },

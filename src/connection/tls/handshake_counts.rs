@@ -59,7 +59,6 @@ mod tests {
             handshake_timeout: Duration::from_secs(1),
             handshakes_max: 5,
             handshakes_per_address_max: 2,
-            handshakes_per_turn_max: 1,
         }
     }
 

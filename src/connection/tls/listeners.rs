@@ -42,9 +42,6 @@ pub struct TlsLimits {
     /// Of these, from one client address (IPv6: /64 prefix; 127.0.0.1 and `::1` are exempt); a
     /// further connection is closed.
     pub handshakes_per_address_max: usize,
-    /// Handshake messages handled in one turn. Cost: up to one signature each, for which open
-    /// connections wait longer.
-    pub handshakes_per_turn_max: usize,
 }
 
 /// The limit that a further handshake would exceed.

@@ -24,6 +24,8 @@ struct Encrypted {
     sockets: TlsSockets,
     /// Completions of the ring; empty between uses.
     completions: Vec<Completion>,
+    /// The owner has sent something since the last park.
+    has_output: bool,
 }
 
 impl<R: Ring> TlsRing<R> {
@@ -41,7 +43,7 @@ impl<R: Ring> TlsRing<R> {
     ) {
         let tls = self.tls.get_or_insert_with(|| {
             let sockets = TlsSockets::new(limits, Arc::clone(counters));
-            Box::new(Encrypted { sockets, completions: Vec::new() })
+            Box::new(Encrypted { sockets, completions: Vec::new(), has_output: false })
         });
         tls.sockets.add_listener(listener, slot);
     }
@@ -56,7 +58,10 @@ impl<R: Ring> Ring for TlsRing<R> {
     fn submit(&mut self, operation: Operation) {
         match &mut self.tls {
             None => self.ring.submit(operation),
-            Some(tls) => tls.sockets.submit(&mut self.ring, operation),
+            Some(tls) => {
+                tls.has_output |= matches!(operation, Operation::Send { .. });
+                tls.sockets.submit(&mut self.ring, operation);
+            }
         }
     }
 
@@ -70,18 +75,19 @@ impl<R: Ring> Ring for TlsRing<R> {
 
     #[inline]
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
-        match &self.tls {
-            None => self.ring.park(timeout),
-            Some(tls) => {
-                let timeout = match tls.sockets.next_deadline(self.now) {
-                    Some(deadline) if deadline <= self.now => ParkTimeout::Zero,
-                    Some(deadline) => timeout.at_most(deadline.since(self.now)),
-                    None => timeout,
-                };
-                self.now = self.ring.park(timeout);
-                self.now
-            }
+        let Some(tls) = &mut self.tls else { return self.ring.park(timeout) };
+        // A handshake takes as long as many calls: what the owner sends is submitted before.
+        if std::mem::take(&mut tls.has_output) && tls.sockets.has_handshake() {
+            self.now = self.ring.park(ParkTimeout::Zero);
         }
+        tls.sockets.handle_next_handshake(&mut self.ring);
+        let timeout = match tls.sockets.next_deadline(self.now) {
+            Some(deadline) if deadline <= self.now => ParkTimeout::Zero,
+            Some(deadline) => timeout.at_most(deadline.since(self.now)),
+            None => timeout,
+        };
+        self.now = self.ring.park(timeout);
+        self.now
     }
 
     #[cfg(any(feature = "glommio", feature = "internals"))]
@@ -134,10 +140,11 @@ impl<R: Ring> Ring for TlsRing<R> {
 
 impl Encrypted {
     fn reap<R: Ring>(&mut self, ring: &mut R, now: Instant, completions: &mut Vec<Completion>) {
+        self.sockets.take_completions(completions);
         ring.reap(&mut self.completions);
         for completion in self.completions.drain(..) {
             self.sockets.handle(ring, completion, now, completions);
         }
-        self.sockets.handle_handshakes(ring, now, completions);
+        self.sockets.end_expired(now, completions);
     }
 }

@@ -265,20 +265,32 @@ impl TlsSockets {
         self.advance(ring, socket);
     }
 
-    /// Handles the handshakes whose turn it is, and those that have no time left.
-    pub(super) fn handle_handshakes<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        now: Instant,
-        completions: &mut Vec<Completion>,
-    ) {
+    /// Moves what the owner has not learned into `completions`.
+    pub(super) fn take_completions(&mut self, completions: &mut Vec<Completion>) {
         completions.append(&mut self.completions);
-        for _ in 0..self.limits.handshakes_per_turn_max {
-            let Some((socket, connection)) = self.pending.pop_ready() else { break };
+    }
+
+    /// Returns whether a handshake waits for its turn.
+    pub(super) fn has_handshake(&self) -> bool {
+        self.pending.is_ready()
+    }
+
+    /// Handles the input of the handshake whose turn it is, if there is one. The owner learns the
+    /// result at the next reap.
+    pub(super) fn handle_next_handshake<R: Ring>(&mut self, ring: &mut R) {
+        while let Some((socket, connection)) = self.pending.pop_ready() {
             if self.is_handshaking(socket, connection) {
-                self.handle_handshake(ring, socket, completions);
+                let mut completions = std::mem::take(&mut self.completions);
+                self.handle_handshake(ring, socket, &mut completions);
+                completions.append(&mut self.completions);
+                self.completions = completions;
+                return;
             }
         }
+    }
+
+    /// Ends the handshakes that have no time left.
+    pub(super) fn end_expired(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         while let Some((socket, connection)) = self.pending.pop_expired(now) {
             if self.is_handshaking(socket, connection) {
                 let error = io::Error::new(io::ErrorKind::TimedOut, TlsError::client_timeout());
@@ -368,8 +380,11 @@ impl TlsSockets {
         result: Result<(), (TlsErrorKind, io::Error)>,
         completions: &mut Vec<Completion>,
     ) {
-        let Some(entry) = self.socket_mut(socket) else { return };
+        let Some(Entry::Encrypted(entry, _)) = self.entries.get_mut(socket.index()) else { return };
         let (is_handshake, peer) = (!entry.filter().is_established(), entry.peer());
+        if entry.end_count() {
+            self.handshakes.end(entry.client_address());
+        }
         if !entry.end() {
             return;
         }

@@ -20,11 +20,10 @@
 //! - Every wait also accepts connections, a bounded number for each listener, however many sockets
 //!   are ready.
 
-mod bound_socket;
-
 pub mod cycles;
 
 pub mod memory;
+mod outgoing_socket;
 pub mod poll;
 #[cfg(feature = "internals")]
 pub mod sim;
@@ -37,6 +36,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::outgoing_socket::{KEEPALIVE_INTERVAL, KEEPALIVE_TIME};
 use crate::base::time::Instant;
 
 /// Names an open stream of a ring: a direct descriptor slot or an index of the backend.
@@ -90,6 +90,9 @@ pub enum Operation {
         /// two more submissions and one more turn. An unavailable address fails
         /// [`Completion::Connected`].
         local_address: Option<SocketAddr>,
+        /// Probe the peer when nothing has been received for [`KEEPALIVE_TIME`], again after each
+        /// [`KEEPALIVE_INTERVAL`], and fail the socket if it does not answer (tcp(7)).
+        keepalive: bool,
         /// Returned in the completion.
         token: u64,
     },

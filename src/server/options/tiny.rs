@@ -136,7 +136,6 @@ fn tiny_tls() -> ListenerTlsOptions {
         handshake_timeout: Duration::from_millis(200),
         handshakes_max: 4,
         handshakes_per_address_max: 3,
-        handshakes_per_turn_max: 1,
         check_interval: Duration::from_millis(100),
         ..ListenerTlsOptions::default()
     }

@@ -41,9 +41,6 @@ pub struct ListenerTlsOptions {
     /// Handshakes in progress from one client address on each shard; a further connection is reset.
     /// An IPv6 /64 prefix counts as one address; 127.0.0.1 and `::1` are exempt. Default 64.
     pub handshakes_per_address_max: u32,
-    /// Handshake messages that a shard handles in one turn, after the requests of open connections.
-    /// Cost: up to one signature each, for which these wait longer. Default 4.
-    pub handshakes_per_turn_max: u16,
     /// Interval at which the files are looked at: changed ones are read again, and used if all of
     /// them are valid. Zero leaves that to [`Handle::reload_tls`](crate::Handle::reload_tls).
     /// Cost: a thread. Default 10 s.
@@ -81,7 +78,6 @@ impl Default for ListenerTlsOptions {
             handshake_timeout: Duration::from_secs(10),
             handshakes_max: 1024,
             handshakes_per_address_max: 64,
-            handshakes_per_turn_max: 4,
             check_interval: Duration::from_secs(10),
             require: false,
         }

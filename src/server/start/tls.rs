@@ -94,7 +94,6 @@ impl ListenerTls {
             handshake_timeout: tls.handshake_timeout,
             handshakes_max: tls.handshakes_max as usize,
             handshakes_per_address_max: tls.handshakes_per_address_max as usize,
-            handshakes_per_turn_max: usize::from(tls.handshakes_per_turn_max),
         };
         let counters: Arc<TlsCounters> = Arc::default();
         counters.set_certificates(certificates);

@@ -104,7 +104,7 @@ impl TlsServer {
     /// Returns a one-line message if there is no certificate, one does not fit its private key, or
     /// no authority of clients is usable.
     pub fn new(options: TlsServerOptions) -> Result<Self, String> {
-        let provider = Arc::new(provider::default());
+        let provider = Arc::new(provider::of_server());
         let certificates = Certificates::new(options.identities, &provider)?;
         let context = options.clients.digest();
         let verifier = options.clients.verifier(&provider)?;
@@ -116,6 +116,7 @@ impl TlsServer {
         let builder = builder.with_client_cert_verifier(verifier);
         let mut config = builder.with_cert_resolver(Arc::new(certificates));
         config.ticketer = options.tickets.with_context(context);
+        config.ignore_client_order = true;
         config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
         Ok(Self { config: Arc::new(config) })
     }

@@ -59,7 +59,7 @@ pub(super) fn full_ring_reports_failure_and_accepts_after_close<R: Ring>(mut ben
 pub(super) fn connect_opens_connection<R: Ring>(mut bench: TestRing<R>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    bench.submit(Operation::Connect { address, local_address: None, token: 77 });
+    bench.submit(Operation::Connect { address, local_address: None, keepalive: false, token: 77 });
     let socket = bench.await_completion(|completion| match completion {
         Completion::Connected { token: 77, result } => Some(*result.as_ref().unwrap()),
         _ => None,
@@ -81,7 +81,7 @@ pub(super) fn refused_connect_reports_error<R: Ring>(mut bench: TestRing<R>) {
     };
     // More attempts than slots: a failed attempt frees its slot.
     for token in 0..10 {
-        bench.submit(Operation::Connect { address, local_address: None, token });
+        bench.submit(Operation::Connect { address, local_address: None, keepalive: false, token });
         bench.await_completion(|completion| match completion {
             Completion::Connected { token: answered, result } => {
                 assert_eq!(*answered, token);
@@ -114,7 +114,12 @@ fn connect_from<R: Ring>(
     (address, from): (SocketAddr, SocketAddr),
     token: u64,
 ) -> std::io::Result<Socket> {
-    bench.submit(Operation::Connect { address, local_address: Some(from), token });
+    bench.submit(Operation::Connect {
+        address,
+        local_address: Some(from),
+        keepalive: false,
+        token,
+    });
     bench.await_completion(|completion| match completion {
         Completion::Connected { token: answered, result } if *answered == token => {
             Some(super::test_ring::copy_result(result))

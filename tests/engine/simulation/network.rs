@@ -253,7 +253,12 @@ fn closed_listener_resets_connections() {
 fn connect_reaches_host_or_is_refused() {
     let mut sim = Simulation::new();
     let host = sim.world.listen(ADDRESS);
-    sim.ring.submit(Operation::Connect { address: ADDRESS, local_address: None, token: 5 });
+    sim.ring.submit(Operation::Connect {
+        address: ADDRESS,
+        local_address: None,
+        keepalive: false,
+        token: 5,
+    });
     sim.run_until_idle();
     let Some(Completion::Connected { token: 5, result: Ok(socket) }) = sim.completions.pop() else {
         panic!("not connected");
@@ -264,7 +269,12 @@ fn connect_reaches_host_or_is_refused() {
     sim.run_until_idle();
     assert_eq!(sim.take_received(), b"welcome");
     host.close();
-    sim.ring.submit(Operation::Connect { address: ADDRESS, local_address: None, token: 6 });
+    sim.ring.submit(Operation::Connect {
+        address: ADDRESS,
+        local_address: None,
+        keepalive: false,
+        token: 6,
+    });
     sim.ring.submit(Operation::Close(socket));
     sim.run_until_idle();
     let is_refused = |completion: &Completion| {
@@ -281,7 +291,12 @@ fn connect_uses_given_source_address() {
     let listener = server.listen(ADDRESS).unwrap();
     server.submit(Operation::Accept(listener));
     let from: SocketAddr = "10.9.8.7:0".parse().unwrap();
-    caller.submit(Operation::Connect { address: ADDRESS, local_address: Some(from), token: 1 });
+    caller.submit(Operation::Connect {
+        address: ADDRESS,
+        local_address: Some(from),
+        keepalive: false,
+        token: 1,
+    });
     let mut completions = Vec::new();
     for _ in 0..1_000 {
         for ring in [&mut server, &mut caller] {
@@ -306,7 +321,12 @@ fn two_rings_exchange_bytes() {
     let (mut server, mut caller) = (world.ring(small_ring()), world.ring(small_ring()));
     let listener = server.listen(ADDRESS).unwrap();
     server.submit(Operation::Accept(listener));
-    caller.submit(Operation::Connect { address: ADDRESS, local_address: None, token: 1 });
+    caller.submit(Operation::Connect {
+        address: ADDRESS,
+        local_address: None,
+        keepalive: false,
+        token: 1,
+    });
     let (mut received, mut completions) = (Vec::<u8>::new(), Vec::new());
     for _ in 0..1_000 {
         for ring in [&mut server, &mut caller] {

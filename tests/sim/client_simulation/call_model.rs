@@ -14,8 +14,8 @@ use crate::totals::Totals;
 const LATE_MAX: Duration = Duration::from_millis(50);
 /// JSON-RPC codes of errors by which the server refuses or ends a call.
 const RPC_CODES: [i64; 2] = [-32_603, 1_001];
-/// HTTP statuses by which the server refuses a request.
-const HTTP_STATUSES: [u16; 0] = [];
+/// The HTTP status of a request whose session is not known.
+const SESSION_LOST: u16 = 404;
 
 /// The state of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,14 +33,29 @@ enum CallState {
 #[derive(Debug)]
 pub(crate) struct CallModel {
     calls: Vec<(PlannedCall, CallState)>,
+    session_idle_timeout: Duration,
+    /// When servers ended, in order.
+    server_ends: Vec<Instant>,
     pub(crate) totals: Totals,
 }
 
 impl CallModel {
     /// Creates the model of calls that are numbered from zero.
-    pub(crate) fn new(calls: &[PlannedCall]) -> Self {
+    pub(crate) fn new(calls: &[PlannedCall], session_idle_timeout: Duration) -> Self {
         let calls = calls.iter().map(|call| (*call, CallState::Planned)).collect();
-        Self { calls, totals: Totals::default() }
+        Self { calls, session_idle_timeout, server_ends: Vec::new(), totals: Totals::default() }
+    }
+
+    /// Notes that a server ends, and its sessions with it.
+    pub(crate) fn end_server(&mut self, now: Instant) {
+        self.server_ends.push(now);
+    }
+
+    /// Returns whether the session of a call may have been lost twice since `since`: before it, and
+    /// again after a new one had begun. The client makes a new session for a call once.
+    fn loses_two_sessions(&self, since: Instant, now: Instant) -> bool {
+        let is_idle = now >= since.after(self.session_idle_timeout);
+        is_idle || self.server_ends.iter().any(|end| *end >= since)
     }
 
     /// Notes that a call is made.
@@ -65,14 +80,14 @@ impl CallModel {
         outcome: &Result<String, ClientError>,
         now: Instant,
     ) -> Result<(), String> {
-        let (call, state) = &mut self.calls[number];
+        let (call, state) = &self.calls[number];
         let CallState::Pending(since) = *state else {
             return Err(format!("{call:?} ends, but it is {state:?}: {outcome:?}"));
         };
         if call.kind.has_timeout() && now > since.after(call.timeout + LATE_MAX) {
             return Err(format!("{call:?} of {since:?} ends too late, at {now:?}: {outcome:?}"));
         }
-        match outcome {
+        let state = match outcome {
             Ok(text) => {
                 let is_expected = match call.kind {
                     CallKind::Ping => text.is_empty(),
@@ -82,17 +97,25 @@ impl CallModel {
                 if !is_expected {
                     return Err(format!("{call:?} has the answer of another call: {text}"));
                 }
-                *state = CallState::Answered;
                 self.totals.client_calls_answered += 1;
+                CallState::Answered
             }
             Err(error) => {
                 let kind = error.kind();
-                self.totals = self.totals.plus(count_error(kind).ok_or_else(|| {
+                let count = match kind {
+                    ClientErrorKind::Http { status: SESSION_LOST } => {
+                        self.loses_two_sessions(since, now).then(refused)
+                    }
+                    kind => count_error(kind),
+                };
+                let count = count.ok_or_else(|| {
                     format!("{call:?} fails with an error that nothing explains: {error:?}")
-                })?);
-                *state = CallState::Failed(kind);
+                })?;
+                self.totals = self.totals.plus(count);
+                CallState::Failed(kind)
             }
-        }
+        };
+        self.calls[number].1 = state;
         Ok(())
     }
 
@@ -148,6 +171,11 @@ const fn was_not_sent(kind: ClientErrorKind) -> bool {
     )
 }
 
+/// Counts a call that was refused.
+fn refused() -> Totals {
+    Totals { client_calls_refused: 1, ..Totals::default() }
+}
+
 /// Counts an error; `None` if no fault of a run explains it.
 fn count_error(kind: ClientErrorKind) -> Option<Totals> {
     let mut totals = Totals::default();
@@ -158,9 +186,6 @@ fn count_error(kind: ClientErrorKind) -> Option<Totals> {
             &mut totals.client_calls_unconnected
         }
         ClientErrorKind::Rpc { code } if RPC_CODES.contains(&code) => {
-            &mut totals.client_calls_refused
-        }
-        ClientErrorKind::Http { status } if HTTP_STATUSES.contains(&status) => {
             &mut totals.client_calls_refused
         }
         _ => return None,

@@ -131,7 +131,7 @@ impl<'a> ClientSimulation<'a> {
             pending: Vec::new(),
             last_calls: Vec::new(),
             closing: Vec::new(),
-            model: CallModel::new(&plan.calls),
+            model: CallModel::new(&plan.calls, plan.server.options.http.session_idle_timeout),
             executions,
             stage: (Stage::Faulty, Instant::ORIGIN),
             totals: Totals::default(),
@@ -215,6 +215,7 @@ impl<'a> ClientSimulation<'a> {
         }
         while let Some((_, how, pause)) = self.server_ends.pop_front_if(|end| end.0 <= elapsed) {
             self.totals.server_restarts += u64::from(self.host.is_up());
+            self.model.end_server(now);
             self.host.end(how, pause, now);
         }
     }

@@ -4,8 +4,8 @@ use std::io;
 
 use super::command::{Command, PeerId};
 use super::connect_job::ConnectJob;
-#[cfg(feature = "internals")]
-use super::ring_connector::RingConnector;
+use super::ring_connector::{RingConnector, address_of};
+use crate::base::time::Instant;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::ring::{Ring, Socket};
 
@@ -13,22 +13,38 @@ use crate::engine::ring::{Ring, Socket};
 /// Each peer that does not answer occupies one for the connect timeout. They are started as they
 /// are needed.
 const CONNECT_THREADS_MAX: usize = 256;
-/// Connections that wait to be opened.
+/// Connections that wait to be opened by a thread, and those that the ring opens at the same time.
 const CONNECTS_MAX: usize = 65_536;
 
-/// Opens connections.
-pub(in crate::client::io) enum Connector {
-    /// On threads, which report them by commands.
+/// Opens connections: on the ring where nothing blocks, otherwise on threads, which report them by
+/// commands.
+pub(in crate::client::io) struct Connector {
+    on_ring: RingConnector,
+    means: Means,
+}
+
+/// What opens the connections that the ring cannot.
+enum Means {
     Threads(BlockingPool<PeerId, ConnectJob>),
-    /// On the ring of the driver, for simulations.
+    /// Nothing: a simulation, where nothing happens outside the ring. The seed determines the
+    /// delays between attempts.
     #[cfg(feature = "internals")]
-    Ring(RingConnector),
+    Nothing {
+        seed: u64,
+    },
 }
 
 impl Connector {
     /// Creates a connector that starts a thread when it is needed.
-    pub(in crate::client::io) fn threads() -> Self {
-        Self::Threads(BlockingPool::new(CONNECT_THREADS_MAX, CONNECTS_MAX))
+    pub(in crate::client::io) fn with_threads() -> Self {
+        let threads = BlockingPool::new(CONNECT_THREADS_MAX, CONNECTS_MAX);
+        Self { on_ring: RingConnector::new(), means: Means::Threads(threads) }
+    }
+
+    /// Creates a connector for a simulation. `seed` determines the delays between attempts.
+    #[cfg(feature = "internals")]
+    pub(in crate::client::io) fn simulated(seed: u64) -> Self {
+        Self { on_ring: RingConnector::new(), means: Means::Nothing { seed } }
     }
 
     /// Begins to open a connection. Returns the report of one that cannot be opened now: this or,
@@ -37,54 +53,68 @@ impl Connector {
         &mut self,
         ring: &mut R,
         job: ConnectJob,
+        now: Instant,
     ) -> Option<Command> {
-        let threads = match self {
-            Self::Threads(threads) => threads,
+        let too_many = || io::Error::other("too many connections are being opened");
+        if let Some(address) = address_of(&job) {
+            if self.on_ring.len() >= CONNECTS_MAX {
+                return Some(job.fail(too_many()));
+            }
+            self.on_ring.open(ring, (job, address), now);
+            return None;
+        }
+        match &mut self.means {
+            Means::Threads(threads) => {
+                let refused = match threads.spawn(job.peer, job) {
+                    Ok(spawned) => spawned.displaced,
+                    Err(job) => Some(job),
+                };
+                refused.map(|job| job.fail(too_many()))
+            }
             #[cfg(feature = "internals")]
-            Self::Ring(connector) => return connector.open(ring, job),
-        };
-        #[cfg(not(feature = "internals"))]
-        let _ = ring;
-        let refused = match threads.spawn(job.peer, job) {
-            Ok(spawned) => spawned.displaced,
-            Err(job) => Some(job),
-        };
-        let error = || io::Error::other("too many connections are being opened");
-        refused.map(|job| job.fail(error()))
+            Means::Nothing { .. } => {
+                let text = "a simulation opens only connections to numeric addresses without TLS";
+                Some(job.fail(io::Error::new(io::ErrorKind::Unsupported, text)))
+            }
+        }
     }
 
     /// Returns the report of an attempt on the ring that has completed.
-    pub(in crate::client::io) fn report(
+    pub(in crate::client::io) fn report<R: Ring>(
         &mut self,
+        ring: &mut R,
         token: u64,
         result: io::Result<Socket>,
     ) -> Option<Command> {
-        #[cfg(not(feature = "internals"))]
-        drop((token, result));
-        match self {
-            // They use no operation of the ring.
-            Self::Threads(_) => None,
-            #[cfg(feature = "internals")]
-            Self::Ring(connector) => connector.report(token, result),
-        }
+        self.on_ring.report(ring, token, result)
+    }
+
+    /// Returns the report of an attempt on the ring whose time is over.
+    pub(in crate::client::io) fn expire(&mut self, now: Instant) -> Option<Command> {
+        self.on_ring.expire(now)
+    }
+
+    /// Returns when the time of an attempt on the ring may be over.
+    pub(in crate::client::io) fn next_deadline(&self) -> Option<Instant> {
+        self.on_ring.next_deadline()
     }
 
     /// Returns the seed of the delays between the attempts to connect to a server.
     pub(in crate::client::io) fn backoff_seed(&self, peer: PeerId) -> u64 {
-        match self {
-            Self::Threads(_) => getrandom::u64().unwrap_or(peer.0),
+        match self.means {
+            Means::Threads(_) => getrandom::u64().unwrap_or(peer.0),
             #[cfg(feature = "internals")]
-            Self::Ring(connector) => connector.backoff_seed(peer),
+            Means::Nothing { seed } => seed ^ peer.0.rotate_left(32),
         }
     }
 
     /// Returns whether the driver may end.
     pub(in crate::client::io) fn is_idle(&self) -> bool {
-        match self {
-            // What a thread opens later is closed with its command.
-            Self::Threads(_) => true,
+        match self.means {
+            // What a thread opens later is closed with its command, what the ring opens with it.
+            Means::Threads(_) => true,
             #[cfg(feature = "internals")]
-            Self::Ring(connector) => connector.is_idle(),
+            Means::Nothing { .. } => self.on_ring.len() == 0,
         }
     }
 }

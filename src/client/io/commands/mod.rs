@@ -5,12 +5,9 @@ mod command;
 pub(super) mod connect_job;
 pub(super) mod own_commands;
 
-#[cfg(feature = "internals")]
 mod ring_connector;
 
 mod connector;
 
 pub(super) use self::command::{Command, ConnectToken, PeerId, SHARD};
 pub(super) use self::connector::Connector;
-#[cfg(feature = "internals")]
-pub(super) use self::ring_connector::RingConnector;

@@ -1,80 +1,110 @@
-//! Opens connections on a ring, so that nothing happens outside it.
-//!
-//! Only for simulations: hosts are numeric addresses, and neither proxies, TLS nor programs are
-//! supported. The time of an attempt is that of the ring.
+//! Opens connections on the ring of the driver: those to a numeric address, without a proxy and
+//! without TLS. They use no thread, and over `io_uring` no open file of the process.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
-use super::command::{Command, PeerId};
+use super::command::Command;
 use super::connect_job::{ConnectJob, Purpose};
+use crate::base::time::Instant;
 use crate::client::io::connect::{OpenError, OpenStream, OpenStreams};
 use crate::client::proxy::Route;
 use crate::client::target::{HttpEndpoint, Target};
 use crate::engine::ring::{Operation, Ring, Socket};
+use crate::engine::timer::TimerWheel;
 
 /// The connections that are being opened.
-pub(in crate::client::io) struct RingConnector {
-    seed: u64,
-    jobs: BTreeMap<u64, ConnectJob>,
+///
+/// Invariant: each attempt is reported once: with its socket, its error, or the end of its time.
+pub(super) struct RingConnector {
+    jobs: HashMap<u64, ConnectJob>,
+    /// By token; of attempts that have ended, too, until then.
+    deadlines: TimerWheel<u64>,
     last_token: u64,
 }
 
 impl RingConnector {
-    /// Creates a connector. `seed` determines the delays between attempts.
-    pub(in crate::client::io) const fn new(seed: u64) -> Self {
-        Self { seed, jobs: BTreeMap::new(), last_token: 0 }
+    pub(super) fn new() -> Self {
+        Self { jobs: HashMap::new(), deadlines: TimerWheel::new(), last_token: 0 }
     }
 
-    /// Begins to open a connection. Returns the report of one that cannot be opened.
-    pub(super) fn open<R: Ring>(&mut self, ring: &mut R, job: ConnectJob) -> Option<Command> {
-        let address = match address_of(&job) {
-            Ok(address) => address,
-            Err(error) => return Some(job.fail(error)),
-        };
+    /// Begins to open the connection of `job` to `address`.
+    pub(super) fn open<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (job, address): (ConnectJob, SocketAddr),
+        now: Instant,
+    ) {
         self.last_token += 1;
         let token = self.last_token;
+        self.deadlines.insert(now.after(job.timeout), token);
         self.jobs.insert(token, job);
-        ring.submit(Operation::Connect { address, local_address: None, token });
-        None
+        ring.submit(Operation::Connect { address, local_address: None, keepalive: true, token });
     }
 
-    /// Returns the report of an attempt that has completed.
-    pub(super) fn report(&mut self, token: u64, result: io::Result<Socket>) -> Option<Command> {
+    /// Returns the report of an attempt that has completed. The socket of one whose time is over
+    /// is closed.
+    pub(super) fn report<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        token: u64,
+        result: io::Result<Socket>,
+    ) -> Option<Command> {
         let streams = |socket| {
             let receive = OpenStream::Socket(socket);
             OpenStreams { receive, send: None, tls: None, process: None }
         };
-        let job = self.jobs.remove(&token)?;
-        Some(job.report(result.map(streams).map_err(OpenError::from)))
+        let opened = result.map(streams).map_err(|error| {
+            // The table of sockets is full: the process may have files to spare.
+            let is_full = error.raw_os_error() == Some(rustix::io::Errno::NFILE.raw_os_error());
+            let text = "the I/O thread has as many sockets as its ring can have";
+            OpenError::from(if is_full { io::Error::other(text) } else { error })
+        });
+        match (self.jobs.remove(&token), opened) {
+            (Some(job), opened) => Some(job.report(opened)),
+            (None, Ok(streams)) => {
+                streams.close(ring);
+                None
+            }
+            (None, Err(_)) => None,
+        }
     }
 
-    pub(super) const fn backoff_seed(&self, peer: PeerId) -> u64 {
-        self.seed ^ peer.0.rotate_left(32)
+    /// Returns the report of an attempt whose time is over. The kernel goes on with it.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Command> {
+        loop {
+            let token = self.deadlines.pop_expired(now)?;
+            if let Some(job) = self.jobs.remove(&token) {
+                let error = io::Error::new(io::ErrorKind::TimedOut, "connection timed out");
+                return Some(job.fail(error));
+            }
+        }
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.next_deadline()
+    }
+
+    /// Returns the number of attempts.
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
     }
 }
 
-fn address_of(job: &ConnectJob) -> io::Result<SocketAddr> {
-    let unsupported = |text| Err(io::Error::new(io::ErrorKind::Unsupported, text));
+/// Returns the address that the ring can open, if it can open the connection of `job`.
+pub(super) fn address_of(job: &ConnectJob) -> Option<SocketAddr> {
     let (Target::Http(HttpEndpoint { host, port, .. })
     | Target::WebSocket(HttpEndpoint { host, port, .. })
     | Target::Tcp { host, port }) = &*job.target
     else {
-        return unsupported("the ring opens only connections of TCP without TLS");
+        return None;
     };
-    if !matches!(job.route, Route::Direct) {
-        return unsupported("the ring opens no connections through proxies");
-    }
-    if matches!(&job.purpose, Purpose::Server { tls: Some(_), .. }) {
-        return unsupported("the ring opens no connections of TLS");
-    }
-    match host.parse() {
-        Ok(address) => Ok(SocketAddr::new(address, *port)),
-        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
-    }
+    let is_plain = match &job.purpose {
+        Purpose::Server { tls, .. } => tls.is_none(),
+        Purpose::Flow { .. } => job.target.encrypted_host().is_none(),
+    };
+    let is_direct = matches!(job.route, Route::Direct);
+    let address = host.parse().ok().filter(|_| is_direct && is_plain)?;
+    Some(SocketAddr::new(address, *port))
 }

@@ -23,7 +23,7 @@ impl DriverFactory for ShardIo {
             endpoint.open(waker.clone()),
             commands.clone(),
             waker,
-            Connector::threads(),
+            Connector::with_threads(),
         );
         current::set_shard(IoThread::new(Shared::new(commands, false)));
         Box::new(driver)

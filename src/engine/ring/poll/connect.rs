@@ -5,7 +5,6 @@
 //! take.
 
 use std::io;
-use std::net::SocketAddr;
 
 use polling::Poller;
 use rustix::io::Errno;
@@ -13,20 +12,18 @@ use socket2::{SockAddr, SockRef};
 
 use super::descriptor::Descriptor;
 use super::streams::{Stream, Streams};
-use crate::engine::ring::{Completion, Socket, bound_socket};
-
-/// Remote address, and local address if one is requested.
-type ConnectAddresses = (SocketAddr, Option<SocketAddr>);
+use crate::engine::ring::outgoing_socket::OutgoingSocket;
+use crate::engine::ring::{Completion, Socket};
 
 /// Starts to connect.
 pub(super) fn start(
     poller: &Poller,
     streams: &mut Streams,
-    route: ConnectAddresses,
+    outgoing: &OutgoingSocket,
     token: u64,
     completed: &mut Vec<Completion>,
 ) {
-    match open(poller, streams, route, token) {
+    match open(poller, streams, outgoing, token) {
         Ok(ConnectProgress::InProgress) => {}
         Ok(ConnectProgress::Connected(socket)) => {
             completed.push(Completion::Connected { token, result: Ok(socket) });
@@ -65,13 +62,11 @@ pub(super) fn complete(
 fn open(
     poller: &Poller,
     streams: &mut Streams,
-    (address, local): ConnectAddresses,
+    outgoing: &OutgoingSocket,
     token: u64,
 ) -> io::Result<ConnectProgress> {
-    let socket = bound_socket::open(address, local)?;
-    socket.set_tcp_nodelay(true)?;
-    let descriptor = Descriptor::socket(socket.into())?;
-    let connected = SockRef::from(&descriptor).connect(&SockAddr::from(address));
+    let descriptor = Descriptor::socket(outgoing.open()?.into())?;
+    let connected = SockRef::from(&descriptor).connect(&SockAddr::from(outgoing.address));
     let mut stream = Stream::new(descriptor);
     match connected {
         Ok(()) => return streams.add(stream).map(ConnectProgress::Connected),

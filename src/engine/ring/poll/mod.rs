@@ -39,6 +39,7 @@ use self::receive::Receives;
 use self::streams::{PendingSend, ReceiveState, Stream, Streams};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
+use crate::engine::ring::outgoing_socket::OutgoingSocket;
 use crate::engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
     Source, Waker,
@@ -100,8 +101,9 @@ impl PollRing {
             match operation {
                 Operation::Accept(listener) => listeners.accept(poller, listener, completed),
                 Operation::CloseListener(listener) => listeners.close(poller, listener),
-                Operation::Connect { address, local_address: from, token } => {
-                    connect::start(poller, streams, (address, from), token, completed);
+                Operation::Connect { address, local_address: from, keepalive, token } => {
+                    let outgoing = OutgoingSocket { address, local: from, keepalive };
+                    connect::start(poller, streams, &outgoing, token, completed);
                 }
                 Operation::Receive(socket) => receive::start(poller, streams, socket, completed),
                 Operation::StopReceive(socket) => receives.stop(streams, socket),

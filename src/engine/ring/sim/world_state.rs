@@ -201,7 +201,7 @@ impl WorldState {
             Operation::CloseListener(listener) => {
                 listeners.close(scheduler, network, ListenerId { ring, listener });
             }
-            Operation::Connect { address, local_address: from, token } => {
+            Operation::Connect { address, local_address: from, keepalive: _, token } => {
                 self.connect_ring(ring, (address, from), token);
             }
             Operation::Receive(socket) => kernels.start_receive(scheduler, network, ring, socket),

@@ -4,14 +4,15 @@
 //! ```text
 //!  open ─▶ connect                            no local address
 //!  open ─▶ bind ─▶ connect                    local address (Linux 6.11)
-//!  socket(2), bind(2), install ─▶ connect     before 6.11: a descriptor for one turn
+//!  socket(2), bind(2), install ─▶ connect     before 6.11, with a local address or keepalive: a
+//!                                             descriptor for one turn
 //! ```
 //!
 //! Invariant: an attempt whose bind fails is never connected, so no peer sees another address than
 //! the one requested.
 
 use std::io;
-use std::net::SocketAddr;
+use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use io_uring::opcode;
@@ -22,13 +23,18 @@ use super::queues::Queues;
 use super::sys::{SocketAddressBuffer, set_option};
 use super::table::SocketTable;
 use super::user_data::{OperationKind, encode};
-use crate::engine::ring::{Completion, Socket, bound_socket};
+use crate::engine::ring::outgoing_socket::{
+    KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_SECONDS, OutgoingSocket,
+};
+use crate::engine::ring::{Completion, Socket};
 
 struct ConnectAttempt {
     token: u64,
     remote: Box<SocketAddressBuffer>,
     /// The local address, until it is bound.
     local: Option<Box<SocketAddressBuffer>>,
+    /// The options of keepalive are to be set.
+    keepalive: bool,
     /// A socket opened and bound by system calls, until it is moved into a slot.
     bound: Option<BoundSocket>,
     slot: u32,
@@ -52,6 +58,17 @@ pub(super) struct ConnectAttempts {
 
 /// An option value of 1. Static, because the kernel may read it at any time.
 static ON: libc::c_int = 1;
+static IDLE_SECONDS: libc::c_int = KEEPALIVE_SECONDS as libc::c_int;
+static INTERVAL_SECONDS: libc::c_int = KEEPALIVE_INTERVAL_SECONDS as libc::c_int;
+
+/// An option: its level, its name and its value.
+type SocketOption = (libc::c_int, libc::c_int, &'static libc::c_int);
+
+static KEEPALIVE_OPTIONS: [SocketOption; 3] = [
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE, &ON),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &IDLE_SECONDS),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &INTERVAL_SECONDS),
+];
 
 /// Lets the kernel choose a free slot (`IORING_FILE_INDEX_ALLOC`, Linux 5.19).
 const ANY_SLOT: i32 = -1;
@@ -65,17 +82,19 @@ impl ConnectAttempts {
     pub(super) fn submit(
         &mut self,
         queues: &mut Queues,
-        remote: SocketAddr,
-        local: Option<SocketAddr>,
+        outgoing: &OutgoingSocket,
         connect_token: u64,
     ) {
-        if local.is_some() && !self.has_bind {
-            return self.open_bound_socket(queues, remote, local, connect_token);
+        let OutgoingSocket { address, local, keepalive } = *outgoing;
+        // A kernel without bind may be without the socket options of slots, too.
+        if (local.is_some() || keepalive) && !self.has_bind {
+            return self.open_bound_socket(queues, outgoing, connect_token);
         }
-        let remote = Box::new(SocketAddressBuffer::from_address(remote));
+        let remote = Box::new(SocketAddressBuffer::from_address(address));
         let family = remote.family();
         let local = local.map(|local| Box::new(SocketAddressBuffer::from_address(local)));
-        let attempt = ConnectAttempt { token: connect_token, remote, local, bound: None, slot: 0 };
+        let attempt =
+            ConnectAttempt { token: connect_token, remote, local, keepalive, bound: None, slot: 0 };
         let index = self.in_flight.insert(attempt);
         let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
             .file_index(Some(DestinationSlot::auto_target()))
@@ -83,15 +102,14 @@ impl ConnectAttempts {
         queues.push(entry.user_data(encode(OperationKind::OpenSocket, index)));
     }
 
-    /// Opens and binds a socket by system calls, and submits its move into a slot.
+    /// Opens a socket with its options by system calls, and submits its move into a slot.
     fn open_bound_socket(
         &mut self,
         queues: &mut Queues,
-        remote: SocketAddr,
-        local: Option<SocketAddr>,
+        outgoing: &OutgoingSocket,
         connect_token: u64,
     ) {
-        let descriptor = match bound_socket::open(remote, local) {
+        let descriptor = match outgoing.open() {
             Ok(socket) => OwnedFd::from(socket),
             Err(error) => {
                 queues.complete(Completion::Connected { token: connect_token, result: Err(error) });
@@ -100,10 +118,15 @@ impl ConnectAttempts {
         };
         let word = Box::new(descriptor.as_raw_fd());
         let entry = opcode::FilesUpdate::new(&raw const *word, 1).offset(ANY_SLOT).build();
-        let remote = Box::new(SocketAddressBuffer::from_address(remote));
-        let outside = Some(BoundSocket { descriptor, word });
-        let attempt =
-            ConnectAttempt { token: connect_token, remote, local: None, bound: outside, slot: 0 };
+        let remote = Box::new(SocketAddressBuffer::from_address(outgoing.address));
+        let attempt = ConnectAttempt {
+            token: connect_token,
+            remote,
+            local: None,
+            keepalive: false,
+            bound: Some(BoundSocket { descriptor, word }),
+            slot: 0,
+        };
         let index = self.in_flight.insert(attempt);
         queues.push(entry.user_data(encode(OperationKind::InstallSlot, index)));
     }
@@ -182,9 +205,13 @@ impl ConnectAttempts {
         };
         let slot = attempt.slot;
         let (address, length) = attempt.remote.as_pointer();
-        let nodelay = set_option(slot, libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON);
-        // Kernels before 6.7 refuse; Nagle's algorithm then stays enabled.
-        queues.push(nodelay.user_data(encode(OperationKind::SetOption, index)));
+        let nodelay = (libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON);
+        let keepalive = if attempt.keepalive { &KEEPALIVE_OPTIONS[..] } else { &[] };
+        for (level, name, value) in iter::once(&nodelay).chain(keepalive) {
+            // Kernels before 6.7 refuse; Nagle's algorithm then stays enabled.
+            let option = set_option(slot, *level, *name, *value);
+            queues.push(option.user_data(encode(OperationKind::SetOption, index)));
+        }
         let connect = opcode::Connect::new(Fixed(slot), address, length).build();
         queues.push(connect.user_data(encode(OperationKind::Connect, index)));
     }
@@ -234,7 +261,7 @@ impl ConnectAttempts {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr, TcpListener};
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
     use std::time::Duration;
 
     use super::*;
@@ -245,7 +272,12 @@ mod tests {
     /// Connects a ring without `IORING_OP_BIND` and returns the result.
     fn connect(ring: &mut UringRing, address: SocketAddr, local: IpAddr) -> io::Result<Socket> {
         let from = Some(SocketAddr::new(local, 0));
-        ring.submit(Operation::Connect { address, local_address: from, token: 7 });
+        ring.submit(Operation::Connect {
+            address,
+            local_address: from,
+            keepalive: false,
+            token: 7,
+        });
         let mut completions = Vec::new();
         for _ in 0..100 {
             ring.park(ParkTimeout::After(Duration::from_millis(100)));

@@ -39,6 +39,7 @@ use self::setup::RingFeatures;
 use self::table::SocketTable;
 use self::user_data::OperationKind;
 use self::wake::WakeState;
+use super::outgoing_socket::OutgoingSocket;
 use super::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
     Source, Waker,
@@ -158,8 +159,9 @@ impl Ring for UringRing {
         match operation {
             Operation::Accept(listener) => accepts.submit(queues, listener),
             Operation::CloseListener(listener) => accepts.close(queues, listener),
-            Operation::Connect { address, local_address: from, token } => {
-                connects.submit(queues, address, from, token);
+            Operation::Connect { address, local_address: from, keepalive, token } => {
+                let outgoing = OutgoingSocket { address, local: from, keepalive };
+                connects.submit(queues, &outgoing, token);
             }
             Operation::Receive(socket) => receives.submit(queues, sockets, socket),
             Operation::StopReceive(socket) => receive::stop(queues, sockets, socket),
