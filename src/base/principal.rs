@@ -24,6 +24,15 @@ pub struct Principal {
     /// JSON text of an object, or empty.
     claims: Box<str>,
     expires_at: Option<u64>,
+    /// What its owner must prove with each use of the credential.
+    binding: Option<Box<Binding>>,
+}
+
+/// A key to which a credential is bound: it is valid only together with a proof of that key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Binding {
+    /// SHA-256 of the certificate of the TLS client (`x5t#S256`, RFC 8705, section 3.1).
+    pub(crate) certificate: [u8; 32],
 }
 
 impl Principal {
@@ -38,6 +47,7 @@ impl Principal {
             scopes: Vec::new(),
             claims: Box::default(),
             expires_at: None,
+            binding: None,
         }
     }
 
@@ -83,12 +93,19 @@ impl Principal {
         self
     }
 
-    /// Returns the subject of the token, or the id of the API key.
+    /// Binds the credential to a key.
+    pub(crate) fn with_binding(mut self, binding: Binding) -> Self {
+        self.binding = Some(Box::new(binding));
+        self
+    }
+
+    /// Returns the subject of the token, the id of the API key, or the name of the TLS client
+    /// certificate.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns who issued the credential; empty for API keys.
+    /// Returns who issued the credential; empty for API keys, `mtls` for TLS client certificates.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
@@ -128,6 +145,11 @@ impl Principal {
         self.expires_at
     }
 
+    /// Returns the key to which the credential is bound.
+    pub(crate) fn binding(&self) -> Option<&Binding> {
+        self.binding.as_deref()
+    }
+
     /// Returns whether both are the same caller.
     pub fn is_same_caller(&self, other: &Self) -> bool {
         self.id == other.id && self.issuer == other.issuer && self.client_id == other.client_id
@@ -144,6 +166,7 @@ impl Principal {
         let scopes = self.scopes.iter().map(|scope| size_of::<Box<str>>() + scope.len());
         let texts = [&self.id, &self.issuer, &self.client_id, &self.tier, &self.claims];
         size_of::<Self>()
+            + self.binding.as_ref().map_or(0, |_| size_of::<Binding>())
             + scopes.sum::<usize>()
             + texts.map(|text| text.len()).iter().sum::<usize>()
     }

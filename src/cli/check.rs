@@ -2,7 +2,7 @@
 //!
 //! Standard output is itself a valid configuration file, with the source of every value as a
 //! comment. The ring that a shard gets here, and warnings, go to standard error and do not change
-//! the exit code.
+//! the exit code. Options or files of authentication that cannot be used are an error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -36,10 +36,7 @@ pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {
             unsupported.push(("tls.certificates", Diagnostic::new(error, hint)));
         }
     }
-    if let Err(error) = check_auth(&effective.options.auth) {
-        let hint = "the server will not start: correct the options and files";
-        unsupported.push(("auth.api_keys", Diagnostic::new(error, hint)));
-    }
+    let authentication = check_auth(&effective.options.auth);
     for (key, cause) in unsupported {
         print_diagnostic("warning", &ConfigIssue::new(effective.source(key).clone(), key, cause));
     }
@@ -48,6 +45,10 @@ pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {
     } else {
         write_options(effective.changed_rows(), &mut io::stdout().lock())
     };
+    if let Err(error) = authentication {
+        print_diagnostic("error", &format!("authentication: {error}; the server will not start"));
+        return ExitCode::FAILURE;
+    }
     match written {
         Ok(()) => ExitCode::SUCCESS,
         // The reader closed the pipe early, as `head` does.

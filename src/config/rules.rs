@@ -18,7 +18,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 16] = [
+pub static RULES: [Rule; 18] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule { keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: mcp_path_is_free },
     Rule { keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: sse_path_is_free },

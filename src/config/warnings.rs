@@ -9,7 +9,7 @@ use crate::config::options::{ClientCertificateMode, Options};
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 15] = [
+pub static WARNINGS: [Rule; 16] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
@@ -18,6 +18,10 @@ pub static WARNINGS: [Rule; 15] = [
         check: client_authorities_without_effect,
     },
     Rule { keys: &["tls.client_certificates", "tls.certificates"], check: tls_without_certificate },
+    Rule {
+        keys: &["auth.client_certificates", "tls.client_certificates"],
+        check: certificates_not_asked,
+    },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
     Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
     Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
@@ -88,6 +92,15 @@ fn tls_without_certificate(options: &Options) -> Option<Diagnostic> {
     is_unused.then(|| {
         let message = "no listener has TLS".to_owned();
         Diagnostic::new(message, "set tls.certificates and tls.keys")
+    })
+}
+
+fn certificates_not_asked(options: &Options) -> Option<Diagnostic> {
+    let is_off = options.tls.client_certificates == ClientCertificateMode::Off;
+    let is_unused = is_off && !options.auth.client_certificates.is_empty();
+    is_unused.then(|| {
+        let message = "no client can send a certificate".to_owned();
+        Diagnostic::new(message, "set tls.client_certificates to asked or required")
     })
 }
 

@@ -42,6 +42,7 @@ mod timers;
 use std::io;
 
 pub use self::input::messages::MessageEvent;
+pub use self::input::requests::hold_request;
 pub use self::memory::MemoryAccount;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 pub use self::state::{

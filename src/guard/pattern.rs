@@ -1,4 +1,4 @@
-//! Patterns of methods and names in rules.
+//! Names with wildcards, of rules.
 
 /// A text in which `*` stands for any text.
 #[derive(Clone, Debug)]
@@ -9,6 +9,7 @@ impl Pattern {
         Self(text.split('*').map(Box::from).collect())
     }
 
+    /// Returns whether `text` is one of those that the pattern stands for.
     pub(super) fn matches(&self, text: &str) -> bool {
         let [first, inner @ .., last] = &*self.0 else {
             return self.0.first().is_some_and(|only| &**only == text);

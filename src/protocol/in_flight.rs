@@ -86,6 +86,11 @@ impl RequestsInFlight {
         self.requests.iter().any(|(known, _)| known.as_id() == id)
     }
 
+    /// Returns the call that answers the request with this `id`.
+    pub fn call_of(&self, id: Id<'_>) -> Option<CallId> {
+        self.requests.iter().find(|(known, _)| known.as_id() == id)?.1.call()
+    }
+
     /// Iterates over the ids of all calls.
     pub fn calls(&self) -> impl Iterator<Item = CallId> {
         self.requests.iter().filter_map(|(_, key)| key.call())

@@ -220,6 +220,7 @@ impl DeferredWork {
             Err(error) => return handler.reject_task(HandlerError::Rpc(error)),
         };
         let Some(mut call) = calls.remove(call_id) else { return };
+        call.log_end("task");
         outbox.counters.requests.tasks_created += 1;
         outbox.respond((call.reply_to, call.id, call.revision), |id, text| {
             tasks.write_create_result((id.as_id(), text), key, catalog);

@@ -21,6 +21,13 @@ pub enum AuthEvent<'a> {
         /// Why.
         error: &'a str,
     },
+    /// The authorization server could not be asked about a token.
+    IntrospectionFailed {
+        /// The URL of its endpoint.
+        location: &'a str,
+        /// Why.
+        error: &'a str,
+    },
     /// Keys and rules were read again.
     Reloaded {
         /// Why they are not used; the previous ones stay in effect.
@@ -46,12 +53,40 @@ pub enum AuthEvent<'a> {
     },
 }
 
+/// A call of a tool that the audit log has.
+#[derive(Clone, Debug)]
+pub struct AuditedCall {
+    /// The caller, if it has a credential.
+    pub caller: Option<Arc<Principal>>,
+    /// The tool.
+    pub tool: Box<str>,
+    /// Address of the peer, if known.
+    pub peer: Option<SocketAddr>,
+}
+
+impl AuditedCall {
+    /// Logs the call with its outcome.
+    pub fn log(&self, outcome: &'static str) {
+        let Self { caller, tool, peer } = self;
+        let peer = peer.map(tracing::field::display);
+        let issuer = caller.as_ref().map(|caller| caller.issuer());
+        let caller = caller.as_ref().map(|caller| caller.id());
+        info!(target: AUDIT_TARGET, caller, issuer, tool = &**tool, peer, outcome, "tool called");
+    }
+}
+
+/// The `tracing` target of the audit log.
+pub const AUDIT_TARGET: &str = "corelane::audit";
+
 impl AuthEvent<'_> {
     /// Emits the event with the number of events that were suppressed since the last one.
     pub(super) fn emit(&self, suppressed: u64) {
         match self {
             Self::KeySetFailed { issuer, location, error } => {
                 warn!(issuer, location, error, "key set not fetched");
+            }
+            Self::IntrospectionFailed { location, error } => {
+                warn!(location, error, "token not introspected");
             }
             Self::Reloaded { error: None } => info!("authentication reloaded"),
             Self::Reloaded { error: Some(error) } => error!("authentication not reloaded: {error}"),

@@ -4,6 +4,7 @@ use std::fs;
 
 use corelane::options::AuthOptions;
 use corelane_test_support::TestServer;
+use corelane_test_support::process::run_program;
 
 use crate::http::{post, send};
 use crate::{Authority, call, catalog, options, start};
@@ -111,6 +112,21 @@ fn unusable_configuration_does_not_start() {
         auth.key_sets = vec!["http://as.test/keys".to_owned()];
     });
     assert!(plain.unwrap().contains("must begin with https"));
+}
+
+#[test]
+fn check_reports_rules_without_verifier() {
+    let program = env!("CARGO_BIN_EXE_corelane");
+    for arguments in [
+        ["check", "--auth-rules", "tools/call tier=admin"],
+        ["check", "--auth-audit", "deploy_*"],
+        ["check", "--auth-anonymous", "true"],
+    ] {
+        let checked = run_program(program, arguments);
+        let text = checked.stdout + &checked.stderr;
+        assert_ne!(checked.status, 0, "{text}");
+        assert!(text.contains("no token can be verified"), "{text}");
+    }
 }
 
 #[test]

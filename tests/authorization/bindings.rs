@@ -1,9 +1,11 @@
-//! Sessions and the state of calls belong to the caller that began them.
+//! Sessions, tasks and the state of calls belong to the caller that began them.
 
+use corelane::model::{ElicitRequest, Field, Form, Implementation};
+use corelane::{NoArguments, TaskSupport, Tool};
 use corelane_test_support::{TestServer, on_one_shard_and_two};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::http::{Response, open_session, post_legacy, send};
+use crate::http::{Response, open_session, post, post_legacy, send};
 use crate::{Authority, call, catalog};
 
 /// Connections; enough to reach each of two shards.
@@ -33,6 +35,8 @@ fn session_of_another_caller_gets_404() {
             let accept = "Accept: text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n";
             let stream = format!("{}{accept}", fields("key-bob", &session));
             expect_unknown(&send(address, "GET", "/mcp", &stream));
+            let resumed = format!("{stream}Last-Event-ID: 0-1\r\n");
+            expect_unknown(&send(address, "GET", "/mcp", &resumed));
             expect_unknown(&send(address, "DELETE", "/mcp", &fields("key-bob", &session)));
             // An unknown session gets the same response.
             let unknown = fields("key-bob", "0123456789abcdef0123456789abcdef");
@@ -62,4 +66,84 @@ fn refreshed_token_continues_a_session() {
     let other = authority.issuer.sign(&claims);
     expect_unknown(&post_legacy(address, &call("whoami"), &fields(&other, &session)));
     server.close();
+}
+
+/// A message of a client that supports tasks and elicitation.
+fn able(method: &str, params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
+        "elicitation": {"form": {}},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// Starts a server with a tool that is a task, and one that asks the user.
+fn start_server(mut options: corelane::Options, authority: &Authority) -> TestServer {
+    options.auth = authority.key_options();
+    let task = Tool::new("task")
+        .task_support(TaskSupport::Required)
+        .local(|_: NoArguments, _| async { Ok::<_, corelane::HandlerError>("done") });
+    let ask = Tool::new("ask").local(|_: NoArguments, ctx| async move {
+        let form = Form::new().field(Field::text("name").required());
+        let answer = ctx.elicit("name", ElicitRequest::form("Who?", form)).await?;
+        Ok::<_, corelane::HandlerError>(format!("{:?}", answer.action))
+    });
+    let builder = corelane::Catalog::builder(Implementation::new("test", "1")).tools([task, ask]);
+    TestServer::with_catalog(options, builder.build().expect("a valid catalog"))
+}
+
+#[test]
+fn task_of_another_caller_is_not_found() {
+    on_one_shard_and_two(|options| {
+        let authority = Authority::new();
+        let server = start_server(options, &authority);
+        let send = |key: &str, method: &str, params: &Value| {
+            post(server.address(), &able(method, params), Some(key)).json()
+        };
+        let call = json!({"name": "task", "arguments": {}});
+        let begun = send("key-ada", "tools/call", &call);
+        let task = begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{begun}"));
+        let task = json!({ "taskId": task });
+        let unknown = json!({"taskId": "0123456789abcdef0123456789abcdef"});
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let mut params = task.clone();
+            params["inputResponses"] = json!({});
+            let refused = send("key-bob", method, &params);
+            let mut params = unknown.clone();
+            params["inputResponses"] = json!({});
+            let not_found = send("key-bob", method, &params);
+            assert_eq!(refused["error"]["code"], -32602, "{method} {refused}");
+            assert_eq!(refused["error"]["code"], not_found["error"]["code"], "{method}");
+        }
+        for _ in 0..CONNECTIONS {
+            let found = send("key-ada", "tasks/get", &task);
+            assert!(found["result"]["status"].is_string(), "{found}");
+            assert!(send("key-bob", "tasks/get", &task)["error"].is_object());
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn request_state_of_another_caller_is_refused() {
+    on_one_shard_and_two(|options| {
+        let authority = Authority::new();
+        let server = start_server(options, &authority);
+        let send = |key: &str, params: &Value| {
+            post(server.address(), &able("tools/call", params), Some(key)).json()
+        };
+        let call = json!({"name": "ask", "arguments": {}});
+        let first = send("key-ada", &call);
+        assert_eq!(first["result"]["resultType"], "input_required", "{first}");
+        let mut retry = call.clone();
+        retry["requestState"] = first["result"]["requestState"].clone();
+        retry["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
+        let refused = send("key-bob", &retry);
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        // It is not consumed by the attempt.
+        let answer = send("key-ada", &retry);
+        assert_eq!(answer["result"]["content"][0]["text"], "Accept", "{answer}");
+        server.close();
+    });
 }

@@ -60,24 +60,37 @@ pub(crate) fn post_with(
     message: &Value,
     fields: &str,
 ) -> Response {
+    exchange(address, &modern_request(address, target, message, fields))
+}
+
+/// The request with a message of 2026-07-28.
+pub(crate) fn modern_request(
+    address: SocketAddr,
+    target: &str,
+    message: &Value,
+    fields: &str,
+) -> String {
     let mut message = message.clone();
-    message["params"]["_meta"] = serde_json::json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    let meta = &mut message["params"]["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+    let capabilities = &mut meta["io.modelcontextprotocol/clientCapabilities"];
+    if capabilities.is_null() {
+        *capabilities = serde_json::json!({});
+    }
     let method = message["method"].as_str().expect("a method");
     let mut own = format!("MCP-Protocol-Version: {MODERN}\r\nMcp-Method: {method}\r\n");
     let params = &message["params"];
-    if let Some(name) = params["name"].as_str().or_else(|| params["uri"].as_str()) {
+    let names = [&params["name"], &params["uri"], &params["taskId"]];
+    if let Some(name) = names.into_iter().find_map(Value::as_str) {
         write!(own, "Mcp-Name: {name}\r\n").expect("a string");
     }
-    post_text(address, target, &message.to_string(), &format!("{own}{fields}"))
+    request_text(address, target, &message.to_string(), &format!("{own}{fields}"))
 }
 
 /// Sends a message of a legacy session.
 pub(crate) fn post_legacy(address: SocketAddr, message: &Value, fields: &str) -> Response {
     let own = format!("MCP-Protocol-Version: {LEGACY}\r\n{fields}");
-    post_text(address, "/mcp", &message.to_string(), &own)
+    exchange(address, &request_text(address, "/mcp", &message.to_string(), &own))
 }
 
 /// The first message of a legacy session.
@@ -99,15 +112,12 @@ pub(crate) fn open_session(address: SocketAddr, token: &str) -> String {
     session
 }
 
-fn post_text(address: SocketAddr, target: &str, text: &str, fields: &str) -> Response {
+fn request_text(address: SocketAddr, target: &str, text: &str, fields: &str) -> String {
     let length = text.len();
-    exchange(
-        address,
-        &format!(
-            "POST {target} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\
-             {fields}\r\n{text}"
-        ),
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\
+         {fields}\r\n{text}"
     )
 }
 
@@ -120,7 +130,7 @@ pub(crate) fn exchange(address: SocketAddr, request: &str) -> Response {
 }
 
 /// Reads one response with a length, or the head of a stream.
-pub(crate) fn read(stream: &mut TcpStream) -> Response {
+pub(crate) fn read(stream: &mut impl Read) -> Response {
     let mut bytes = Vec::new();
     let mut byte = [0];
     while !bytes.ends_with(b"\r\n\r\n") {

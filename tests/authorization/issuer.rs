@@ -51,7 +51,11 @@ impl TestIssuer {
 
     pub(crate) fn sign(&self, claims: &Value) -> String {
         let header = Header { kid: Some(self.key_id.clone()), ..Header::new(Algorithm::ES256) };
-        jsonwebtoken::encode(&header, claims, &self.key).expect("a token")
+        self.sign_with(&header, claims)
+    }
+
+    pub(crate) fn sign_with(&self, header: &Header, claims: &Value) -> String {
+        jsonwebtoken::encode(header, claims, &self.key).expect("a token")
     }
 
     /// A valid token.

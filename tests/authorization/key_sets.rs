@@ -1,68 +1,22 @@
 //! Key sets that are fetched: rotation, and servers that are away.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use corelane_test_support::TestServer;
+use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
+use serde_json::json;
 
 use crate::http::{Response, post};
+use crate::http_server::{HttpServer, Reply, ok, status};
 use crate::{Authority, TestIssuer, call, catalog, options};
 
-#[expect(clippy::disallowed_types, reason = "the test changes what the thread sends")]
-type Mutex<T> = std::sync::Mutex<T>;
-
-/// A server of key sets, whose response the test sets.
-struct KeyServer {
-    url: String,
-    response: Arc<Mutex<String>>,
-    requests: Arc<AtomicUsize>,
-    served: Receiver<()>,
+fn key_set(issuer: &TestIssuer) -> Reply {
+    ok(&issuer.key_set())
 }
 
-impl KeyServer {
-    fn start(response: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/keys", listener.local_addr().expect("an address"));
-        let (response, requests) = (Arc::new(Mutex::new(response)), Arc::default());
-        let (served_tx, served): (Sender<()>, _) = channel();
-        let (shared, counted) = (Arc::clone(&response), Arc::<AtomicUsize>::clone(&requests));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
-                let mut head = Vec::new();
-                let mut byte = [0];
-                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
-                    head.push(byte[0]);
-                }
-                let response = shared.lock().expect("no panic").clone();
-                stream.write_all(response.as_bytes()).expect("the response is sent");
-                drop(stream);
-                counted.fetch_add(1, Ordering::SeqCst);
-                if served_tx.send(()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { url, response, requests, served }
-    }
-
-    fn set(&self, response: String) {
-        *self.response.lock().expect("no panic") = response;
-    }
-}
-
-fn ok(issuer: &TestIssuer) -> String {
-    let text = issuer.key_set().to_string();
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())
-}
-
-fn start(authority: &Authority, keys: &KeyServer) -> TestServer {
+fn start(authority: &Authority, keys: &HttpServer) -> TestServer {
     let mut auth = authority.jwt_options();
-    auth.key_sets = vec![keys.url.clone()];
+    auth.key_sets = vec![keys.url("/keys")];
     TestServer::with_catalog(options(auth), catalog())
 }
 
@@ -73,14 +27,24 @@ fn post_until_known(server: &TestServer, token: &str) -> Response {
         if response.status != 503 {
             return response;
         }
-        assert_eq!((response.challenge(), response.field("Retry-After")), ("", Some("1")));
+        expect_unavailable(&response, "");
     }
+}
+
+fn expect_unavailable(response: &Response, what: &str) {
+    assert_eq!((response.status, response.challenge()), (503, ""), "{what} {response:?}");
+    assert_eq!(response.field("Retry-After"), Some("1"), "{what}");
+    let expected = json!({
+        "error": "temporarily_unavailable",
+        "error_description": "the keys of the issuer are not known yet",
+    });
+    assert_eq!(response.json(), expected, "{what}");
 }
 
 #[test]
 fn fetched_keys_verify_tokens() {
     let authority = Authority::new();
-    let keys = KeyServer::start(ok(&authority.issuer));
+    let keys = HttpServer::start(key_set(&authority.issuer));
     let server = start(&authority, &keys);
     let response = post_until_known(&server, &authority.issuer.token("ada", ""));
     assert_eq!(response.text(), "ada (user)");
@@ -89,22 +53,22 @@ fn fetched_keys_verify_tokens() {
     let refused = post_until_known(&server, &foreign);
     assert_eq!(refused.status, 401);
     assert!(refused.challenge().contains("no key with the id"), "{refused:?}");
-    let asked = keys.requests.load(Ordering::SeqCst);
+    let asked = keys.count();
     for _ in 0..20 {
         assert_eq!(post(server.http(), &call("whoami"), Some(&foreign)).status, 401);
     }
-    assert_eq!(keys.requests.load(Ordering::SeqCst), asked);
+    assert_eq!(keys.count(), asked);
     server.close();
 }
 
 #[test]
 fn rotated_key_is_fetched_at_first_use() {
     let authority = Authority::new();
-    let keys = KeyServer::start(ok(&authority.issuer));
+    let keys = HttpServer::start(key_set(&authority.issuer));
     let server = start(&authority, &keys);
     post_until_known(&server, &authority.issuer.token("ada", ""));
     let next = TestIssuer::with_key("key-2");
-    keys.set(ok(&next));
+    keys.set(key_set(&next));
     assert_eq!(post_until_known(&server, &next.token("ada", "")).text(), "ada (user)");
     server.close();
 }
@@ -112,18 +76,57 @@ fn rotated_key_is_fetched_at_first_use() {
 #[test]
 fn key_server_that_is_away_gives_503() {
     let authority = Authority::new();
-    let away = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
-    let redirect =
-        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
-    let empty = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"keys\":[]}";
-    for response in [away, redirect, empty, "not HTTP\r\n\r\n"] {
-        let keys = KeyServer::start(response.to_owned());
+    // A redirect is not followed, although its target has the keys.
+    let target = HttpServer::start(key_set(&authority.issuer));
+    let location = format!("Location: {}\r\n", target.url("/keys"));
+    let huge = "HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n{\"keys\":[";
+    let replies = [
+        ("error", status("500 Internal Server Error", "")),
+        ("found", status("302 Found", &location)),
+        ("redirect", status("308 Permanent Redirect", &location)),
+        ("empty", ok(&json!({"keys": []}))),
+        ("text", Reply::Text("not HTTP\r\n\r\n".to_owned())),
+        ("huge", Reply::Text(huge.to_owned())),
+        ("endless", Reply::Endless),
+        ("nothing", Reply::Nothing),
+    ];
+    for (what, reply) in replies {
+        let keys = HttpServer::start(reply);
         let server = start(&authority, &keys);
-        keys.served.recv().expect("a request");
-        let refused =
-            post(server.http(), &call("whoami"), Some(&authority.issuer.token("ada", "")));
-        assert_eq!((refused.status, refused.challenge()), (503, ""), "{response}");
-        assert_eq!(refused.field("Retry-After"), Some("1"));
+        assert!(keys.next_request().starts_with("GET /keys HTTP/1.1\r\n"));
+        let token = authority.issuer.token("ada", "");
+        expect_unavailable(&post(server.http(), &call("whoami"), Some(&token)), what);
         server.close();
     }
+    assert_eq!(target.count(), 0);
+}
+
+#[test]
+fn https_key_server_needs_listed_authority() {
+    let authority = Authority::new();
+    let keys = HttpServer::start(key_set(&authority.issuer));
+    let issuer = Issuer::new();
+    let terminator = Terminator::start(keys.address, issuer.good_server(), TlsFault::NoFault);
+    let mut auth = authority.jwt_options();
+    auth.key_sets = vec![format!("https://localhost:{}/keys", terminator.port())];
+    let token = authority.issuer.token("ada", "");
+    // The authorities of the system, and another one, have not issued the certificate.
+    let other = authority.write("other.pem", &Issuer::named("other").pem());
+    for authorities in [Vec::new(), vec![other.into()]] {
+        auth.server_authorities = authorities;
+        let server = TestServer::with_catalog(options(auth.clone()), catalog());
+        for _ in 0..20 {
+            expect_unavailable(&post(server.http(), &call("whoami"), Some(&token)), "https");
+            thread::yield_now();
+        }
+        server.close();
+    }
+    assert_eq!(keys.count(), 0);
+    auth.server_authorities = vec![authority.write("ca.pem", &issuer.pem()).into()];
+    let server = TestServer::with_catalog(options(auth.clone()), catalog());
+    assert_eq!(post_until_known(&server, &token).text(), "ada (user)");
+    server.close();
+    auth.server_authorities = vec![authority.write("broken.pem", "x").into()];
+    let error = TestServer::try_start(options(auth)).err().map(|error| error.to_string());
+    assert!(error.unwrap().contains("auth.server_authorities"));
 }

@@ -6,8 +6,12 @@
 //! `bad_signature`, the test `scenarios_hold_for_target` runs against that server instead.
 
 mod api_keys;
+mod audit;
 mod bindings;
+mod certificates;
 mod http;
+mod http_server;
+mod introspection;
 mod issuer;
 mod key_sets;
 mod reload;

@@ -4,11 +4,17 @@
 
 use std::env;
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use corelane::engine::clock::unix_ms;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 
-use crate::http::{post, post_with, send};
+use crate::http::{post, post_with, read, send};
 use crate::{Authority, METADATA, RESOURCE, TestIssuer, start};
 
 /// A server with tokens for it.
@@ -193,5 +199,91 @@ fn metadata_is_public_and_cached() {
     assert_eq!(send(server.http(), "POST", place, "").status, 405);
     let other = send(server.http(), "GET", "/.well-known/oauth-protected-resource/x", "");
     assert_eq!(other.status, 404);
+    server.close();
+}
+
+#[test]
+fn tricks_of_the_header_get_401() {
+    let authority = Authority::new();
+    let server = start(authority.jwt_options());
+    let issuer = &authority.issuer;
+    let claims = issuer.claims("ada", "");
+    let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let unsigned = |header: Value| format!("{}.{}.", encode(&header), encode(&claims));
+    let with_kid = |kid: &str| {
+        let header = Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
+        issuer.sign_with(&header, &claims)
+    };
+    let of_symmetric = |secret: &str| {
+        let key = EncodingKey::from_secret(secret.as_bytes());
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).unwrap()
+    };
+    let algorithm = "the algorithm of the token is not accepted";
+    let no_key = "the issuer has no key with the id of the token";
+    let cases = [
+        (unsigned(json!({"alg": "none"})), algorithm),
+        (unsigned(json!({"alg": "nOnE", "kid": "key-1"})), algorithm),
+        (of_symmetric(&issuer.key_set().to_string()), algorithm),
+        (of_symmetric(&issuer.key_set()["keys"][0].to_string()), algorithm),
+        (with_kid("../../../../etc/passwd"), no_key),
+        (with_kid("file:///dev/null"), no_key),
+        (with_kid("key-1' OR '1'='1"), no_key),
+        (with_kid("key-1\0"), no_key),
+        (with_kid(""), no_key),
+        (with_kid("KEY-1"), no_key),
+    ];
+    for (token, reason) in cases {
+        let refused = post(server.http(), &crate::call("whoami"), Some(&token));
+        let challenge = format!(
+            "Bearer error=\"invalid_token\", error_description=\"{reason}\", \
+             resource_metadata=\"{METADATA}\", scope=\"tools:read\""
+        );
+        assert_eq!((refused.status, refused.challenge()), (401, &*challenge));
+        let expected = json!({"error": "invalid_token", "error_description": reason});
+        assert_eq!(refused.json(), expected);
+    }
+    assert_eq!(post(server.http(), &crate::call("whoami"), Some(&with_kid("key-1"))).status, 200);
+    server.close();
+}
+
+#[test]
+fn expiry_has_the_leeway_of_the_options() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    // Far from the edge, as the clock of the server runs on.
+    auth.leeway = Duration::from_mins(5);
+    let server = start(auth);
+    let now = unix_ms() / 1_000;
+    let with = |name: &str, value: u64| {
+        let mut claims = authority.issuer.claims("ada", "");
+        claims[name] = json!(value);
+        let token = authority.issuer.sign(&claims);
+        post(server.http(), &crate::call("whoami"), Some(&token)).status
+    };
+    assert_eq!([with("exp", now - 240), with("nbf", now + 240), with("iat", now + 240)], [200; 3]);
+    assert_eq!([with("exp", now - 300), with("nbf", now + 400), with("iat", now + 400)], [401; 3]);
+    server.close();
+}
+
+#[test]
+fn token_of_a_megabyte_is_refused() {
+    let authority = Authority::new();
+    let server = start(authority.jwt_options());
+    let token = "a".repeat(1 << 20);
+    let mut stream = TcpStream::connect(server.http()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let head = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\n", server.http());
+    // The response may come before all is sent.
+    let request = format!("{head}Authorization: Bearer {token}\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok();
+    let refused = read(&mut stream);
+    assert_eq!((refused.status, refused.challenge()), (431, ""), "{refused:?}");
+    let mut client = server.connect_tcp();
+    let mut message = corelane_test_support::messages::modern(crate::call("whoami"));
+    message["params"]["_meta"]["auth_token"] = json!(token);
+    let refused = client.exchange(&message);
+    assert_eq!(refused["error"]["code"], -32010, "{refused}");
+    assert_eq!(refused["error"]["message"], "the token is too long");
+    client.expect_end_or_reset();
     server.close();
 }

@@ -2,15 +2,19 @@
 //! `tests/interop/install.sh` installs.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use corelane::Client;
 use corelane::client::{OAuthOptions, SigningAlgorithm, block_on};
-use corelane_test_support::{ListeningProcess, TIMEOUT};
+use corelane_test_support::messages::modern;
+use corelane_test_support::{ListeningProcess, Request, TIMEOUT, TestServer, http_options};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -168,4 +172,68 @@ fn oidc_provider_refuses_wrong_secret() {
     let error = Client::builder(bearer.as_str()).oauth(options).connect_blocking().unwrap_err();
     assert!(error.to_string().contains("invalid_client"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
+}
+
+/// Sends a form as the client `secret-client`; returns the body of the response.
+fn post_form(url: &Url, form: &str) -> Value {
+    let address = (url.host_str().expect("a host"), url.port().expect("a port"));
+    let mut stream = TcpStream::connect(address).expect("a listener");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    let credential = BASE64_STANDARD.encode("secret-client:a%3Asecret+with+%25");
+    write!(
+        stream,
+        "POST {} HTTP/1.0\r\nHost: {}:{}\r\nAuthorization: Basic {credential}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        url.path(),
+        address.0,
+        address.1,
+        form.len()
+    )
+    .expect("a connection");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("not JSON: {answer}"))
+}
+
+/// Obtains a token for this resource.
+fn token_for(issuer: &Url, resource: &str) -> String {
+    let form = format!("grant_type=client_credentials&scope=tools&resource={resource}");
+    let granted = post_form(&issuer.join("/token").expect("a URL"), &form);
+    let token = granted["access_token"].as_str().unwrap_or_else(|| panic!("{granted}"));
+    token.to_owned()
+}
+
+#[ignore = "needs oidc-provider: ./test.sh runs it"]
+#[test]
+fn server_asks_oidc_provider_about_opaque_tokens() {
+    const RESOURCE: &str = "https://mcp.test/mcp";
+    let (_server, bearer, _) = start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let client = directory.path().join("client.txt");
+    fs::write(&client, "secret-client:a:secret with %\n").expect("a file");
+    let mut options = http_options();
+    let issuer = bearer.as_str().trim_end_matches("/mcp");
+    options.auth.resource = Some(RESOURCE.to_owned());
+    options.auth.issuers = vec![issuer.to_owned()];
+    options.auth.introspection = Some(format!("{issuer}/token/introspection"));
+    options.auth.introspection_client = vec![client];
+    options.auth.rules = vec!["tools/call scope=tools".to_owned()];
+    let server = TestServer::start(options);
+    let call = modern(corelane_test_support::messages::call(1, "echo", json!({"message": "hi"})));
+    let status = |token: &str| {
+        let request = Request::modern(&call).field("Authorization", format!("Bearer {token}"));
+        let mut client = server.connect_http();
+        client.send(&request);
+        client.read_head().status
+    };
+    let token = token_for(&bearer, RESOURCE);
+    assert_eq!([status(&token), status(&token)], [200; 2]);
+    // For a sibling service, unknown, and withdrawn.
+    assert_eq!(status(&token_for(&bearer, "https://sibling.test/mcp")), 401);
+    assert_eq!(status("unknown"), 401);
+    let withdrawn = token_for(&bearer, RESOURCE);
+    fetch(&bearer, "/expire");
+    assert_eq!(status(&withdrawn), 401);
+    server.close();
 }

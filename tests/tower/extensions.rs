@@ -3,9 +3,10 @@
 use axum::Router;
 use axum::extract::Request as AxumRequest;
 use axum::middleware::{Next, from_fn};
+use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::model::Implementation;
 use corelane::tower::McpService;
-use corelane::{Catalog, NoArguments, Tool};
+use corelane::{Catalog, NoArguments, Server, Tool};
 use corelane_test_support::messages::{
     LEGACY, call, initialize_with_elicitation, modern, notification, result_text,
 };
@@ -18,6 +19,15 @@ use crate::mounted::Mounted;
 /// The user that the middleware has authenticated.
 #[derive(Clone)]
 struct User(String);
+
+/// Accepts no token: the middleware authenticates.
+struct NoTokens;
+
+impl TokenVerifier for NoTokens {
+    fn verify(&self, _: &str, _: u64) -> Result<Principal, TokenError> {
+        Err(TokenError::Unknown)
+    }
+}
 
 /// One tool of each kind that returns the name of the user.
 fn catalog() -> Catalog {
@@ -42,6 +52,7 @@ fn mount(server: &TestServer) -> Mounted {
         let authenticate = from_fn(|mut request: AxumRequest, next: Next| async move {
             let user = request.headers_mut().remove("x-user");
             if let Some(name) = user.and_then(|user| user.to_str().map(str::to_owned).ok()) {
+                request.extensions_mut().insert(Principal::new(name.as_str()));
                 request.extensions_mut().insert(User(name));
             }
             next.run(request).await
@@ -109,6 +120,49 @@ fn websocket_keeps_extension_of_its_upgrade() {
             assert_eq!(result_text(&response), "Ada");
         }
         peer.close(1000);
+        axum.shut_down();
+        server.close();
+    });
+}
+
+#[test]
+fn session_belongs_to_principal_of_middleware() {
+    on_one_shard_and_two(|options| {
+        let whoami = Tool::new("whoami").inline(|_: NoArguments, ctx| {
+            ctx.principal().map_or_else(String::new, |caller| caller.id().to_owned())
+        });
+        let catalog = Catalog::builder(Implementation::new("users", "1")).tool(whoami);
+        let catalog = catalog.build().expect("valid");
+        let server = TestServer::with_server(|_| {
+            Server::builder(catalog).options(options).token_verifier(NoTokens)
+        });
+        let axum = mount(&server);
+        let mut client = axum.connect().with_revision(LEGACY);
+        let initialize = Request::post(initialize_with_elicitation(0, LEGACY));
+        // The body of such a response is no JSON-RPC.
+        let status = |request: &Request| {
+            let mut client = axum.connect();
+            client.send(request);
+            client.read_head().status
+        };
+        assert_eq!(status(&initialize), 401);
+        for user in ["Ada", "Grace", "Alan", "Edsger"] {
+            let of_user = |request: Request| request.field("X-User", user);
+            let response = client.exchange(&of_user(initialize.clone()));
+            let session = response.head.field("Mcp-Session-Id").expect("a session").to_owned();
+            let in_session = |request: Request| {
+                request.field("Mcp-Session-Id", &session).field("MCP-Protocol-Version", LEGACY)
+            };
+            let initialized = of_user(Request::post(notification("notifications/initialized")));
+            client.exchange(&in_session(initialized)).expect_empty_body(202);
+            let call = || in_session(Request::post(call(1, "whoami", json!({}))));
+            let (_, response) = client.exchange_to_end(&of_user(call()));
+            assert_eq!(result_text(&response), user);
+            // Another principal, and a request without one.
+            let other = client.exchange(&call().field("X-User", "Mallory"));
+            assert_eq!(other.head.status, 404);
+            assert_eq!(status(&call()), 401);
+        }
         axum.shut_down();
         server.close();
     });

@@ -76,7 +76,7 @@ impl<R: Ring> Connections<R> {
                 }
             }
             Completion::Closed { socket } => self.lifecycle.handle_closed(socket, ctx),
-            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
+            _ => {}
         }
     }
 

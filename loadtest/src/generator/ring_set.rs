@@ -143,6 +143,7 @@ impl NumberOffset {
             }
             Completion::Connected { result: Ok(socket), .. }
             | Completion::EndOfStream { socket, .. }
+            | Completion::PeerCertificate { socket, .. }
             | Completion::Sent { socket, .. }
             | Completion::Closed { socket } => socket.0 += self.sockets,
             // No socket, or no listener.

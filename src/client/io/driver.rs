@@ -415,9 +415,7 @@ impl<R: Ring> Driver<R> for IoDriver {
                     self.handle_command(ring, report, now);
                 }
             }
-            Completion::Closed { .. }
-            | Completion::Accepted { .. }
-            | Completion::AcceptFailed { .. } => {}
+            _ => {}
         }
     }
 

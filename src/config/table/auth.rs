@@ -19,6 +19,20 @@ pub(super) static AUTH: Section = Section {
             field: |options| &mut options.auth.api_keys,
         },
         Row {
+            key: "auth.client_certificates",
+            short: None,
+            unit: Unit::Words,
+            description: "Whose TLS client certificates stand for a token: NAME [scope=SCOPE] \
+                          [tier=TIER], such as spiffe://prod.example/* tier=admin. NAME is \
+                          compared with the first URI of the subject alternative name, else \
+                          its first DNS name, else sha256: and the hash of the subject; * \
+                          stands for any text. The first that matches decides.",
+            cost: "each is compared once with the certificate of a connection",
+            source: "RFC 5280, section 4.2.1.6",
+            is_reloadable: true,
+            field: |options| &mut options.auth.client_certificates,
+        },
+        Row {
             key: "auth.resource",
             short: None,
             unit: Unit::Text,
@@ -61,6 +75,52 @@ pub(super) static AUTH: Section = Section {
             source: "RFC 7517",
             is_reloadable: false,
             field: |options| &mut options.auth.key_sets,
+        },
+        Row {
+            key: "auth.introspection",
+            short: None,
+            unit: Unit::Text,
+            description: "URL of the introspection endpoint, which is asked about tokens that \
+                          are neither API keys nor JWT of issuers with keys. Needs \
+                          auth.resource.",
+            cost: "a request for each token in a minute, and a thread",
+            source: "RFC 7662",
+            is_reloadable: false,
+            field: |options| &mut options.auth.introspection,
+        },
+        Row {
+            key: "auth.introspection_client",
+            short: None,
+            unit: Unit::Files,
+            description: "File with CLIENT_ID:CLIENT_SECRET, the credential of this server at \
+                          the introspection endpoint.",
+            cost: "none",
+            source: "RFC 6749, section 2.3.1",
+            is_reloadable: true,
+            field: |options| &mut options.auth.introspection_client,
+        },
+        Row {
+            key: "auth.introspections_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 10_000 },
+            description: "Tokens that wait to be introspected; clients with further ones get \
+                          status 503.",
+            cost: "the token each",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.auth.introspections_max,
+        },
+        Row {
+            key: "auth.server_authorities",
+            short: None,
+            unit: Unit::Files,
+            description: "PEM files with the authorities that issue the certificates of the \
+                          servers of auth.key_sets and auth.introspection; default is those \
+                          of the system.",
+            cost: "none",
+            source: "RFC 5280",
+            is_reloadable: true,
+            field: |options| &mut options.auth.server_authorities,
         },
         Row {
             key: "auth.algorithms",
@@ -158,6 +218,18 @@ pub(super) static AUTH: Section = Section {
             source: "MCP, basic/authorization",
             is_reloadable: true,
             field: |options| &mut options.auth.rules,
+        },
+        Row {
+            key: "auth.audit",
+            short: None,
+            unit: Unit::Words,
+            description: "Names of tools whose calls are logged when they end, with caller, \
+                          address and outcome; * stands for any text. Arguments and results \
+                          are not logged.",
+            cost: "a log line for each such call",
+            source: "Corelane",
+            is_reloadable: true,
+            field: |options| &mut options.auth.audit,
         },
         Row {
             key: "auth.anonymous",

@@ -6,8 +6,9 @@
 
 use crate::base::time::Instant;
 use crate::connection::entry::Entry;
+use crate::connection::state::Connection;
 use crate::transport::http::limits::RequestLimits;
-use crate::transport::http::reader::RequestEvent;
+use crate::transport::http::reader::{Assembled, RequestEvent};
 
 /// Parses the next request in `arrival[*from..]` and advances `from`.
 #[inline]
@@ -40,4 +41,16 @@ pub(in crate::connection) fn next<S>(
         connection.last_activity = now;
     }
     next
+}
+
+/// Has the request that was returned last read again after
+/// [`try_resume`](crate::connection::Connections::try_resume): one in place from its start, which
+/// is the first byte of the rest of the input, an assembled one as it is.
+#[cold]
+pub fn hold_request<S>(connection: &mut Connection<S>, assembled: Option<Assembled>) {
+    connection.record.traffic.messages_in -= 1;
+    connection.reading.set_paused(true);
+    if let (Some(requests), Some(assembled)) = (connection.input.requests(), assembled) {
+        requests.restore(assembled);
+    }
 }

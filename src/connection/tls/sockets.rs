@@ -317,7 +317,12 @@ impl TlsSockets {
         // Also if data after the handshake is invalid.
         if entry.filter().is_established() && entry.end_count() {
             self.handshakes.end(entry.client_address());
-            self.counters.count_open(entry.filter().handshake().is_resumed());
+            let handshake = entry.filter().handshake();
+            self.counters.count_open(handshake.is_resumed());
+            let certificate = handshake.client_certificate().map(Box::from);
+            completions.extend(
+                certificate.map(|certificate| Completion::PeerCertificate { socket, certificate }),
+            );
             let buffer = plaintexts.insert(&mut buffers.scratch.plaintext);
             completions.extend(buffer.map(|buffer| Completion::Received { socket, buffer }));
         }

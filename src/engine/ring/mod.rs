@@ -162,6 +162,14 @@ pub enum Completion {
         /// `Ok` at end of stream, or the error.
         result: io::Result<()>,
     },
+    /// The peer has proven that it has the private key of a certificate (TLS). Comes before the
+    /// first [`Completion::Received`] of the socket.
+    PeerCertificate {
+        /// The socket.
+        socket: Socket,
+        /// The certificate in DER.
+        certificate: Box<[u8]>,
+    },
     /// A send has completed.
     Sent {
         /// The socket.
@@ -187,6 +195,7 @@ impl Completion {
         match *self {
             Self::Received { socket, .. }
             | Self::EndOfStream { socket, .. }
+            | Self::PeerCertificate { socket, .. }
             | Self::Sent { socket, .. }
             | Self::Closed { socket } => Some(socket),
             Self::Accepted { .. } | Self::AcceptFailed { .. } | Self::Connected { .. } => None,

@@ -17,6 +17,8 @@ pub struct AccessRules {
     tiers: Vec<Box<str>>,
     /// A scope, and those that it implies.
     implied: Vec<(Box<str>, Vec<Box<str>>)>,
+    /// Tools whose calls are logged.
+    audited: Vec<Pattern>,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +111,19 @@ impl AccessRules {
             return Err("it requires nothing: add scope=SCOPE, tier=TIER or mfa".to_owned());
         }
         Ok(rule)
+    }
+
+    /// Has the calls of tools with these names logged; `*` stands for any text.
+    #[must_use]
+    pub fn with_audited(mut self, tools: &[String]) -> Self {
+        self.audited = tools.iter().map(|name| Pattern::new(name)).collect();
+        self
+    }
+
+    /// Returns whether calls of a tool are logged.
+    #[inline]
+    pub fn audits(&self, tool: &str) -> bool {
+        self.audited.iter().any(|name| name.matches(tool))
     }
 
     /// Returns whether a tier is one of those that are configured.

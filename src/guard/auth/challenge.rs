@@ -34,7 +34,8 @@ impl Challenges {
             AuthError::Missing => (401, None, MISSING),
             AuthError::InvalidToken(reason) => (401, Some("invalid_token"), &**reason),
             AuthError::InvalidRequest(reason) => (400, Some("invalid_request"), *reason),
-            AuthError::Unavailable(reason) => {
+            AuthError::Unavailable(_) | AuthError::Pending => {
+                let reason = error.unavailable_reason();
                 let body = write_body("temporarily_unavailable", reason);
                 let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
                 return Refusal { status: 503, challenge: None, retry_after_seconds, body };

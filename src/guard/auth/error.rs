@@ -13,19 +13,31 @@ pub enum AuthError {
     InvalidRequest(&'static str),
     /// Its token cannot be verified at the moment, for this reason.
     Unavailable(&'static str),
+    /// Its token is being verified: the request may wait.
+    Pending,
 }
 
 impl AuthError {
+    /// Returns why the token cannot be verified at the moment.
+    pub const fn unavailable_reason(&self) -> &'static str {
+        match self {
+            Self::Unavailable(reason) => reason,
+            _ => PENDING,
+        }
+    }
+
     /// Returns a short name, for metrics and logs.
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Missing => "missing_token",
             Self::InvalidToken(_) => "invalid_token",
             Self::InvalidRequest(_) => "invalid_request",
-            Self::Unavailable(_) => "unavailable",
+            Self::Unavailable(_) | Self::Pending => "unavailable",
         }
     }
 }
+
+const PENDING: &str = "the token is being verified; try again";
 
 /// Why a [`TokenVerifier`](super::TokenVerifier) does not accept a token.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,8 +1,9 @@
 //! Authentication and authorization as pure functions: who has sent a request, and whether it may.
 //!
 //! An [`Authenticator`] is immutable: keys that have changed make a new one. It verifies tokens
-//! ([`api_keys`], [`jwt`], [`TokenVerifier`]); [`access`] decides what a caller may do, and
-//! [`challenge`] what a refused one is sent. [`token_table`] stores what was verified.
+//! ([`api_keys`], [`jwt`], [`introspection`], [`TokenVerifier`]) and [`certificates`]; [`access`]
+//! decides what a caller may do, and [`challenge`] what a refused one is sent. [`token_table`]
+//! stores what was verified.
 //!
 //! Invariants: a token that cannot be verified at the moment is never accepted, and is not called
 //! invalid; no text of an error has a part of a token or of a key.
@@ -16,8 +17,13 @@ pub mod api_keys;
 pub mod access;
 pub mod challenge;
 
+pub mod certificates;
+pub mod proof;
+
 pub mod jwt;
 pub mod metadata;
+
+pub mod introspection;
 
 pub mod token_table;
 
@@ -26,8 +32,10 @@ use std::sync::Arc;
 
 use self::access::AccessRules;
 use self::api_keys::ApiKeys;
+use self::certificates::{CertificateRules, ClientCertificate};
 use self::challenge::Challenges;
 pub use self::error::{AuthError, TokenError};
+use self::introspection::{IntrospectionRules, TokenStatus};
 use self::jwt::{JwtError, JwtVerifier};
 use self::metadata::ResourceMetadata;
 use crate::base::principal::Principal;
@@ -56,6 +64,10 @@ pub struct Authenticator {
     pub api_keys: ApiKeys,
     /// JWT of authorization servers.
     pub jwt: Option<JwtVerifier>,
+    /// How tokens of other kinds are introspected.
+    pub introspection: Option<IntrospectionRules>,
+    /// Whose TLS client certificates stand for a token.
+    pub certificates: CertificateRules,
     /// What callers may do.
     pub access: AccessRules,
     /// What refused callers are sent.
@@ -86,6 +98,8 @@ pub enum VerifyError {
     Auth(AuthError),
     /// The keys of the issuer with this index are needed.
     KeysNeeded(usize),
+    /// The authorization server must be asked about it.
+    IntrospectionNeeded,
 }
 
 impl Authenticator {
@@ -129,8 +143,42 @@ impl Authenticator {
                     Err(JwtError::KeysNeeded(issuer)) => Err(VerifyError::KeysNeeded(issuer)),
                 }
             }
+            _ if self.introspection.is_some() => Err(VerifyError::IntrospectionNeeded),
             _ => Err(VerifyError::Auth(AuthError::InvalidToken("the token is unknown".into()))),
         }
+    }
+
+    /// Verifies a token by what the authorization server says of it, at the time `unix_seconds`.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::InvalidToken`].
+    pub fn verify_introspected(
+        &self,
+        status: &TokenStatus,
+        unix_seconds: u64,
+    ) -> Result<Verified, AuthError> {
+        let refuse = |reason: &'static str| AuthError::InvalidToken(reason.into());
+        match (&self.introspection, status) {
+            (Some(rules), TokenStatus::Active(members)) => {
+                rules.check(members, unix_seconds, &self.access).map_err(refuse)
+            }
+            _ => Err(refuse("the token is not active")),
+        }
+    }
+
+    /// Returns the caller that a certificate stands for at the time `unix_seconds`.
+    ///
+    /// # Errors
+    ///
+    /// As [`CertificateRules::principal`].
+    pub fn verify_certificate(
+        &self,
+        certificate: &ClientCertificate,
+        unix_seconds: u64,
+    ) -> Result<Verified, AuthError> {
+        let principal = self.certificates.principal(certificate, unix_seconds, &self.access)?;
+        Ok(Verified { principal, known_until: certificate.expires_at })
     }
 
     fn with_implied_scopes(&self, principal: &Principal) -> Principal {

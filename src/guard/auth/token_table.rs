@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::base::principal::Principal;
 
 /// The digest of a token.
-type TokenDigest = [u8; 32];
+pub type TokenDigest = [u8; 32];
 
 /// Verified tokens with their owners. When it is full, a token that was not used since the last
 /// visit is replaced (clock algorithm).
@@ -61,12 +61,11 @@ impl TokenTable {
         Some((&known.principal, known.known_until))
     }
 
-    /// Stores the owner of a token until `known_until`, in seconds since 1970.
-    pub fn insert(&mut self, token: &str, principal: Arc<Principal>, known_until: u64) {
+    /// Stores the owner of the token with this digest until `known_until`, in seconds since 1970.
+    pub fn insert(&mut self, digest: TokenDigest, principal: Arc<Principal>, known_until: u64) {
         if self.tokens_max == 0 {
             return;
         }
-        let digest = digest_of(token);
         let entry = VerifiedToken { digest, principal, known_until, is_used: false };
         if let Some(place) = self.places.get(&digest) {
             self.tokens[*place] = entry;
@@ -96,7 +95,8 @@ impl TokenTable {
     }
 }
 
-fn digest_of(token: &str) -> TokenDigest {
+/// Returns the SHA-256 of a token.
+pub fn digest_of(token: &str) -> TokenDigest {
     Sha256::digest(token.as_bytes()).into()
 }
 
@@ -116,11 +116,11 @@ mod tests {
     fn token_is_known_until_it_expires() {
         let mut table = TokenTable::new(2);
         assert_eq!(find(&mut table, "a", 0), None);
-        table.insert("a", principal("ada"), 10);
+        table.insert(digest_of("a"), principal("ada"), 10);
         assert_eq!(find(&mut table, "a", 9).as_deref(), Some("ada"));
         assert_eq!(find(&mut table, "a", 10), None);
         assert_eq!(find(&mut table, "ab", 9), None);
-        table.insert("a", principal("bob"), 20);
+        table.insert(digest_of("a"), principal("bob"), 20);
         assert_eq!((find(&mut table, "a", 10).as_deref(), table.tokens.len()), (Some("bob"), 1));
         table.clear();
         assert_eq!((find(&mut table, "a", 10), table.tokens.len()), (None, 0));
@@ -130,24 +130,24 @@ mod tests {
     fn full_table_replaces_unused_token() {
         let mut table = TokenTable::new(3);
         for token in ["a", "b", "c"] {
-            table.insert(token, principal(token), 10);
+            table.insert(digest_of(token), principal(token), 10);
         }
         assert!(table.find("a", 0).is_some() && table.find("c", 0).is_some());
-        table.insert("d", principal("d"), 10);
+        table.insert(digest_of("d"), principal("d"), 10);
         assert_eq!(table.tokens.len(), 3);
         assert_eq!(find(&mut table, "b", 0), None);
         for token in ["a", "c", "d"] {
             assert_eq!(find(&mut table, token, 0).as_deref(), Some(token));
         }
         // All are used: the search ends all the same.
-        table.insert("e", principal("e"), 10);
+        table.insert(digest_of("e"), principal("e"), 10);
         assert_eq!(find(&mut table, "e", 0).as_deref(), Some("e"));
     }
 
     #[test]
     fn table_without_places_stores_nothing() {
         let mut table = TokenTable::new(0);
-        table.insert("a", principal("a"), 10);
+        table.insert(digest_of("a"), principal("a"), 10);
         assert_eq!(find(&mut table, "a", 0), None);
     }
 }

@@ -9,8 +9,10 @@ use crate::base::principal::Principal;
 /// A verified token.
 #[derive(Clone)]
 pub(in crate::server) struct Credential {
-    /// Empty for a session, whose requests have tokens of their own.
+    /// Empty for a session, whose requests have tokens of their own, and for a certificate.
     token: Box<str>,
+    /// It is the certificate of the client of the connection.
+    is_certificate: bool,
     principal: Arc<Principal>,
     /// Seconds since 1970 until which it needs no further check.
     pub(super) known_until: u64,
@@ -24,19 +26,34 @@ impl Credential {
         principal: Arc<Principal>,
         (known_until, version): (u64, u32),
     ) -> Self {
-        Self { token: token.into(), principal, known_until, version }
+        Self { token: token.into(), is_certificate: false, principal, known_until, version }
+    }
+
+    /// The credential of a connection whose client has a certificate.
+    pub(super) fn of_certificate(
+        principal: Arc<Principal>,
+        (known_until, version): (u64, u32),
+    ) -> Self {
+        Self { token: Box::default(), is_certificate: true, principal, known_until, version }
     }
 
     /// The credential of a session that `principal` begins.
     pub(in crate::server) fn of_session(principal: &Arc<Principal>) -> Self {
         let principal = Arc::clone(principal);
-        Self { token: Box::default(), principal, known_until: u64::MAX, version: 0 }
+        let (known_until, version) = (u64::MAX, 0);
+        Self { token: Box::default(), is_certificate: false, principal, known_until, version }
     }
 
     /// The credential of a connection whose token is known before its first message: it is verified
     /// then.
     pub(in crate::server) fn unverified(token: &str) -> Self {
         Self::new(token, Arc::new(Principal::new("")), (0, 0))
+    }
+
+    /// Returns whether it is the certificate of the client of the connection.
+    #[inline]
+    pub(in crate::server) const fn is_certificate(&self) -> bool {
+        self.is_certificate
     }
 
     /// Returns the token, to verify it again.

@@ -1,10 +1,14 @@
-//! Fetches the key set of an issuer over HTTP, on a thread that may wait.
+//! Fetches key sets, and asks about tokens, over HTTP on a thread that may wait.
 //!
 //! Invariants: time and size are bounded; no redirect is followed; `http` reaches loopback
 //! addresses only.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+#[cfg(feature = "_tls")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use url::{Host, Position, Url};
@@ -13,13 +17,13 @@ use crate::base::time::Instant;
 use crate::engine::clock::Clock;
 use crate::transport::http::client::response_head::ResponseLimits;
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
-use crate::transport::tls::TlsStream;
+use crate::transport::tls::{Roots, TlsStream};
 #[cfg(feature = "_tls")]
-use crate::transport::tls::{Roots, TlsClient, TlsClientOptions, Trust};
+use crate::transport::tls::{TlsClient, TlsClientOptions, Trust};
 
 /// Time for one fetch.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a key set.
+/// Bytes of a response.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -32,7 +36,29 @@ pub(super) struct Fetched {
     pub(super) max_age: Option<Duration>,
 }
 
-/// Parses the URL of a key set.
+/// A form to send.
+#[derive(Clone, Copy)]
+pub(super) struct Form<'a> {
+    /// The value of `Authorization`.
+    pub(super) authorization: Option<&'a str>,
+    /// The encoded form.
+    pub(super) body: &'a str,
+}
+
+/// Opens connections to servers of keys, whose certificates are of these authorities.
+#[derive(Debug)]
+pub(super) struct Fetcher {
+    /// `None` for those of the system.
+    #[cfg_attr(
+        not(feature = "_tls"),
+        expect(dead_code, reason = "this build opens no encrypted connection")
+    )]
+    authorities: Option<Roots>,
+    #[cfg(feature = "_tls")]
+    of_system: OnceLock<Roots>,
+}
+
+/// Parses the URL of a server of keys.
 ///
 /// # Errors
 ///
@@ -53,34 +79,110 @@ pub(super) fn parse_url(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Fetches the document at `url`.
-///
-/// # Errors
-///
-/// Why it cannot be had.
-pub(super) fn fetch(url: &Url) -> Result<Fetched, String> {
-    let clock = Clock::start();
-    let deadline = clock.now().after(TIMEOUT);
-    let stream = connect(url).map_err(|error| format!("cannot connect: {error}"))?;
-    let target = &url[Position::BeforePath..];
+impl Fetcher {
+    /// Trusts the authorities of these PEM files instead of those of the system, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, and why.
+    pub(super) fn load(authorities: &[PathBuf]) -> Result<Self, String> {
+        let mut all: Option<Roots> = None;
+        for path in authorities {
+            let name = path.display().to_string();
+            let pem = fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+            let more = Roots::from_pem(&pem, &name)?;
+            all = Some(match all {
+                Some(roots) => roots.with(&more),
+                None => more,
+            });
+        }
+        Ok(Self {
+            authorities: all,
+            #[cfg(feature = "_tls")]
+            of_system: OnceLock::new(),
+        })
+    }
+
+    /// Fetches the document at `url`, or the response to a form.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had.
+    pub(super) fn fetch(&self, url: &Url, form: Option<&Form<'_>>) -> Result<Fetched, String> {
+        let clock = Clock::start();
+        let deadline = clock.now().after(TIMEOUT);
+        let stream = connect(url).map_err(|error| format!("cannot connect: {error}"))?;
+        let request = write_request(url, form);
+        let limit = |stream: &TcpStream| limit_time(stream, &clock, deadline);
+        if url.scheme() == "https" {
+            let mut stream = self.open_tls(url, stream, limit)?;
+            stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+            return read_response(&mut stream, || {
+                if clock.now() < deadline { Ok(()) } else { Err(timed_out()) }
+            });
+        }
+        let mut stream = stream;
+        stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+        let watched = stream.try_clone().map_err(|error| error.to_string())?;
+        read_response(&mut stream, || limit(&watched))
+    }
+
+    #[cfg(feature = "_tls")]
+    fn open_tls(
+        &self,
+        url: &Url,
+        stream: TcpStream,
+        before_read: impl FnMut(&TcpStream) -> io::Result<()>,
+    ) -> Result<TlsStream<TcpStream>, String> {
+        let roots = self.authorities.as_ref().unwrap_or_else(|| {
+            self.of_system
+                .get_or_init(|| Roots::from_der(rustls_native_certs::load_native_certs().certs))
+        });
+        let client = TlsClient::new(TlsClientOptions {
+            server_name: url.host_str().unwrap_or_default().trim_matches(['[', ']']),
+            is_http: true,
+            trust: Trust::Roots(roots.clone()),
+            pins: &[],
+            identity: None,
+        })?;
+        TlsStream::open(&client, stream, before_read).map_err(|error| error.to_string())
+    }
+
+    #[cfg(not(feature = "_tls"))]
+    #[expect(clippy::unused_self, reason = "used in builds with TLS")]
+    fn open_tls(
+        &self,
+        _: &Url,
+        _: TcpStream,
+        _: impl FnMut(&TcpStream) -> io::Result<()>,
+    ) -> Result<TlsStream<TcpStream>, String> {
+        Err("this build has no TLS (feature tls)".to_owned())
+    }
+}
+
+/// Returns the text of a request.
+fn write_request(url: &Url, form: Option<&Form<'_>>) -> String {
+    let target = &url[Position::BeforePath..Position::AfterQuery];
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let host = url.host_str().unwrap_or_default();
-    let request = format!(
-        "GET {target} HTTP/1.1\r\nHost: {host}{port}\r\nAccept: application/json\r\n\
-         Connection: close\r\n\r\n"
-    );
-    let limit = |stream: &TcpStream| limit_time(stream, &clock, deadline);
-    if url.scheme() == "https" {
-        let mut stream = open_tls(url, stream, limit)?;
-        stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
-        return read_response(&mut stream, || {
-            if clock.now() < deadline { Ok(()) } else { Err(timed_out()) }
-        });
-    }
-    let mut stream = stream;
-    stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
-    let watched = stream.try_clone().map_err(|error| error.to_string())?;
-    read_response(&mut stream, || limit(&watched))
+    let method = if form.is_some() { "POST" } else { "GET" };
+    let fields = match form {
+        None => "\r\n".to_owned(),
+        Some(Form { authorization, body }) => {
+            let authorization = authorization
+                .map(|value| format!("Authorization: {value}\r\n"))
+                .unwrap_or_default();
+            let length = body.len();
+            format!(
+                "{authorization}Content-Type: application/x-www-form-urlencoded\r\n\
+                 Content-Length: {length}\r\n\r\n{body}"
+            )
+        }
+    };
+    format!(
+        "{method} {target} HTTP/1.1\r\nHost: {host}{port}\r\nAccept: application/json\r\n\
+         Connection: close\r\n{fields}"
+    )
 }
 
 fn connect(url: &Url) -> io::Result<TcpStream> {
@@ -99,32 +201,6 @@ fn connect(url: &Url) -> io::Result<TcpStream> {
         }
     }
     Err(failure)
-}
-
-#[cfg(feature = "_tls")]
-fn open_tls(
-    url: &Url,
-    stream: TcpStream,
-    before_read: impl FnMut(&TcpStream) -> io::Result<()>,
-) -> Result<TlsStream<TcpStream>, String> {
-    let roots = Roots::from_der(rustls_native_certs::load_native_certs().certs);
-    let client = TlsClient::new(TlsClientOptions {
-        server_name: url.host_str().unwrap_or_default().trim_matches(['[', ']']),
-        is_http: true,
-        trust: Trust::Roots(roots),
-        pins: &[],
-        identity: None,
-    })?;
-    TlsStream::open(&client, stream, before_read).map_err(|error| error.to_string())
-}
-
-#[cfg(not(feature = "_tls"))]
-fn open_tls(
-    _: &Url,
-    _: TcpStream,
-    _: impl FnMut(&TcpStream) -> io::Result<()>,
-) -> Result<TlsStream<TcpStream>, String> {
-    Err("this build has no TLS (feature tls)".to_owned())
 }
 
 /// Limits the next read to the time that is left.
@@ -194,6 +270,19 @@ mod tests {
 
     fn read(text: &str) -> Result<Fetched, String> {
         read_response(&mut text.as_bytes(), || Ok(()))
+    }
+
+    #[test]
+    fn form_is_sent_with_its_credential() {
+        let url = Url::parse("https://as.test:444/in?x=1#y").unwrap();
+        let form = Form { authorization: Some("Basic YTpi"), body: "token=a" };
+        let text = write_request(&url, Some(&form));
+        assert!(text.starts_with("POST /in?x=1 HTTP/1.1\r\nHost: as.test:444\r\n"), "{text}");
+        assert!(text.contains("\r\nAuthorization: Basic YTpi\r\n"), "{text}");
+        assert!(text.ends_with("\r\nContent-Length: 7\r\n\r\ntoken=a"), "{text}");
+        let text = write_request(&url, None);
+        assert!(text.starts_with("GET /in?x=1 HTTP/1.1\r\n") && text.ends_with("\r\n\r\n"));
+        assert!(!text.contains("Authorization"));
     }
 
     #[test]

@@ -24,12 +24,25 @@ pub(in crate::server) enum KeyState {
 pub(super) struct IssuerState {
     /// Whether they come from a URL.
     pub(super) is_remote: bool,
-    /// Whether a request has not been answered.
-    pub(super) is_pending: AtomicBool,
+    /// Number of requests of all shards.
+    pub(super) requests: AtomicU64,
+    /// How many of them ended before the last failure.
+    pub(super) failed: AtomicU64,
+    /// How many of them the last keys answer.
+    pub(super) answered: AtomicU64,
     /// Whether keys have been read at all.
     pub(super) has_keys: AtomicBool,
     /// Seconds since 1970 of the last request.
     pub(super) requested_at: AtomicU64,
+}
+
+impl IssuerState {
+    /// Returns whether a request has not ended.
+    pub(super) fn is_requested(&self) -> bool {
+        let [answered, failed] =
+            [&self.answered, &self.failed].map(|it| it.load(Ordering::Acquire));
+        self.requests.load(Ordering::Acquire) > answered.max(failed)
+    }
 }
 
 /// Requests keys; one for each shard.
@@ -41,23 +54,22 @@ pub(super) struct KeyRequests {
 }
 
 impl KeyRequests {
-    /// Requests the keys of an issuer, if a token names one that is not known.
-    pub(super) fn request(&self, issuer: usize, unix_seconds: u64) -> KeyState {
+    /// Requests the keys of an issuer, if a token names one that is not known. The keys that the
+    /// shard has answer the first `answered` requests.
+    pub(super) fn request(&self, issuer: usize, answered: u64, unix_seconds: u64) -> KeyState {
         let Some(state) = self.issuers.get(issuer).filter(|state| state.is_remote) else {
             return KeyState::Current;
         };
-        if !state.has_keys.load(Ordering::Acquire) {
-            // They are fetched until there are some.
-            return KeyState::Pending;
-        }
         let requested_at = state.requested_at.load(Ordering::Relaxed);
         if unix_seconds.saturating_sub(requested_at) >= REFETCH_SECONDS {
             state.requested_at.store(unix_seconds, Ordering::Relaxed);
-            state.is_pending.store(true, Ordering::Release);
+            state.requests.fetch_add(1, Ordering::AcqRel);
             // Full: the thread is about to look at all issuers.
             self.wake.try_send(()).ok();
         }
-        if state.is_pending.load(Ordering::Acquire) { KeyState::Pending } else { KeyState::Current }
+        let ended = answered.max(state.failed.load(Ordering::Acquire));
+        let is_pending = state.requests.load(Ordering::Acquire) > ended;
+        if is_pending { KeyState::Pending } else { KeyState::Current }
     }
 }
 
@@ -73,18 +85,17 @@ mod tests {
         let remote = IssuerState { is_remote: true, ..IssuerState::default() };
         let issuers: Arc<[IssuerState]> = [IssuerState::default(), remote].into();
         let requests = KeyRequests { issuers: Arc::clone(&issuers), wake };
-        assert_eq!(requests.request(0, 100), KeyState::Current);
-        assert_eq!(requests.request(7, 100), KeyState::Current);
-        assert_eq!(requests.request(1, 99), KeyState::Pending, "no keys were read");
-        assert!(woken.try_recv().is_err());
-        issuers[1].has_keys.store(true, Ordering::Release);
-        assert_eq!(requests.request(1, 100), KeyState::Pending);
+        assert_eq!(requests.request(0, 0, 100), KeyState::Current);
+        assert_eq!(requests.request(7, 0, 100), KeyState::Current);
+        assert_eq!(requests.request(1, 0, 100), KeyState::Pending);
         assert!(woken.try_recv().is_ok());
-        assert_eq!(requests.request(1, 101), KeyState::Pending);
-        issuers[1].is_pending.store(false, Ordering::Release);
-        assert_eq!(requests.request(1, 129), KeyState::Current);
+        assert_eq!(requests.request(1, 0, 101), KeyState::Pending);
+        // The keys are here.
+        assert_eq!(requests.request(1, 1, 129), KeyState::Current);
         assert!(woken.try_recv().is_err());
-        assert_eq!(requests.request(1, 130), KeyState::Pending);
+        assert_eq!(requests.request(1, 1, 130), KeyState::Pending);
         assert!(woken.try_recv().is_ok());
+        issuers[1].failed.store(2, Ordering::Release);
+        assert_eq!(requests.request(1, 1, 131), KeyState::Current);
     }
 }

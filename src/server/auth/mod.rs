@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The first that knows the token answers: a connection that repeats its token costs a comparison,
-//! a known token a SHA-256, an unknown one a signature check, of which a turn has a limited number.
+//! a known token a SHA-256, an unknown one a signature check, of which a turn has a limited number,
+//! or a question to the authorization server (RFC 7662), for whose answer the request waits.
 //! `source` reads the keys, before the server starts and on a thread of its own.
 
 mod credential;
@@ -13,6 +14,11 @@ mod credential;
 mod key_requests;
 
 mod fetch;
+mod pending_tokens;
+
+mod introspector;
+
+mod settings;
 
 mod source;
 
@@ -21,20 +27,29 @@ use std::time::Duration;
 
 pub(super) use self::credential::Credential;
 use self::key_requests::{KeyRequests, KeyState};
-pub(super) use self::source::AuthSource;
+use self::pending_tokens::{NO_ANSWER, PendingTokens};
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
+pub(super) use self::source::{AuthSource, AuthUpdate};
 use crate::base::principal::Principal;
+use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
+use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::metadata::ResourceMetadata;
-use crate::guard::auth::token_table::TokenTable;
+use crate::guard::auth::proof::Proof;
+use crate::guard::auth::token_table::{TokenTable, digest_of};
 use crate::guard::auth::{AuthError, Authenticator, Verified, VerifyError};
 use crate::telemetry::counters::AuthCounters;
 
 /// Interval at which the credentials of open connections are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time in seconds for which an open connection is served while the authorization server is asked
+/// about its token again.
+const GRACE_SECONDS: u64 = 10;
 
 /// Authentication of one shard; off by default.
 #[derive(Debug, Default)]
@@ -48,6 +63,7 @@ struct TokenVerification {
     version: u32,
     tokens: TokenTable,
     key_requests: KeyRequests,
+    pending: PendingTokens,
     checks_per_turn_max: u16,
     /// Tokens that were verified in the turn that began at `turn`.
     checks: u16,
@@ -84,13 +100,34 @@ impl Authentication {
             active.authenticator = authenticator;
             active.version = active.version.wrapping_add(1);
             active.tokens.clear();
+            active.pending.forget_refused();
             active.check_at = active.check_at.map(|_| Instant::ORIGIN);
         }
     }
 
-    /// Returns when the credentials of open connections are checked.
+    /// Returns when the credentials of open connections are checked, or requests have waited too
+    /// long.
     pub(super) fn next_check(&self) -> Option<Instant> {
-        self.0.as_ref()?.check_at
+        let active = self.0.as_ref()?;
+        active.check_at.into_iter().chain(active.pending.next_deadline()).min()
+    }
+
+    /// Has a request wait until the authorization server has said what the token is.
+    pub(super) fn wait(&mut self, token: &str, key: Key) {
+        if let Some(active) = &mut self.0 {
+            active.pending.wait(&digest_of(token), key);
+        }
+    }
+
+    /// Learns what the authorization server says of a token. Returns the connections whose request
+    /// has waited for that.
+    pub(super) fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
+        self.0.as_mut().map(|active| active.complete(token, time)).unwrap_or_default()
+    }
+
+    /// Ends what has taken too long. Returns the connections whose request has waited.
+    pub(super) fn expire(&mut self, time: AuthTime) -> Vec<Key> {
+        self.0.as_mut().map(|active| active.pending.expire(time)).unwrap_or_default()
     }
 
     /// Returns whether the credentials of open connections are to be checked now. The next check
@@ -136,6 +173,12 @@ impl Authentication {
         self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
     }
 
+    /// Returns whether calls of a tool are logged.
+    #[inline]
+    pub(super) fn audits(&self, tool: &str) -> bool {
+        self.0.as_ref().is_some_and(|it| it.authenticator.access.audits(tool))
+    }
+
     /// Returns whether a credential is still valid.
     #[inline]
     pub(super) fn is_current(&self, credential: &Credential, time: AuthTime) -> bool {
@@ -143,7 +186,15 @@ impl Authentication {
         credential.version == active.version && time.unix_seconds < credential.known_until
     }
 
-    /// Returns the credential of a token.
+    /// Returns whether a credential was valid until a moment ago, and has not expired since.
+    pub(super) fn is_verified(&self, credential: &Credential, time: AuthTime) -> bool {
+        let expires_at = credential.principal().expires_at();
+        self.0.as_ref().is_some_and(|active| credential.version == active.version)
+            && time.unix_seconds < credential.known_until.saturating_add(GRACE_SECONDS)
+            && expires_at.is_none_or(|expires_at| time.unix_seconds < expires_at)
+    }
+
+    /// Returns the credential of a token that comes with `proof`.
     ///
     /// # Errors
     ///
@@ -151,12 +202,32 @@ impl Authentication {
     pub(super) fn authenticate(
         &mut self,
         token: &str,
+        proof: Proof<'_>,
         time: AuthTime,
     ) -> Result<Credential, AuthError> {
-        match &mut self.0 {
-            Some(active) => active.authenticate(token, time),
-            None => Err(AuthError::InvalidRequest("this server has no authentication")),
-        }
+        let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
+        let credential = active.authenticate(token, time)?;
+        proof.check(credential.principal())?;
+        Ok(credential)
+    }
+
+    /// Returns the credential of a connection without token, by the certificate of its client.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::Missing`] without a certificate that stands for a token.
+    pub(super) fn authenticate_certificate(
+        &mut self,
+        certificate: Option<&ClientCertificate>,
+        time: AuthTime,
+    ) -> Result<Credential, AuthError> {
+        let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
+        let certificate = certificate.ok_or(AuthError::Missing)?;
+        let AuthTime { turn, unix_seconds } = time;
+        let verified = active.authenticator.verify_certificate(certificate, unix_seconds)?;
+        active.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
+        let Verified { principal, known_until } = verified;
+        Ok(Credential::of_certificate(Arc::new(principal), (known_until, active.version)))
     }
 
     /// Checks whether a caller may make a request.
@@ -198,12 +269,19 @@ impl TokenVerification {
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
-                self.tokens.insert(token, Arc::clone(&principal), known_until);
+                self.tokens.insert(digest_of(token), Arc::clone(&principal), known_until);
                 Ok(Credential::new(token, principal, (known_until, self.version)))
             }
             Err(VerifyError::Auth(error)) => Err(error),
+            Err(VerifyError::IntrospectionNeeded) => {
+                Err(self.pending.ask(token, digest_of(token), time))
+            }
             Err(VerifyError::KeysNeeded(issuer)) => {
-                match self.key_requests.request(issuer, unix_seconds) {
+                let issuers = self.authenticator.jwt.as_ref().map(|jwt| &jwt.issuers);
+                let known = issuers.and_then(|issuers| issuers.get(issuer));
+                // Without keys they are fetched until there are some.
+                let known = known.filter(|issuer| issuer.keys.is_some()).ok_or(NO_KEYS)?;
+                match self.key_requests.request(issuer, known.answered, unix_seconds) {
                     KeyState::Current => Err(AuthError::InvalidToken(
                         "the issuer has no key with the id of the token".into(),
                     )),
@@ -214,17 +292,35 @@ impl TokenVerification {
     }
 }
 
+impl TokenVerification {
+    fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
+        let waiting = self.pending.end(&token.digest);
+        let verified = match &token.status {
+            Some(status) => self.authenticator.verify_introspected(status, time.unix_seconds),
+            None => Err(NO_ANSWER),
+        };
+        match verified {
+            Ok(Verified { principal, known_until }) => {
+                self.tokens.insert(token.digest, Arc::new(principal), known_until);
+            }
+            Err(error) => self.pending.refuse(token.digest, error, time.unix_seconds),
+        }
+        waiting
+    }
+}
+
 /// Counts a request that is not authenticated.
 pub(super) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
     let counter = match error {
         AuthError::Missing => &mut counters.missing_token,
         AuthError::InvalidToken(_) => &mut counters.invalid_token,
         AuthError::InvalidRequest(_) => &mut counters.invalid_request,
-        AuthError::Unavailable(_) => &mut counters.unavailable,
+        AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
     };
     *counter += 1;
 }
 
+const NO_AUTHENTICATION: AuthError = AuthError::InvalidRequest("this server has no authentication");
 const TOO_MANY_TOKENS: AuthError =
     AuthError::Unavailable("too many new tokens at the moment; try again");
 const NO_KEYS: AuthError = AuthError::Unavailable("the keys of the issuer are not known yet");
@@ -233,6 +329,7 @@ const NO_KEYS: AuthError = AuthError::Unavailable("the keys of the issuer are no
 mod tests {
     use std::sync::mpsc::sync_channel;
 
+    use super::pending_tokens::Questions;
     use super::*;
     use crate::guard::auth::{TokenError, TokenVerifier};
 
@@ -251,6 +348,8 @@ mod tests {
     fn authentication(checks_per_turn_max: u16) -> Authentication {
         let verifier: Arc<dyn TokenVerifier> = Arc::new(Prefix);
         let (wake, _) = sync_channel(1);
+        let (tokens, _) = sync_channel(1);
+        let questions = Questions { tokens, wake: wake.clone() };
         Authentication(Some(Box::new(TokenVerification {
             authenticator: Arc::new(Authenticator {
                 verifier: Some(verifier),
@@ -259,6 +358,7 @@ mod tests {
             version: 0,
             tokens: TokenTable::new(16),
             key_requests: KeyRequests { issuers: Arc::new([]), wake },
+            pending: PendingTokens::new(questions),
             checks_per_turn_max,
             checks: 0,
             turn: Instant::ORIGIN,
@@ -275,30 +375,33 @@ mod tests {
     #[test]
     fn new_tokens_of_one_turn_are_limited() {
         let mut auth = authentication(2);
-        assert!(auth.authenticate("a1", at(1)).is_ok());
-        assert!(matches!(auth.authenticate("b1", at(1)), Err(AuthError::InvalidToken(_))));
-        assert_eq!(auth.authenticate("a2", at(1)).unwrap_err(), TOO_MANY_TOKENS);
+        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
+        assert!(matches!(
+            auth.authenticate("b1", Proof::default(), at(1)),
+            Err(AuthError::InvalidToken(_))
+        ));
+        assert_eq!(auth.authenticate("a2", Proof::default(), at(1)).unwrap_err(), TOO_MANY_TOKENS);
         // Known tokens are not limited.
-        assert!(auth.authenticate("a1", at(1)).is_ok());
-        assert!(auth.authenticate("a2", at(2)).is_ok());
+        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
+        assert!(auth.authenticate("a2", Proof::default(), at(2)).is_ok());
     }
 
     #[test]
     fn credential_is_current_until_it_expires() {
         let mut auth = authentication(9);
-        let credential = auth.authenticate("a1", at(1)).unwrap();
+        let credential = auth.authenticate("a1", Proof::default(), at(1)).unwrap();
         assert!(auth.is_current(&credential, at(10)));
         assert!(!auth.is_current(&credential, at(11)));
         auth.install(Arc::default());
         assert!(!auth.is_current(&credential, at(2)));
-        assert!(auth.authenticate("a1", at(2)).is_err());
+        assert!(auth.authenticate("a1", Proof::default(), at(2)).is_err());
     }
 
     #[test]
     fn open_connections_are_checked_after_an_interval() {
         let mut auth = authentication(9);
         assert_eq!(auth.next_check(), None);
-        assert!(auth.authenticate("a1", at(1)).is_ok());
+        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
         assert_eq!(auth.next_check(), Some(at(6).turn));
         assert!(!auth.begins_check(at(5).turn));
         assert!(auth.begins_check(at(6).turn) && !auth.begins_check(at(7).turn));

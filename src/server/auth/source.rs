@@ -6,9 +6,7 @@
 //! then dropped, so that its tokens get status 503.
 
 use std::any::Any;
-use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -16,17 +14,17 @@ use std::thread;
 use std::time::Duration;
 
 use super::fetch;
+use super::introspector::Failures;
 use super::key_requests::{IssuerState, KeyRequests};
+use super::pending_tokens::{PendingTokens, Questions};
+use super::settings::{Settings, is_url, read, read_files};
 use super::{Authentication, TokenVerification};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
-use crate::guard::auth::access::AccessRules;
-use crate::guard::auth::api_keys::ApiKeys;
-use crate::guard::auth::challenge::Challenges;
-use crate::guard::auth::jwt::{ALGORITHMS, ClaimRules, Issuer, JwtVerifier, KeySet};
-use crate::guard::auth::metadata::ResourceMetadata;
+use crate::guard::auth::introspection::IntrospectedToken;
+use crate::guard::auth::jwt::KeySet;
 use crate::guard::auth::token_table::TokenTable;
-use crate::guard::auth::{Authenticator, TokenVerifier, is_scope};
+use crate::guard::auth::{Authenticator, TokenVerifier};
 use crate::server::options::AuthOptions;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -44,16 +42,32 @@ struct Configured {
     at_start: AuthOptions,
     current: Mutex<Current>,
     issuers: Arc<[IssuerState]>,
-    wake: SyncSender<()>,
+    questions: Questions,
     /// Taken by the thread.
-    woken: Mutex<Option<Receiver<()>>>,
+    asked: Mutex<Option<Asked>>,
+}
+
+/// What the shards ask the thread.
+#[derive(Debug)]
+struct Asked {
+    woken: Receiver<()>,
+    tokens: Receiver<Box<str>>,
+}
+
+/// What the shards learn from the thread.
+#[derive(Debug)]
+pub(in crate::server) enum AuthUpdate {
+    /// Other keys or rules apply.
+    Authenticator(Arc<Authenticator>),
+    /// The answer about a token.
+    Introspected(Arc<IntrospectedToken>),
 }
 
 /// What is used now.
 struct Current {
     options: AuthOptions,
     verifier: Option<Arc<dyn TokenVerifier>>,
-    authenticator: Arc<Authenticator>,
+    settings: Settings,
     /// Contents of the files, to notice that one has changed.
     files: Vec<Option<Vec<u8>>>,
 }
@@ -79,14 +93,14 @@ impl AuthSource {
             return match options.first_without_effect() {
                 None => Ok(Self::default()),
                 Some(key) => Err(format!(
-                    "{key} is set, and no token can be verified: set auth.api_keys, or \
-                     auth.issuers and auth.key_sets"
+                    "{key} is set, and no token can be verified: set auth.api_keys, \
+                     auth.issuers and auth.key_sets, auth.introspection or auth.client_certificates"
                 )),
             };
         }
-        let authenticator = Arc::new(read(options, verifier.clone(), None)?);
+        let settings = read(options, verifier.clone(), None)?;
         let has_keys = |index: usize| {
-            let jwt = authenticator.jwt.as_ref();
+            let jwt = settings.authenticator.jwt.as_ref();
             jwt.and_then(|jwt| jwt.issuers.get(index)).is_some_and(|it| it.keys.is_some())
         };
         let states = options.key_sets.iter().enumerate().map(|(index, location)| IssuerState {
@@ -94,31 +108,31 @@ impl AuthSource {
             has_keys: has_keys(index).into(),
             ..IssuerState::default()
         });
+        let states = states.collect();
         let (wake, woken) = sync_channel(1);
-        let current = Current {
-            files: read_files(options),
-            options: options.clone(),
-            verifier,
-            authenticator: Arc::clone(&authenticator),
-        };
+        let (tokens, asked) = sync_channel(options.introspections_max.into());
+        let current =
+            Current { files: read_files(options), options: options.clone(), verifier, settings };
         Ok(Self(Some(Configured {
             at_start: options.clone(),
             current: Mutex::new(current),
-            issuers: states.collect(),
-            wake,
-            woken: Mutex::new(Some(woken)),
+            issuers: states,
+            questions: Questions { tokens, wake },
+            asked: Mutex::new(Some(Asked { woken, tokens: asked })),
         })))
     }
 
     /// Returns the authentication of one shard.
     pub(in crate::server) fn shard_part(&self) -> Authentication {
         let Some(configured) = &self.0 else { return Authentication::default() };
-        let Configured { at_start, issuers, wake, .. } = configured;
+        let Configured { at_start, issuers, questions, .. } = configured;
+        let wake = questions.wake.clone();
         Authentication(Some(Box::new(TokenVerification {
-            authenticator: Arc::clone(&configured.current().authenticator),
+            authenticator: Arc::clone(&configured.current().settings.authenticator),
             version: 0,
             tokens: TokenTable::new(at_start.verified_tokens_max as usize),
-            key_requests: KeyRequests { issuers: Arc::clone(issuers), wake: wake.clone() },
+            key_requests: KeyRequests { issuers: Arc::clone(issuers), wake },
+            pending: PendingTokens::new(questions.clone()),
             checks_per_turn_max: at_start.checks_per_turn_max,
             checks: 0,
             turn: Instant::ORIGIN,
@@ -152,24 +166,26 @@ impl AuthSource {
             resource: at_start.resource.clone(),
             issuers: at_start.issuers.clone(),
             key_sets: at_start.key_sets.clone(),
+            introspection: at_start.introspection.clone(),
             ..options.clone()
         };
         configured.replace(options, publish)
     }
 
-    /// Starts the thread that fetches keys and looks at files, until the returned value is dropped.
-    /// `publish` gets what is used from now on.
+    /// Starts the thread that fetches keys, asks about tokens and looks at files, until the
+    /// returned value is dropped. `publish` gets what it learns.
     pub(in crate::server) fn watch(
         self: &Arc<Self>,
-        publish: impl Fn(Arc<Authenticator>) + Send + 'static,
+        publish: impl Fn(AuthUpdate) + Send + 'static,
     ) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
         let Some(configured) = &self.0 else { return Ok(None) };
         let has_remote = configured.issuers.iter().any(|issuer| issuer.is_remote);
-        if !has_remote && configured.at_start.check_interval.is_zero() {
+        let asks = configured.at_start.introspection.is_some();
+        if !has_remote && !asks && configured.at_start.check_interval.is_zero() {
             return Ok(None);
         }
-        let woken = configured.woken.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(woken) = woken else { return Ok(None) };
+        let asked = configured.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(asked) = asked else { return Ok(None) };
         let source = Arc::clone(self);
         // Dropping it ends the thread at its next look.
         let alive = Arc::new(());
@@ -177,17 +193,27 @@ impl AuthSource {
         let run = move || {
             let Some(configured) = &source.0 else { return };
             let mut schedule = Schedule::new(configured.issuers.len());
+            let install = |authenticator| publish(AuthUpdate::Authenticator(authenticator));
+            let mut failures = Failures::default();
             while watched.strong_count() > 0 {
-                configured.refresh_keys(&mut schedule, &publish);
-                match woken.recv_timeout(configured.interval()) {
+                configured.refresh_keys(&mut schedule, install);
+                while watched.strong_count() > 0
+                    && let Ok(token) = asked.tokens.try_recv()
+                {
+                    let about = (&mut failures, schedule.clock.now());
+                    if let Some(answer) = configured.introspect(&token, about) {
+                        publish(AuthUpdate::Introspected(answer));
+                    }
+                }
+                match asked.woken.recv_timeout(configured.interval()) {
                     Ok(()) => schedule.fetch_requested(&configured.issuers),
-                    Err(RecvTimeoutError::Timeout) => configured.read_changed(&publish),
+                    Err(RecvTimeoutError::Timeout) => configured.read_changed(install),
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         };
         thread::Builder::new().name("corelane-auth".into()).spawn(run)?;
-        Ok(Some(Box::new(AuthWatch { _alive: alive, wake: configured.wake.clone() })))
+        Ok(Some(Box::new(AuthWatch { _alive: alive, wake: configured.questions.wake.clone() })))
     }
 }
 
@@ -224,7 +250,7 @@ impl Schedule {
     fn fetch_requested(&mut self, issuers: &[IssuerState]) {
         let now = self.clock.now();
         for (due, issuer) in self.due.iter_mut().zip(issuers) {
-            if issuer.is_pending.load(Ordering::Acquire) {
+            if issuer.is_requested() {
                 *due = now;
             }
         }
@@ -251,10 +277,11 @@ impl Configured {
     ) -> Result<(), String> {
         let mut current = self.current();
         current.files = read_files(&options);
-        let read = read(&options, current.verifier.clone(), Some(&current.authenticator))?;
+        let before = Some(&*current.settings.authenticator);
+        let settings = read(&options, current.verifier.clone(), before)?;
         current.options = options;
-        current.authenticator = Arc::new(read);
-        publish(Arc::clone(&current.authenticator));
+        current.settings = settings;
+        publish(Arc::clone(&current.settings.authenticator));
         Ok(())
     }
 
@@ -282,47 +309,64 @@ impl Configured {
                 continue;
             }
             let location = &self.at_start.key_sets[index];
-            let fetched = fetch::parse_url(location).and_then(|url| fetch::fetch(&url));
+            let requests = state.requests.load(Ordering::Acquire);
+            let fetcher = Arc::clone(&self.current().settings.fetcher);
+            let fetched = fetch::parse_url(location).and_then(|url| fetcher.fetch(&url, None));
             let keys = fetched.and_then(|it| Ok((KeySet::parse(&it.body)?, it.max_age)));
             match keys {
                 Ok((keys, max_age)) => {
                     let age = max_age.unwrap_or(AGE_DEFAULT).clamp(AGE_MIN, AGE_MAX);
                     schedule.due[index] = now.after(age);
                     schedule.stale[index] = now.after(AGE_MAX);
-                    self.set_keys(index, Some(Arc::new(keys)), &publish);
+                    self.set_keys(index, (Some(Arc::new(keys)), requests), &publish);
+                    state.answered.store(requests, Ordering::Release);
                     state.has_keys.store(true, Ordering::Release);
                 }
                 Err(error) => {
+                    state.failed.store(requests, Ordering::Release);
                     let issuer = &self.at_start.issuers[index];
                     Event::Auth(AuthEvent::KeySetFailed { issuer, location, error: &error }).emit();
                     let has_keys = state.has_keys.load(Ordering::Acquire);
                     let retry = if has_keys { FETCH_RETRY } else { FIRST_RETRY };
                     schedule.due[index] = now.after(retry);
                     if now >= schedule.stale[index] && has_keys {
-                        self.set_keys(index, None, &publish);
+                        self.set_keys(index, (None, requests), &publish);
                         state.has_keys.store(false, Ordering::Release);
                     }
                 }
             }
-            state.is_pending.store(false, Ordering::Release);
         }
+    }
+
+    /// Asks about a token.
+    fn introspect(
+        &self,
+        token: &str,
+        about: (&mut Failures, Instant),
+    ) -> Option<Arc<IntrospectedToken>> {
+        let (fetcher, introspector) = {
+            let current = self.current();
+            let Settings { fetcher, introspector, .. } = &current.settings;
+            (Arc::clone(fetcher), introspector.clone())
+        };
+        introspector.map(|it| Arc::new(it.introspect(&fetcher, token, about)))
     }
 
     /// Replaces the keys of an issuer.
     fn set_keys(
         &self,
         index: usize,
-        keys: Option<Arc<KeySet>>,
+        (keys, answered): (Option<Arc<KeySet>>, u64),
         publish: impl Fn(Arc<Authenticator>),
     ) {
         let mut current = self.current();
-        let mut next = Authenticator::clone(&current.authenticator);
+        let mut next = Authenticator::clone(&current.settings.authenticator);
         let issuers = next.jwt.as_mut().map(|jwt| &mut jwt.issuers);
         if let Some(issuer) = issuers.and_then(|issuers| issuers.get_mut(index)) {
-            issuer.keys = keys;
+            (issuer.keys, issuer.answered) = (keys, answered);
         }
-        current.authenticator = Arc::new(next);
-        publish(Arc::clone(&current.authenticator));
+        current.settings.authenticator = Arc::new(next);
+        publish(Arc::clone(&current.settings.authenticator));
     }
 }
 
@@ -334,123 +378,6 @@ impl Configured {
 #[cfg(feature = "cli")]
 pub fn check_auth(options: &AuthOptions) -> Result<(), String> {
     AuthSource::load(options, None).map(drop)
-}
-
-/// Makes an authenticator from options and files, with the fetched keys of the one before.
-fn read(
-    options: &AuthOptions,
-    verifier: Option<Arc<dyn TokenVerifier>>,
-    before: Option<&Authenticator>,
-) -> Result<Authenticator, String> {
-    let access = AccessRules::parse(&options.rules, &options.tiers, &options.scope_implies)
-        .map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?;
-    let mut api_keys = ApiKeys::default();
-    for path in &options.api_keys {
-        let text = fs::read_to_string(path);
-        let text = text.map_err(|error| format!("auth.api_keys: {}: {error}", path.display()))?;
-        let keys = ApiKeys::parse(&text).and_then(|keys| {
-            let unknown = keys.tiers().find(|tier| !access.has_tier(tier)).map(str::to_owned);
-            match unknown {
-                Some(tier) => Err(format!("the tier {tier} is not in auth.tiers")),
-                None => api_keys.extend(keys),
-            }
-        });
-        keys.map_err(|error| format!("auth.api_keys: {}: {error}", path.display()))?;
-    }
-    for scope in options.scopes_supported.iter().chain(&options.challenge_scopes) {
-        if !is_scope(scope) {
-            return Err(format!(
-                "auth.scopes_supported or auth.challenge_scopes: {scope:?} is not a scope"
-            ));
-        }
-    }
-    let jwt = if options.issuers.is_empty() { None } else { Some(read_jwt(options, before)?) };
-    let metadata = match (&options.resource, options.issuers.is_empty()) {
-        (Some(resource), false) => {
-            let issuers = options.issuers.iter().map(String::as_str);
-            let metadata = ResourceMetadata::new(resource, issuers, &options.scopes_supported);
-            Some(metadata.map_err(|error| format!("auth.resource: {resource}: {error}"))?)
-        }
-        _ => None,
-    };
-    Ok(Authenticator {
-        verifier,
-        api_keys,
-        jwt,
-        access,
-        challenges: Challenges {
-            resource_metadata: metadata.as_ref().map(|metadata| metadata.url.clone()),
-            scopes: options.challenge_scopes.join(" ").into(),
-        },
-        metadata,
-        admits_anonymous: options.anonymous,
-    })
-}
-
-fn read_jwt(options: &AuthOptions, before: Option<&Authenticator>) -> Result<JwtVerifier, String> {
-    let AuthOptions { issuers: names, key_sets, .. } = options;
-    if names.len() != key_sets.len() {
-        let (names, sets) = (names.len(), key_sets.len());
-        return Err(format!(
-            "auth.issuers lists {names} issuers and auth.key_sets {sets} key sets"
-        ));
-    }
-    let resource = options.resource.as_ref();
-    let resource = resource.ok_or("auth.issuers needs auth.resource: the audience of tokens")?;
-    let mut issuers: Vec<Issuer> = Vec::new();
-    for (name, location) in names.iter().zip(key_sets) {
-        if issuers.iter().any(|issuer| *issuer.name == **name) {
-            return Err(format!("auth.issuers lists {name} twice"));
-        }
-        let keys = if is_url(location) {
-            fetch::parse_url(location).map_err(|error| format!("auth.key_sets: {error}"))?;
-            // Fails early in a build that verifies no JWT.
-            if let Err(error) = KeySet::parse(b"")
-                && !cfg!(feature = "oauth-jwt")
-            {
-                return Err(format!("auth.key_sets: {error}"));
-            }
-            let jwt = before.and_then(|before| before.jwt.as_ref());
-            let known = jwt.and_then(|jwt| jwt.issuers.iter().find(|it| *it.name == **name));
-            known.and_then(|issuer| issuer.keys.clone())
-        } else {
-            let text = fs::read(Path::new(location)).map_err(|error| error.to_string());
-            let keys = text.and_then(|text| KeySet::parse(&text));
-            Some(Arc::new(keys.map_err(|error| format!("auth.key_sets: {location}: {error}"))?))
-        };
-        issuers.push(Issuer { name: name.as_str().into(), keys });
-    }
-    let unknown = options.algorithms.iter().find(|name| !ALGORITHMS.contains(&name.as_str()));
-    if let Some(unknown) = unknown {
-        let all = ALGORITHMS.join(", ");
-        return Err(format!("auth.algorithms: {unknown} is not one of {all}"));
-    }
-    let algorithms = match &options.algorithms[..] {
-        [] => ALGORITHMS.map(Box::from).to_vec(),
-        chosen => chosen.iter().map(|name| name.as_str().into()).collect(),
-    };
-    let audiences = std::iter::once(resource).chain(&options.audiences);
-    Ok(JwtVerifier {
-        issuers,
-        algorithms,
-        requires_access_token_type: options.require_at_jwt,
-        claims: ClaimRules {
-            audiences: audiences.map(|audience| audience.as_str().into()).collect(),
-            leeway_seconds: options.leeway.as_secs(),
-            tier_claim: options.tier_claim.as_deref().map(Box::from),
-        },
-    })
-}
-
-/// Returns the contents of all files of `options`; `None` for one that cannot be read.
-fn read_files(options: &AuthOptions) -> Vec<Option<Vec<u8>>> {
-    let key_sets = options.key_sets.iter().filter(|location| !is_url(location)).map(Path::new);
-    let all = options.api_keys.iter().map(|path| &**path).chain(key_sets);
-    all.map(|path| fs::read(path).ok()).collect()
-}
-
-fn is_url(location: &str) -> bool {
-    location.contains("://")
 }
 
 /// Time until a fetch that has failed is repeated, while there are no keys.

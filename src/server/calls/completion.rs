@@ -55,19 +55,22 @@ impl CallTable {
         if matches!(result, CallResult::Handler(Ok(_))) {
             notify_elicitations(&call, outbox);
         }
-        let Call { reply_to, id, revision, catalog, permit, .. } = call;
+        let Call { reply_to, id, revision, catalog, permit, audited, .. } = call;
         let needs_input = matches!(result, CallResult::InputRequired { state: Ok(_), .. });
         outbox.counters.client_requests.input_required += u64::from(needs_input);
-        let (mut is_failed, mut is_handler, mut failure) = (false, false, None);
+        let (mut is_failed, mut is_answered) = (false, false);
+        let (mut is_handler, mut failure) = (false, None);
         outbox.respond((reply_to, id, revision), |id, text| match result {
             CallResult::Handler(result) => {
                 is_handler = true;
                 let written = catalog.write_output(revision, id.as_id(), result, text);
                 is_failed = written.inspect_err(|error| failure = Some(error.kind))?;
+                is_answered = true;
                 Ok(())
             }
             CallResult::Encoded(body) => {
                 model::write_response(text, id.as_id(), &body?);
+                is_answered = true;
                 Ok(())
             }
             CallResult::InputRequired { state, open } => {
@@ -86,6 +89,14 @@ impl CallTable {
         if let Some(permit) = permit.filter(|_| is_handler) {
             permit.record(outcome_of(failure.map_or(Ok(is_failed), Err)));
         }
+        if let Some(audited) = audited {
+            audited.log(match () {
+                () if needs_input => "input_required",
+                () if is_failed => "failed",
+                () if is_answered => "succeeded",
+                () => "error",
+            });
+        }
     }
 
     /// Records for the circuit breaker of its tool that the handler of a call has failed.
@@ -99,6 +110,7 @@ impl CallTable {
     /// Cancels a call at its deadline and responds with an error.
     fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
         self.record_failure(call_id);
+        self.log_end(call_id, "timed_out");
         let message = format!("the call took longer than {after:?} and was cancelled");
         let is_cancelled = self.cancel_with_error(call_id, Error::internal(message), outbox);
         outbox.counters.requests.timed_out += u64::from(is_cancelled);
@@ -108,6 +120,7 @@ impl CallTable {
     fn cancel_with_error(&mut self, call_id: CallId, error: Error, outbox: &mut Outbox) -> bool {
         let Some(call) = self.find_awaited(call_id) else { return false };
         let target = (call.reply_to, call.id.clone(), call.revision);
+        self.log_end(call_id, "cancelled");
         self.cancel(call_id);
         outbox.respond(target, |_, _| Err(error));
         true
@@ -123,6 +136,7 @@ impl CallTable {
         for number in self.take_open_requests(call_id) {
             client_requests.cancel(number, outbox);
         }
+        self.log_end(call_id, "cancelled");
         self.cancel(call_id)
     }
 

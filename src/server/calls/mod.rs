@@ -24,6 +24,7 @@ use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::revision::Revision;
 use crate::service::Catalog;
+use crate::telemetry::auth_event::AuditedCall;
 
 /// One call that is answered later.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(super) struct Call {
     pub(super) work: HandlerWork,
     /// The permit of the circuit breaker of its tool.
     permit: Option<CallPermit>,
+    /// What the audit log has of it, if its tool is marked.
+    audited: Option<Box<AuditedCall>>,
     /// Whether the peer still waits for the response.
     is_awaited: bool,
     /// The timer fired while client requests were open; it is set again when the last one closes.
@@ -131,6 +134,15 @@ pub(super) struct CallTable {
     timers: TimerWheel<Key>,
 }
 
+impl Call {
+    /// Logs how the call has ended, if its tool is marked.
+    pub(super) fn log_end(&self, outcome: &'static str) {
+        if let Some(audited) = &self.audited {
+            audited.log(outcome);
+        }
+    }
+}
+
 impl CallTable {
     /// Returns an empty table for at most `calls_max` calls.
     pub(super) fn new(calls_max: usize) -> Self {
@@ -157,6 +169,7 @@ impl CallTable {
             deadline,
             work,
             permit,
+            audited: None,
             is_awaited: true,
             timer_expired: false,
         };
@@ -194,6 +207,20 @@ impl CallTable {
             self.calls.get_mut(call_id)
         {
             *task = Some(running);
+        }
+    }
+
+    /// Has the end of a call logged.
+    pub(super) fn attach_audit(&mut self, call_id: CallId, audited: Box<AuditedCall>) {
+        if let Some(call) = self.find_awaited(call_id) {
+            call.audited = Some(audited);
+        }
+    }
+
+    /// Logs the end of a call, if its tool is marked.
+    fn log_end(&mut self, call_id: CallId, outcome: &'static str) {
+        if let Some(audited) = self.find_awaited(call_id).and_then(|call| call.audited.take()) {
+            audited.log(outcome);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a server keeps of a peer for its handlers: the `clientInfo` of its handshake, the header
-//! fields of its WebSocket upgrade, its credential, and the extensions that the host attaches to
-//! its requests.
+//! fields of its WebSocket upgrade, its credential and TLS certificate, and the extensions that the
+//! host attaches to its requests.
 //!
 //! Invariants: a peer of which nothing is kept has one pointer; texts are stored in one allocation
 //! of their size, which is accounted as memory of the peer until the peer is gone.
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::ConnectionState;
 use crate::base::principal::Principal;
+use crate::guard::auth::certificates::ClientCertificate;
 use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::service::{ClientImplementation, StoredClientInfo};
@@ -20,6 +21,7 @@ pub(in crate::server) struct PeerFacts {
     texts: Box<[u8]>,
     extensions: Option<ExtensionSlot>,
     credential: Option<Credential>,
+    certificate: Option<Box<ClientCertificate>>,
 }
 
 impl PeerFacts {
@@ -32,7 +34,10 @@ impl PeerFacts {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.texts.len() + self.credential_bytes()
+        size_of::<Self>()
+            + self.texts.len()
+            + self.credential_bytes()
+            + self.certificate.as_ref().map_or(0, |it| size_of_val(&**it) + it.name.len())
     }
 }
 
@@ -70,6 +75,12 @@ impl ConnectionState {
     #[inline]
     pub(in crate::server) fn principal(&self) -> Option<&Arc<Principal>> {
         self.credential().map(Credential::principal)
+    }
+
+    /// Returns the certificate of the TLS client.
+    #[inline]
+    pub(in crate::server) fn certificate(&self) -> Option<&ClientCertificate> {
+        self.facts.as_ref()?.certificate.as_deref()
     }
 
     /// Returns the bytes of what is kept of the peer.
@@ -143,6 +154,15 @@ impl FactsMemory {
         if credential.is_some() || state.credential().is_some() {
             self.change(state, |facts| facts.credential = credential);
         }
+    }
+
+    /// Keeps the certificate of the client of a connection.
+    pub(in crate::server) fn keep_certificate(
+        &mut self,
+        state: &mut ConnectionState,
+        certificate: ClientCertificate,
+    ) {
+        self.change(state, |facts| facts.certificate = Some(Box::new(certificate)));
     }
 
     /// Drops what is kept of a peer that is gone.

@@ -2,20 +2,27 @@
 //!
 //! A request over HTTP is authenticated before its body is read. Connections of other transports
 //! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
-//! message, in the params or in `_meta`.
+//! message, in the params or in `_meta`, or else the certificate of the TLS client.
+//!
+//! Calls of tools in `auth.audit` are logged with their outcome.
 //!
 //! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
+
+mod audit;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
+pub(super) use self::audit::dispatch_call;
 use super::admission::{Request, record_invalid};
 use super::{Dispatcher, MessageContext};
 use crate::base::principal::Principal;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::bearer;
+use crate::guard::auth::proof::Proof;
 use crate::protocol::eras::Method;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::Value;
@@ -52,8 +59,10 @@ pub(super) fn check(
                 AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
                 AuthError::InvalidToken(reason) => Error::unauthorized(reason),
                 AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
-                AuthError::Unavailable(reason) => Error::new(ErrorKind::TooManyRequests, reason)
-                    .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#),
+                AuthError::Unavailable(_) | AuthError::Pending => {
+                    Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
+                        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+                }
             }
         })?;
     }
@@ -81,6 +90,9 @@ fn refuse(
     AccessDenied { scopes, reason }: &AccessDenied,
 ) -> Error {
     peer.outbox.counters.auth.denied += 1;
+    if let Some(call) = audit::audited_call(auth, peer, request) {
+        call.log("denied");
+    }
     let principal = peer.principal().map(Arc::clone);
     let (caller, method) = (principal.clone(), request.method.as_str());
     let address = peer.origin.peer_addr.copied().map(Into::into);
@@ -185,18 +197,29 @@ fn authenticate_connection(
     // The token of a WebSocket is that of its upgrade.
     let is_upgrade = peer.state.transport == Transport::WebSocket;
     let named = if is_upgrade { None } else { token_of(request) };
-    let token = match (named, known) {
-        (Some(named), _) => named.to_owned(),
-        (None, Some(known)) => known.token().to_owned(),
-        (None, None) if auth.admits_anonymous() => return Ok(()),
-        (None, None) => return Err(AuthError::Missing),
+    let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
+    let certificate = peer.state.certificate();
+    let token = named.or(of_connection);
+    let is_asked_again =
+        known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
+    let authenticated = match token {
+        Some(token) => bearer::read_token(token.as_bytes())
+            .and_then(|token| auth.authenticate(token, Proof { certificate }, time)),
+        None => auth.authenticate_certificate(certificate, time),
     };
-    match auth.authenticate(&token, time) {
+    match authenticated {
         Ok(credential) => {
             facts.keep_credential(peer.state, Some(credential));
             Ok(())
         }
-        Err(error @ AuthError::Unavailable(_)) => Err(error),
+        Err(AuthError::Missing) => {
+            // No rule names the certificate any more, if there was a credential.
+            facts.keep_credential(peer.state, None);
+            if auth.admits_anonymous() { Ok(()) } else { Err(AuthError::Missing) }
+        }
+        // The authorization server is asked again about a token that it has called valid.
+        Err(AuthError::Pending) if is_asked_again => Ok(()),
+        Err(error @ (AuthError::Unavailable(_) | AuthError::Pending)) => Err(error),
         Err(error) => {
             facts.keep_credential(peer.state, None);
             // A connection whose token has expired ends, as its client needs another token.

@@ -320,7 +320,7 @@ impl Dispatcher {
             | Method::ResourcesRead
             | Method::CompletionComplete => {
                 let begun = CycleCount::now();
-                let outcome = self.dispatch_call(ctx, peer, &request);
+                let outcome = authorization::dispatch_call(self, ctx, peer, &request);
                 let handler = || (request.method.as_str(), request.target_name());
                 if self.slow_handlers.is_slow(begun, handler, ctx.now) {
                     peer.outbox.counters.requests.slow_handlers += 1;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who may use the server. Off without API keys, issuers and a
-/// [verifier](crate::Server::token_verifier): every client is served then.
+/// Who may use the server. Off without API keys, issuers, introspection, client certificates
+/// and a [verifier](crate::Server::token_verifier): every client is served then.
 ///
 /// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, and as `auth_token` in the
 /// params of `initialize` or in `_meta` over TCP and stdio.
@@ -15,6 +15,13 @@ pub struct AuthOptions {
     /// in hex, scopes are separated by commas, tier (`user`) and scopes may be left out. Default:
     /// none.
     pub api_keys: Vec<PathBuf>,
+    /// Whose TLS client certificates stand for a token: `NAME [requirement…]`, such as
+    /// `spiffe://prod.example/* tier=admin scope=deploy`. `NAME` is compared with the first URI of
+    /// the subject alternative name, else its first DNS name, else `sha256:` and the SHA-256 of the
+    /// subject in hex; `*` stands for any text. The first line whose name matches gives the caller
+    /// its tier (`user` without one) and scopes. A token in the request takes precedence. Needs
+    /// `tls.client_certificates`. Default: none, certificates stand for no caller.
+    pub client_certificates: Vec<String>,
     /// The URL of the MCP endpoint as clients know it: the audience that tokens of issuers must
     /// have, and the resource of the metadata (RFC 9728). Required with issuers. Default `None`.
     pub resource: Option<String>,
@@ -26,6 +33,20 @@ pub struct AuthOptions {
     /// Where the keys of the issuers are (JWK Set, RFC 7517), in the order of the issuers: the path
     /// of a file, or a URL. Plain `http` is allowed for loopback addresses only.
     pub key_sets: Vec<String>,
+    /// URL of the introspection endpoint (RFC 7662), which is asked about tokens that are neither
+    /// API keys nor JWT of the issuers with keys. Needs `resource`. Over HTTP and for a WebSocket
+    /// upgrade the request waits for the answer, 5 s at most; over TCP and stdio it gets an error
+    /// with `retryAfterMs`. Cost: a request for each token in a minute, and a thread. Default
+    /// `None`.
+    pub introspection: Option<String>,
+    /// A file with `CLIENT_ID:CLIENT_SECRET`, the credential of this server at the introspection
+    /// endpoint. Default: none.
+    pub introspection_client: Vec<PathBuf>,
+    /// Tokens that wait to be introspected; clients with further ones get status 503. Default 64.
+    pub introspections_max: u16,
+    /// PEM files with the authorities that issue the certificates of `key_sets` and
+    /// `introspection`. Default: none, those of the system.
+    pub server_authorities: Vec<PathBuf>,
     /// Algorithms of tokens that are accepted: of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`,
     /// `PS512`, `ES256`, `ES384` and `EdDSA`. Default: all of them.
     pub algorithms: Vec<String>,
@@ -50,6 +71,12 @@ pub struct AuthOptions {
     /// admitted. Lists have only what the caller may call. Cost: each rule is compared with each
     /// request. Default: none.
     pub rules: Vec<String>,
+    /// Names of tools whose calls are logged when they end, with the caller, its address and the
+    /// outcome: `succeeded`, `failed` (a result with `isError`), `error` (a JSON-RPC error),
+    /// `denied`, `input_required`, `task` (it has become one), `timed_out` or `cancelled`. `*`
+    /// stands for any text. Arguments and results are not logged. Cost: a log line for each such
+    /// call, however many there are. Default: none.
+    pub audit: Vec<String>,
     /// Serves callers without a token, as the tier `anonymous`, as far as the rules admit them.
     /// Default false.
     pub anonymous: bool,
@@ -72,10 +99,15 @@ impl Default for AuthOptions {
     fn default() -> Self {
         Self {
             api_keys: Vec::new(),
+            client_certificates: Vec::new(),
             resource: None,
             audiences: Vec::new(),
             issuers: Vec::new(),
             key_sets: Vec::new(),
+            introspection: None,
+            introspection_client: Vec::new(),
+            introspections_max: 64,
+            server_authorities: Vec::new(),
             algorithms: Vec::new(),
             leeway: Duration::from_mins(1),
             require_at_jwt: false,
@@ -85,6 +117,7 @@ impl Default for AuthOptions {
             challenge_scopes: Vec::new(),
             scope_implies: Vec::new(),
             rules: Vec::new(),
+            audit: Vec::new(),
             anonymous: false,
             query_token: false,
             verified_tokens_max: 65_536,
@@ -95,18 +128,25 @@ impl Default for AuthOptions {
 }
 
 impl AuthOptions {
-    /// Returns whether tokens are verified by these options, apart from a verifier of the program.
+    /// Returns whether clients are authenticated by these options, apart from a verifier of the
+    /// program.
     pub const fn is_enabled(&self) -> bool {
-        !self.api_keys.is_empty() || !self.issuers.is_empty()
+        !self.api_keys.is_empty()
+            || !self.issuers.is_empty()
+            || !self.client_certificates.is_empty()
+            || self.introspection.is_some()
     }
 
     /// Returns an option that has no effect unless tokens are verified.
     pub(crate) fn first_without_effect(&self) -> Option<&'static str> {
         let set = [
             (!self.rules.is_empty(), "auth.rules"),
+            (!self.audit.is_empty(), "auth.audit"),
             (self.anonymous, "auth.anonymous"),
             (!self.key_sets.is_empty(), "auth.key_sets"),
             (self.resource.is_some(), "auth.resource"),
+            (!self.introspection_client.is_empty(), "auth.introspection_client"),
+            (!self.server_authorities.is_empty(), "auth.server_authorities"),
         ];
         set.into_iter().find_map(|(is_set, key)| is_set.then_some(key))
     }

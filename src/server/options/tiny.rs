@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{
     AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
-    ListenerTlsOptions, LogOptions, Options, Profile, RateOptions, ServiceOptions, StdioOptions,
-    TcpOptions, WebSocketOptions, loopback,
+    ListenerTlsOptions, Options, Profile, RateOptions, ServiceOptions, StdioOptions, TcpOptions,
+    WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -130,6 +130,7 @@ fn tiny_auth() -> AuthOptions {
     AuthOptions {
         verified_tokens_max: 4,
         checks_per_turn_max: 8,
+        introspections_max: 8,
         check_interval: Duration::ZERO,
         ..AuthOptions::default()
     }

@@ -9,16 +9,21 @@ use crate::base::time::Instant;
 use crate::connection::CloseReason;
 use crate::engine::ring::Ring;
 use crate::guard::auth::AuthError;
+use crate::guard::auth::proof::Proof;
 use crate::server::auth::AuthTime;
 use crate::server::outbox::Effect;
 use crate::telemetry::label::Transport;
 
-/// Checks the credentials of all connections, if the time for it has come.
+/// Checks the credentials of all connections, if the time for it has come. Requests that have
+/// waited too long for the authorization server are read again, and refused.
 pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
+    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
+    for key in shard.dispatcher.auth.expire(time) {
+        shard.outbox.resume_reading(key);
+    }
     if !shard.dispatcher.auth.begins_check(now) {
         return;
     }
-    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
     let (mut has_credentials, mut stale): (bool, Vec<Key>) = (false, Vec::new());
     for (key, connection) in shard.transports.connections.table.iter() {
         let state = &connection.state;
@@ -56,15 +61,20 @@ fn is_still_valid(shard: &mut Shard, key: Key, now: Instant) -> bool {
     let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
     let Some(connection) = shard.transports.connections.table.get_mut(key) else { return true };
     let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
-    let token = connection.state.credential().map(|known| known.token().to_owned());
-    // The host answers for what it attaches.
-    let Some(token) = token.filter(|token| !token.is_empty()) else { return true };
-    match auth.authenticate(&token, time) {
+    let Some(known) = connection.state.credential() else { return true };
+    let certificate = connection.state.certificate();
+    let authenticated = match known.token() {
+        _ if known.is_certificate() => auth.authenticate_certificate(certificate, time),
+        // The host answers for what it attaches.
+        "" => return true,
+        token => auth.authenticate(token, Proof { certificate }, time),
+    };
+    match authenticated {
         Ok(credential) => {
             facts.keep_credential(&mut connection.state, Some(credential));
             true
         }
-        Err(AuthError::Unavailable(_)) => true,
+        Err(AuthError::Unavailable(_) | AuthError::Pending) => true,
         Err(_) => false,
     }
 }

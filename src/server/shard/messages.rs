@@ -6,6 +6,7 @@ use crate::base::time::Instant;
 use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
 use crate::protocol::model::ChangeNotification;
+use crate::server::auth::AuthTime;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
@@ -104,6 +105,12 @@ impl Shard {
             BroadcastMessage::RateRules(rules) => self.dispatcher.rate.install(rules),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
+            }
+            BroadcastMessage::Introspected(token) => {
+                let time = AuthTime::at(now, self.dispatcher.deferred.wall_clock);
+                for key in self.dispatcher.auth.complete(&token, time) {
+                    self.outbox.resume_reading(key);
+                }
             }
         }
     }

@@ -46,6 +46,7 @@ use crate::engine::ring::{Completion, Ring, Socket};
 #[cfg(feature = "tower")]
 use crate::engine::ring::{Registered, Source};
 use crate::engine::shard_loop::Driver;
+use crate::guard::auth::certificates::ClientCertificate;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::telemetry::counters::Counters;
@@ -245,6 +246,9 @@ impl Shard {
             Completion::EndOfStream { socket, result } => {
                 self.path(ring, now).handle_end_of_stream(socket, &result);
             }
+            Completion::PeerCertificate { socket, certificate } => {
+                keep_certificate(self, socket, &certificate);
+            }
             Completion::Closed { socket } => self.path(ring, now).finish_close(socket),
             // Frequent; and the server opens no outgoing connections.
             Completion::Received { .. }
@@ -364,6 +368,19 @@ impl Shard {
 fn attach_extensions(shard: &mut Shard, key: Key, slot: ExtensionSlot) {
     if let Some(connection) = shard.transports.connections.table.get_mut(key) {
         shard.dispatcher.facts.keep_extensions(&mut connection.state, slot);
+    }
+}
+
+/// Keeps the certificate of a TLS client, if clients are authenticated.
+fn keep_certificate(shard: &mut Shard, socket: Socket, certificate: &[u8]) {
+    let Shard { transports, dispatcher, .. } = shard;
+    let table = &mut transports.connections.table;
+    let connection = table.key_of(socket).and_then(|key| table.get_mut(key));
+    if dispatcher.auth.is_active()
+        && let Some(connection) = connection
+        && let Some(certificate) = ClientCertificate::parse(certificate)
+    {
+        dispatcher.facts.keep_certificate(&mut connection.state, certificate);
     }
 }
 

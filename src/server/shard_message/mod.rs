@@ -36,6 +36,7 @@ use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
 use crate::guard::auth::Authenticator;
+use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::pressure::PressureStep;
 use crate::guard::rate::rules::RateRules;
 use crate::service::Catalog;
@@ -116,6 +117,8 @@ pub(super) enum BroadcastMessage {
     RateRules(Arc<RateRules>),
     /// Verify tokens with these keys and rules.
     Authenticator(Arc<Authenticator>),
+    /// The authorization server has said what a token is.
+    Introspected(Arc<IntrospectedToken>),
 }
 
 impl BroadcastMessage {

@@ -17,7 +17,7 @@ use crate::engine::mesh::TrySendError;
 #[cfg(feature = "internals")]
 use crate::guard::pressure::MemoryReading;
 use crate::guard::pressure::PressureStep;
-use crate::server::auth::AuthSource;
+use crate::server::auth::{AuthSource, AuthUpdate};
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
     ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
@@ -194,8 +194,11 @@ impl Handle {
     /// needed.
     pub(super) fn watch_auth(&self) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
         let broadcast = Arc::clone(&self.broadcast);
-        self.auth.watch(move |authenticator| {
-            broadcast.send(&BroadcastMessage::Authenticator(authenticator));
+        self.auth.watch(move |update| {
+            broadcast.send(&match update {
+                AuthUpdate::Authenticator(keys) => BroadcastMessage::Authenticator(keys),
+                AuthUpdate::Introspected(token) => BroadcastMessage::Introspected(token),
+            });
         })
     }
 

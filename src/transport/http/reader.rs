@@ -124,6 +124,13 @@ impl RequestReader {
         Assembled { bytes, head, body }
     }
 
+    /// Takes a request back, so that [`RequestReader::next`] returns it again.
+    pub fn restore(&mut self, request: Assembled) {
+        let Assembled { mut bytes, head, body } = request;
+        bytes.truncate(body.end);
+        self.partial().restore(head, bytes);
+    }
+
     /// Returns the head announced by [`RequestEvent::HeadComplete`] and the bytes it refers to.
     pub fn pending_head(&self) -> (&Head, &[u8]) {
         self.partial

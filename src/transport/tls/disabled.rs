@@ -107,6 +107,11 @@ impl ServerSide {
     pub const fn is_resumed(&self) -> bool {
         match *self {}
     }
+
+    /// Cannot be called.
+    pub const fn client_certificate(&self) -> Option<&[u8]> {
+        match *self {}
+    }
 }
 
 /// There is none.

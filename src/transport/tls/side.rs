@@ -107,6 +107,13 @@ impl ServerSide {
     pub fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
+
+    /// Returns the certificate of the client in DER, once the handshake is complete: it was issued
+    /// by an authority of [`super::TrustedClients`]. A resumed session has that of its first
+    /// handshake.
+    pub fn client_certificate(&self) -> Option<&[u8]> {
+        self.connection.peer_certificates()?.first().map(|certificate| &**certificate)
+    }
 }
 
 impl Side for ServerSide {

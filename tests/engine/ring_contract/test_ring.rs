@@ -190,6 +190,7 @@ impl<R: Ring> TestRing<R> {
             Completion::Accepted { socket, .. }
             | Completion::Received { socket, .. }
             | Completion::EndOfStream { socket, .. }
+            | Completion::PeerCertificate { socket, .. }
             | Completion::Sent { socket, .. }
             | Completion::Closed { socket } => *socket == of,
             Completion::AcceptFailed { .. } | Completion::Connected { .. } => false,

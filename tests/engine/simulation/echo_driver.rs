@@ -137,7 +137,9 @@ impl Driver<SimRing> for EchoDriver {
                 let stream = self.streams.remove(&socket).expect("closed twice");
                 assert!(stream.phase == Phase::Closing && stream.sending_bytes == 0);
             }
-            Completion::Connected { .. } => panic!("the driver does not connect"),
+            Completion::Connected { .. } | Completion::PeerCertificate { .. } => {
+                panic!("the driver neither connects nor has TLS")
+            }
         }
     }
 

@@ -51,6 +51,7 @@ const provider = new Provider(issuer, {
     devInteractions: { enabled: false },
     registration: { enabled: true },
     clientCredentials: { enabled: true },
+    introspection: { enabled: true, allowedPolicy: () => true },
     dPoP: { enabled: true },
     resourceIndicators: {
       enabled: true,

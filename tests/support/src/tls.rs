@@ -12,7 +12,7 @@ use std::thread;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, PublicKeyData, RevokedCertParams,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, PublicKeyData, RevokedCertParams, SanType,
     date_time_ymd,
 };
 use rustix::event::{PollFd, PollFlags, poll};
@@ -67,6 +67,11 @@ impl Certificate {
     /// Returns the certificate in PEM.
     pub fn pem(&self) -> String {
         self.certificate.pem()
+    }
+
+    /// Returns the certificate in DER.
+    pub fn der(&self) -> &[u8] {
+        self.certificate.der()
     }
 
     /// Returns the private key in PEM.
@@ -139,6 +144,30 @@ impl Issuer {
         params.serial_number = Some(serial.into());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(&params)
+    }
+
+    /// Issues a certificate of a client with these alternative names, URIs first.
+    pub fn named_client(&self, uris: &[&str], names: &[&str]) -> Certificate {
+        let mut params = CertificateParams::default();
+        let uris = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap()));
+        let names = names.iter().map(|name| SanType::DnsName((*name).try_into().unwrap()));
+        params.subject_alt_names = uris.chain(names).collect();
+        params.distinguished_name.push(DnType::CommonName, "a client of the tests");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(&params)
+    }
+
+    /// Issues the certificate of another authority.
+    pub fn intermediate(&self, validity: CertificateValidity) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "an intermediate of the tests");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        if validity == CertificateValidity::Expired {
+            params.not_before = date_time_ymd(2019, 1, 1);
+            params.not_after = date_time_ymd(2020, 1, 1);
+        }
+        let key = KeyPair::generate().unwrap();
+        Self(CertifiedIssuer::signed_by(params, key, &self.0).unwrap())
     }
 
     /// Issues a revocation list with these serial numbers, in PEM.

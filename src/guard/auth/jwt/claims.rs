@@ -1,8 +1,10 @@
 //! The claims of a token whose signature is valid.
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use crate::base::principal::Principal;
+use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::access::AccessRules;
 
 /// Checks of claims, and what becomes of them.
@@ -18,7 +20,7 @@ pub struct ClaimRules {
 
 impl ClaimRules {
     /// Checks claims at the time `unix_seconds`, and returns their principal.
-    pub(super) fn check(
+    pub(in crate::guard::auth) fn check(
         &self,
         claims: &Map<String, Value>,
         unix_seconds: u64,
@@ -38,11 +40,7 @@ impl ClaimRules {
         }
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         let subject = text("sub").ok_or("the token has no subject")?;
-        // A bound token proves nothing without its proof (RFC 9449, section 7.2; RFC 8705,
-        // section 3).
-        if claims.contains_key("cnf") {
-            return Err("the token is bound to a key, and this server verifies no such proofs");
-        }
+        let binding = claims.get("cnf").map(read_binding).transpose()?;
         let client_id = text("client_id").or_else(|| text("azp")).unwrap_or_default();
         let scopes = access.expand_scopes(scopes_of(claims));
         let principal = Principal::new(subject)
@@ -51,6 +49,10 @@ impl ClaimRules {
             .with_scopes(scopes)
             .with_claims(claims)
             .with_expiry(expires_at);
+        let principal = match binding {
+            Some(binding) => principal.with_binding(binding),
+            None => principal,
+        };
         Ok(match self.tier_claim.as_deref().and_then(text) {
             Some(tier) => principal.with_tier(tier),
             None => principal,
@@ -78,6 +80,20 @@ impl ClaimRules {
         Ok(expires_at.saturating_add(self.leeway_seconds))
     }
 }
+
+/// Reads the key to which a token is bound (RFC 7800, section 3.1). One that is bound to another
+/// kind of key proves nothing without its proof (RFC 9449, section 7.2).
+fn read_binding(confirmation: &Value) -> Result<Binding, &'static str> {
+    let members = confirmation.as_object().filter(|members| members.len() == 1);
+    let certificate = members.and_then(|members| members.get("x5t#S256")?.as_str());
+    let certificate = certificate.ok_or(UNKNOWN_BINDING)?;
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(certificate).ok();
+    let certificate = bytes.and_then(|bytes| bytes.try_into().ok());
+    Ok(Binding { certificate: certificate.ok_or("the claim cnf has no SHA-256")? })
+}
+
+const UNKNOWN_BINDING: &str =
+    "the token is bound to a key, and this server verifies no such proofs";
 
 /// Reads a `NumericDate` (RFC 7519, section 2): seconds, possibly with a fraction.
 #[expect(

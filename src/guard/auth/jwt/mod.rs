@@ -14,6 +14,9 @@ mod disabled;
 
 mod claims;
 
+#[cfg(feature = "internals")]
+pub mod fuzz;
+
 #[cfg(all(test, feature = "oauth-jwt"))]
 mod tests;
 
@@ -43,6 +46,8 @@ pub struct Issuer {
     pub name: Box<str>,
     /// Its keys; `None` until they have been read.
     pub keys: Option<Arc<KeySet>>,
+    /// Number of requests for its keys that these answer.
+    pub answered: u64,
 }
 
 /// How tokens of all issuers are checked.

@@ -98,7 +98,7 @@ fn key_set(keys: &[Value]) -> KeySet {
 
 fn verifier(keys: KeySet) -> JwtVerifier {
     JwtVerifier {
-        issuers: vec![Issuer { name: ISSUER.into(), keys: Some(Arc::new(keys)) }],
+        issuers: vec![Issuer { name: ISSUER.into(), keys: Some(Arc::new(keys)), answered: 0 }],
         algorithms: ALGORITHMS.map(Box::from).to_vec(),
         requires_access_token_type: false,
         claims: ClaimRules {
@@ -316,7 +316,9 @@ fn key_is_chosen_by_id_and_algorithm() {
 fn issuer_without_keys_needs_them() {
     let signer = Signer::es256();
     let mut verifier = verifier(key_set(&[signer.jwk()]));
-    verifier.issuers.insert(0, Issuer { name: "https://other.test".into(), keys: None });
+    verifier
+        .issuers
+        .insert(0, Issuer { name: "https://other.test".into(), keys: None, answered: 0 });
     let token = signer.sign(&signer.header(), &claims());
     assert!(verify(&verifier, &token).is_ok());
     // The keys of one issuer do not verify the tokens of another.

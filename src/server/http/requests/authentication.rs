@@ -14,6 +14,7 @@ use super::path::HttpPath;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
+use crate::guard::auth::proof::Proof;
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -26,21 +27,33 @@ use crate::transport::http::status::Status;
 /// The query parameter with a token, where it is allowed.
 const TOKEN_PARAMETER: &str = "token";
 
-/// Authenticates a request. Returns whether it may be served; otherwise the response is written.
+/// Whether a request may be served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Authenticated {
+    /// It may.
+    Served,
+    /// It may not; the response is written.
+    Refused,
+    /// The authorization server is asked about its token. The connection is read again then.
+    Waits,
+}
+
+/// Authenticates a request.
 #[inline]
 pub(super) fn authenticate(
     path: &mut HttpPath<'_>,
     incoming: &IncomingRequest<'_>,
     kind: &RequestKind<'_>,
-) -> bool {
+) -> Authenticated {
     if !path.dispatcher.auth.is_active() || !kind.is_of_client() {
-        return true;
+        return Authenticated::Served;
     }
     match check(path, incoming) {
-        Ok(()) => true,
+        Ok(()) => Authenticated::Served,
+        Err(AuthError::Pending) => Authenticated::Waits,
         Err(error) => {
             refuse(path, incoming, &error);
-            false
+            Authenticated::Refused
         }
     }
 }
@@ -61,12 +74,24 @@ fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), 
     {
         return Ok(());
     }
+    let certificate = state.certificate();
     let credential = match token {
-        Ok(Some(token)) => auth.authenticate(&token, time).map(Some),
-        Ok(None) => match state.attached_principal() {
-            Some(principal) => Ok(Some(Credential::of_session(&principal))),
-            None if auth.admits_anonymous() => Ok(None),
-            None => Err(AuthError::Missing),
+        Ok(Some(token)) => match auth.authenticate(&token, Proof { certificate }, time) {
+            Err(AuthError::Pending) => {
+                auth.wait(&token, incoming.key);
+                return Err(AuthError::Pending);
+            }
+            authenticated => authenticated.map(Some),
+        },
+        Ok(None) => match (state.attached_principal(), state.credential()) {
+            (Some(principal), _) => Ok(Some(Credential::of_session(&principal))),
+            (None, Some(known)) if known.is_certificate() && auth.is_current(known, time) => {
+                return Ok(());
+            }
+            (None, _) => match auth.authenticate_certificate(certificate, time) {
+                Err(AuthError::Missing) if auth.admits_anonymous() => Ok(None),
+                authenticated => authenticated.map(Some),
+            },
         },
         Err(error) => Err(error),
     };

@@ -1,10 +1,11 @@
 //! Input of HTTP connections: one request after the other, each to what responds to it.
 
+use super::authentication::{self, Authenticated};
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
-use super::{authentication, legacy_sse, plain, post, session, websocket_upgrade};
+use super::{legacy_sse, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
-use crate::connection::first_message;
+use crate::connection::{first_message, hold_request};
 use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
@@ -32,7 +33,10 @@ impl HttpPath<'_> {
             match self.connections.next_request(key, input.as_bytes(), &mut from, limits, now) {
                 RequestEvent::InPlace { head, start, body } => {
                     let (before, text) = input.split(start, body.start, body.end);
-                    self.handle_request(key, &head, before, text);
+                    if self.handle_request(key, &head, before, text) {
+                        self.hold_request(key, None);
+                        return start;
+                    }
                 }
                 RequestEvent::Assembled => {
                     let Some(request) = self.connections.table.take_request(key) else {
@@ -41,7 +45,10 @@ impl HttpPath<'_> {
                     let Assembled { mut bytes, head, body } = request;
                     let (before, text) = bytes.split_at_mut(body.start);
                     let text = PaddedText::new(text, body.len());
-                    self.handle_request(key, &head, before, text);
+                    if self.handle_request(key, &head, before, text) {
+                        self.hold_request(key, Some(Assembled { bytes, head, body }));
+                        return from;
+                    }
                     self.connections.pool.put(bytes);
                 }
                 RequestEvent::HeadComplete => self.handle_head(key),
@@ -58,8 +65,15 @@ impl HttpPath<'_> {
         }
     }
 
-    /// Checks the head of one request, then serves it.
-    fn handle_request(&mut self, key: Key, head: &Head, bytes: &[u8], text: PaddedText<'_>) {
+    /// Checks the head of one request, then serves it. Returns whether it has to be read again,
+    /// once the authorization server has said what its token is.
+    fn handle_request(
+        &mut self,
+        key: Key,
+        head: &Head,
+        bytes: &[u8],
+        text: PaddedText<'_>,
+    ) -> bool {
         let format = response_format(self.http, head);
         let mut incoming = IncomingRequest { key, head, bytes, format };
         let standing = self.standing(key);
@@ -67,15 +81,18 @@ impl HttpPath<'_> {
             Ok(kind) => kind,
             Err(rejection) => {
                 self.record_invalid(key);
-                return self.reject_request(&incoming, &rejection);
+                self.reject_request(&incoming, &rejection);
+                return false;
             }
         };
         let is_admitted = standing == Standing::Served && !kind.is_operators();
         if !is_admitted && !self.admit(&incoming, &kind) {
-            return;
+            return false;
         }
-        if !authentication::authenticate(self, &incoming, &kind) {
-            return;
+        match authentication::authenticate(self, &incoming, &kind) {
+            Authenticated::Served => {}
+            Authenticated::Refused => return false,
+            Authenticated::Waits => return true,
         }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {
@@ -94,6 +111,7 @@ impl HttpPath<'_> {
             }
             kind => plain::handle(self, &incoming, kind),
         }
+        false
     }
 
     /// Processes a head whose body is still to come: rejects the request by its head, or sends
@@ -116,8 +134,10 @@ impl HttpPath<'_> {
                 let incoming = IncomingRequest { key, head: &head, bytes: &bytes, format };
                 match check_head(self.http, standing, &incoming) {
                     Ok(kind) => {
+                        // One that waits for the authorization server may send its body meanwhile.
                         let is_served = self.admit(&incoming, &kind)
-                            && authentication::authenticate(self, &incoming, &kind);
+                            && authentication::authenticate(self, &incoming, &kind)
+                                != Authenticated::Refused;
                         if is_served
                             && head.expects_continue
                             && let Some(out) = self.connections.outgoing(key)
@@ -128,6 +148,14 @@ impl HttpPath<'_> {
                     Err(rejection) => self.reject_request(&incoming, &rejection),
                 }
             }
+        }
+    }
+
+    /// Has a request read again.
+    #[cold]
+    fn hold_request(&mut self, key: Key, assembled: Option<Assembled>) {
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            hold_request(connection, assembled);
         }
     }
 

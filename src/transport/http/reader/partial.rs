@@ -65,6 +65,11 @@ impl PartialRequest {
         take(&mut self.buffer)
     }
 
+    /// Stores a complete request again.
+    pub(super) fn restore(&mut self, head: Head, bytes: Vec<u8>) {
+        *self = Self { head, state: PartialState::Complete, buffer: bytes };
+    }
+
     /// Skips the rest of the body and returns the stored bytes. An incomplete head is kept.
     pub(super) fn discard(&mut self) -> Vec<u8> {
         match self.state {

@@ -1,7 +1,7 @@
 //! A TLS client that stores sessions, asks for OCSP staples, and shows what it got.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -50,11 +50,16 @@ impl Issuer {
 }
 
 impl ResumingClient {
-    /// Requests `/healthz` over a connection of its own. Returns how the handshake was done.
-    pub fn request(&self, server: SocketAddr) -> io::Result<HandshakeKind> {
+    /// Opens a connection.
+    pub fn open(&self, server: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
         let name = ServerName::try_from("localhost").unwrap();
         let client = ClientConnection::new(Arc::clone(&self.config), name).unwrap();
-        let mut stream = StreamOwned::new(client, connect(server));
+        StreamOwned::new(client, connect(server))
+    }
+
+    /// Requests `/healthz` over a connection of its own. Returns how the handshake was done.
+    pub fn request(&self, server: SocketAddr) -> io::Result<HandshakeKind> {
+        let mut stream = self.open(server);
         stream
             .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         let mut response = Vec::new();

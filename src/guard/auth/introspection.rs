@@ -1,0 +1,148 @@
+//! Responses of token introspection: what an authorization server says of a token.
+//!
+//! Source: RFC 7662.
+
+use serde_json::{Map, Value};
+
+use super::Verified;
+use super::access::AccessRules;
+use super::jwt::ClaimRules;
+
+/// Time in seconds for which a response holds, at most: a withdrawn token is known until then.
+const KNOWN_SECONDS: u64 = 60;
+
+/// How the claims of a response are checked.
+#[derive(Clone, Debug)]
+pub struct IntrospectionRules {
+    /// Values of `iss`, if a response has one. Empty accepts any.
+    pub issuers: Vec<Box<str>>,
+    /// The checks that claims of a JWT have, too.
+    pub claims: ClaimRules,
+}
+
+/// What an authorization server says of a token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TokenStatus {
+    /// It is valid, with these members.
+    Active(Map<String, Value>),
+    /// It is not: unknown, expired or withdrawn.
+    Inactive,
+}
+
+/// The result of asking about a token.
+#[derive(Clone, Debug)]
+pub struct IntrospectedToken {
+    /// SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// What the authorization server says; `None` if it does not respond.
+    pub status: Option<TokenStatus>,
+}
+
+impl TokenStatus {
+    /// Reads a response (RFC 7662, section 2.2).
+    ///
+    /// # Errors
+    ///
+    /// It is not an object with the boolean member `active`.
+    pub fn parse(body: &[u8]) -> Result<Self, String> {
+        let members: Map<String, Value> = serde_json::from_slice(body)
+            .map_err(|error| format!("the response is not a JSON object: {error}"))?;
+        match members.get("active").and_then(Value::as_bool) {
+            Some(true) => Ok(Self::Active(members)),
+            Some(false) => Ok(Self::Inactive),
+            None => Err("the response has no member active (RFC 7662, section 2.2)".to_owned()),
+        }
+    }
+}
+
+impl IntrospectionRules {
+    /// Checks the members of a response at the time `unix_seconds`. A client without user is named
+    /// by its `client_id`; a token without `exp` is asked about again.
+    pub(super) fn check(
+        &self,
+        members: &Map<String, Value>,
+        unix_seconds: u64,
+        access: &AccessRules,
+    ) -> Result<Verified, &'static str> {
+        let issuer = members.get("iss").and_then(Value::as_str);
+        let is_known = |issuer: &str| self.issuers.iter().any(|known| **known == *issuer);
+        if issuer.is_some_and(|issuer| !self.issuers.is_empty() && !is_known(issuer)) {
+            return Err("the issuer of the token is not accepted");
+        }
+        let forgotten_at = unix_seconds.saturating_add(KNOWN_SECONDS);
+        let mut claims = members.clone();
+        claims.remove("active");
+        if let [only] = &*self.issuers {
+            claims.entry("iss").or_insert_with(|| Value::from(&**only));
+        }
+        let client = claims.get("client_id").cloned();
+        if let Some(client) = client {
+            claims.entry("sub").or_insert(client);
+        }
+        claims.entry("exp").or_insert_with(|| forgotten_at.into());
+        let principal = self.claims.check(&claims, unix_seconds, access)?;
+        let known_until = principal.expires_at().unwrap_or(forgotten_at).min(forgotten_at);
+        Ok(Verified { principal, known_until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: u64 = 1_000;
+
+    fn check(change: &Value) -> Result<Verified, &'static str> {
+        let rules = IntrospectionRules {
+            issuers: vec!["https://as.test".into()],
+            claims: ClaimRules { audiences: vec!["https://a/mcp".into()], ..ClaimRules::default() },
+        };
+        let mut members = json!({
+            "active": true, "sub": "ada", "aud": "https://a/mcp", "client_id": "cli",
+            "scope": "read call",
+        });
+        for (name, value) in change.as_object().unwrap() {
+            members[name] = value.clone();
+        }
+        let mut members = members.as_object().unwrap().clone();
+        members.retain(|_, value| !value.is_null());
+        rules.check(&members, NOW, &AccessRules::default())
+    }
+
+    #[test]
+    fn active_token_has_its_caller() {
+        let Verified { principal, known_until } = check(&json!({})).unwrap();
+        assert_eq!((principal.id(), principal.client_id()), ("ada", "cli"));
+        assert_eq!((principal.issuer(), known_until), ("https://as.test", NOW + 60));
+        assert_eq!(principal.scopes().collect::<Vec<_>>(), ["read", "call"]);
+        assert_eq!(check(&json!({"exp": NOW + 10})).unwrap().known_until, NOW + 10);
+        assert_eq!(check(&json!({"exp": NOW + 999})).unwrap().known_until, NOW + 60);
+        assert_eq!(check(&json!({"sub": null})).unwrap().principal.id(), "cli");
+    }
+
+    #[test]
+    fn members_are_checked_as_claims() {
+        let audience = "the audience of the token is not this server";
+        for (change, reason) in [
+            (json!({"aud": "https://b/mcp"}), audience),
+            (json!({"aud": null}), "the token has no audience"),
+            (json!({"exp": NOW}), "the token has expired"),
+            (json!({"nbf": NOW + 1}), "the token is not valid yet"),
+            (json!({"iss": "https://evil.test"}), "the issuer of the token is not accepted"),
+            (json!({"sub": null, "client_id": null}), "the token has no subject"),
+        ] {
+            assert_eq!(check(&change).map(|_| ()), Err(reason), "{change}");
+        }
+    }
+
+    #[test]
+    fn response_needs_member_active() {
+        assert_eq!(TokenStatus::parse(br#"{"active":false,"sub":"x"}"#), Ok(TokenStatus::Inactive));
+        assert!(matches!(TokenStatus::parse(br#"{"active":true}"#), Ok(TokenStatus::Active(_))));
+        for body in ["", "[]", "{}", r#"{"active":"true"}"#, r#"{"active":1}"#] {
+            assert!(TokenStatus::parse(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Fuzz target body of what clients send as a token, and of what an authorization server says of
+//! one.
+//!
+//! It panics if an invariant is violated, which no input may cause. Called by a fuzzer with its own
+//! text, and by a test with seeded damage.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::{ALGORITHMS, ClaimRules, Issuer, JwtError, JwtVerifier, KeySet};
+use crate::guard::auth::access::AccessRules;
+use crate::guard::auth::bearer::{TOKEN_BYTES_MAX, read_authorization};
+use crate::guard::auth::challenge::Challenges;
+use crate::guard::auth::{AuthError, bearer};
+
+/// The public key of RFC 7517, appendix A.1.
+const KEY_SET: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"1",
+    "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+    "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
+
+const NOW: u64 = 1_000_000;
+
+/// Reads `text` as the value of `Authorization`, as a JWT, as its claims, and as a key set. Returns
+/// whether it is a bearer token.
+///
+/// # Panics
+///
+/// If an invariant is violated: a token is accepted that no issuer has signed, or the refusal of
+/// one is malformed or has a part of it.
+pub fn check_text(text: &str) -> bool {
+    let verifier = verifier();
+    let access = AccessRules::default();
+    let value = read_authorization(text.as_bytes());
+    let token = match &value {
+        Ok(token) => *token,
+        Err(error) => {
+            check_refusal(error, text);
+            text
+        }
+    };
+    if value.is_ok() {
+        assert!(
+            token.len() <= TOKEN_BYTES_MAX && text.trim_ascii_end().ends_with(token),
+            "{text:?}"
+        );
+        assert_eq!(bearer::read_token(token.as_bytes()), Ok(token));
+    }
+    match verifier.verify(token, NOW, &access) {
+        Ok(principal) => panic!("{principal:?} has no signature"),
+        Err(JwtError::Invalid(reason)) => {
+            check_refusal(&AuthError::InvalidToken(reason.into()), token);
+        }
+        Err(JwtError::KeysNeeded(issuer)) => assert_eq!(issuer, 0),
+    }
+    // The claims behind a signature, as they are or as the payload of a token.
+    let payload = token.split('.').nth(1).and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
+    for claims in [text.as_bytes(), &payload.unwrap_or_default()] {
+        let Ok(claims) = serde_json::from_slice::<Map<String, Value>>(claims) else { continue };
+        if let Ok(principal) = verifier.claims.check(&claims, NOW, &access) {
+            assert!(principal.expires_at().is_some_and(|at| at > NOW), "{principal:?}");
+            assert!(claims.contains_key("aud") && claims.contains_key("sub"), "{claims:?}");
+            assert_eq!(principal.binding().is_some(), claims.contains_key("cnf"), "{claims:?}");
+        }
+    }
+    // Must not panic.
+    drop(KeySet::parse(text.as_bytes()));
+    value.is_ok()
+}
+
+fn verifier() -> JwtVerifier {
+    let keys = KeySet::parse(KEY_SET.as_bytes()).ok().map(Arc::new);
+    JwtVerifier {
+        issuers: vec![Issuer { name: "https://as.test".into(), keys, answered: 0 }],
+        algorithms: ALGORITHMS.map(Box::from).to_vec(),
+        requires_access_token_type: false,
+        claims: ClaimRules { audiences: vec!["https://a/mcp".into()], ..ClaimRules::default() },
+    }
+}
+
+/// Checks that a refusal is a field value, and has no token.
+fn check_refusal(error: &AuthError, token: &str) {
+    let refusal = Challenges::default().refuse(error);
+    let challenge = refusal.challenge.unwrap_or_default();
+    assert!(challenge.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{challenge}");
+    assert!(serde_json::from_str::<Value>(&refusal.body).is_ok(), "{}", refusal.body);
+    // A shorter one may be a word of the reason.
+    assert!(token.len() < 40 || !challenge.contains(token), "{challenge}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts in which the parts of tokens occur.
+    fn seeds() -> Vec<String> {
+        let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
+        let claims = r#"{"iss":"https://as.test","sub":"a","aud":["https://a/mcp"],
+            "exp":1000060,"nbf":1,"iat":1.5,"scope":"a b","cnf":{"x5t#S256":
+            "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"}}"#;
+        let signature = encode(&"s".repeat(64));
+        let mut all = vec![
+            String::new(),
+            "Bearer a.b.c".to_owned(),
+            "bearer  abc==".to_owned(),
+            "Basic YTpi".to_owned(),
+            claims.to_owned(),
+            KEY_SET.to_owned(),
+        ];
+        for header in [
+            r#"{"alg":"ES256","typ":"at+jwt","kid":"1"}"#,
+            r#"{"alg":"ES256","kid":"../../etc/passwd","jku":"http://127.0.0.1/"}"#,
+            r#"{"alg":"none"}"#,
+            r#"{"alg":"HS256","kid":"' OR 1=1 --"}"#,
+            r#"{"alg":"ES256","crit":["exp"]}"#,
+        ] {
+            all.push(format!("Bearer {}.{}.{signature}", encode(header), encode(claims)));
+        }
+        all
+    }
+
+    #[test]
+    fn damaged_tokens_are_refused() {
+        let seeds = seeds();
+        let is_bearer: Vec<bool> = seeds.iter().map(|seed| check_text(seed)).collect();
+        assert_eq!(is_bearer.iter().filter(|it| **it).count(), 7);
+        // A linear congruential generator, so that every run is the same.
+        let mut state = 1_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(state >> 33).unwrap_or_default() % below
+        };
+        for round in 0..2_000 {
+            let mut bytes = seeds[round % seeds.len()].clone().into_bytes();
+            for _ in 0..=draw(3) {
+                let place = draw(bytes.len() + 1);
+                match draw(3) {
+                    0 => bytes.truncate(place),
+                    1 => bytes.insert(place, b".\"=A\x00{"[draw(6)]),
+                    _ => {
+                        if let Some(byte) = bytes.get_mut(place) {
+                            *byte = b"{}.,\":09zZ"[draw(10)];
+                        }
+                    }
+                }
+            }
+            check_text(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Keys and rules from options and their files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::fetch::{self, Fetcher};
+use super::introspector::Introspector;
+use crate::guard::auth::access::AccessRules;
+use crate::guard::auth::api_keys::ApiKeys;
+use crate::guard::auth::certificates::CertificateRules;
+use crate::guard::auth::challenge::Challenges;
+use crate::guard::auth::introspection::IntrospectionRules;
+use crate::guard::auth::jwt::{ALGORITHMS, ClaimRules, Issuer, JwtVerifier, KeySet};
+use crate::guard::auth::metadata::ResourceMetadata;
+use crate::guard::auth::{Authenticator, TokenVerifier, is_scope};
+use crate::server::options::AuthOptions;
+
+/// What the options and files say.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) authenticator: Arc<Authenticator>,
+    /// Reaches the servers of keys.
+    pub(super) fetcher: Arc<Fetcher>,
+    /// Asks about tokens.
+    pub(super) introspector: Option<Arc<Introspector>>,
+}
+
+/// Reads options and files; fetched keys are those of the authenticator `before`.
+///
+/// # Errors
+///
+/// Which option or file cannot be used, and why.
+pub(super) fn read(
+    options: &AuthOptions,
+    verifier: Option<Arc<dyn TokenVerifier>>,
+    before: Option<&Authenticator>,
+) -> Result<Settings, String> {
+    let fetcher = Fetcher::load(&options.server_authorities)
+        .map_err(|error| format!("auth.server_authorities: {error}"))?;
+    let introspector = Introspector::load(options)?;
+    let authenticator = read_authenticator(options, verifier, before)?;
+    Ok(Settings {
+        authenticator: Arc::new(authenticator),
+        fetcher: Arc::new(fetcher),
+        introspector: introspector.map(Arc::new),
+    })
+}
+
+fn read_authenticator(
+    options: &AuthOptions,
+    verifier: Option<Arc<dyn TokenVerifier>>,
+    before: Option<&Authenticator>,
+) -> Result<Authenticator, String> {
+    let access = AccessRules::parse(&options.rules, &options.tiers, &options.scope_implies)
+        .map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?
+        .with_audited(&options.audit);
+    let certificates = CertificateRules::parse(&options.client_certificates, &access)
+        .map_err(|error| format!("auth.client_certificates: {error}"))?;
+    let api_keys = read_api_keys(options, &access)?;
+    for scope in options.scopes_supported.iter().chain(&options.challenge_scopes) {
+        if !is_scope(scope) {
+            return Err(format!(
+                "auth.scopes_supported or auth.challenge_scopes: {scope:?} is not a scope"
+            ));
+        }
+    }
+    let has_keys = !options.key_sets.is_empty() || options.introspection.is_none();
+    let has_jwt = !options.issuers.is_empty() && has_keys;
+    let jwt = if has_jwt { Some(read_jwt(options, before)?) } else { None };
+    let introspection = match &options.introspection {
+        Some(_) => Some(IntrospectionRules {
+            issuers: options.issuers.iter().map(|issuer| issuer.as_str().into()).collect(),
+            claims: read_claim_rules(options, "auth.introspection")?,
+        }),
+        None => None,
+    };
+    let metadata = match (&options.resource, options.issuers.is_empty()) {
+        (Some(resource), false) => {
+            let issuers = options.issuers.iter().map(String::as_str);
+            let metadata = ResourceMetadata::new(resource, issuers, &options.scopes_supported);
+            Some(metadata.map_err(|error| format!("auth.resource: {resource}: {error}"))?)
+        }
+        _ => None,
+    };
+    Ok(Authenticator {
+        verifier,
+        api_keys,
+        jwt,
+        introspection,
+        certificates,
+        access,
+        challenges: Challenges {
+            resource_metadata: metadata.as_ref().map(|metadata| metadata.url.clone()),
+            scopes: options.challenge_scopes.join(" ").into(),
+        },
+        metadata,
+        admits_anonymous: options.anonymous,
+    })
+}
+
+fn read_api_keys(options: &AuthOptions, access: &AccessRules) -> Result<ApiKeys, String> {
+    let mut api_keys = ApiKeys::default();
+    for path in &options.api_keys {
+        let text = fs::read_to_string(path);
+        let text = text.map_err(|error| format!("auth.api_keys: {}: {error}", path.display()))?;
+        let keys = ApiKeys::parse(&text).and_then(|keys| {
+            let unknown = keys.tiers().find(|tier| !access.has_tier(tier)).map(str::to_owned);
+            match unknown {
+                Some(tier) => Err(format!("the tier {tier} is not in auth.tiers")),
+                None => api_keys.extend(keys),
+            }
+        });
+        keys.map_err(|error| format!("auth.api_keys: {}: {error}", path.display()))?;
+    }
+    Ok(api_keys)
+}
+
+fn read_jwt(options: &AuthOptions, before: Option<&Authenticator>) -> Result<JwtVerifier, String> {
+    let AuthOptions { issuers: names, key_sets, .. } = options;
+    if names.len() != key_sets.len() {
+        let (names, sets) = (names.len(), key_sets.len());
+        return Err(format!(
+            "auth.issuers lists {names} issuers and auth.key_sets {sets} key sets"
+        ));
+    }
+    let claims = read_claim_rules(options, "auth.issuers")?;
+    let mut issuers: Vec<Issuer> = Vec::new();
+    for (name, location) in names.iter().zip(key_sets) {
+        if issuers.iter().any(|issuer| *issuer.name == **name) {
+            return Err(format!("auth.issuers lists {name} twice"));
+        }
+        let (keys, answered) = if is_url(location) {
+            fetch::parse_url(location).map_err(|error| format!("auth.key_sets: {error}"))?;
+            // Fails early in a build that verifies no JWT.
+            if let Err(error) = KeySet::parse(b"")
+                && !cfg!(feature = "oauth-jwt")
+            {
+                return Err(format!("auth.key_sets: {error}"));
+            }
+            let jwt = before.and_then(|before| before.jwt.as_ref());
+            let known = jwt.and_then(|jwt| jwt.issuers.iter().find(|it| *it.name == **name));
+            known.map_or((None, 0), |issuer| (issuer.keys.clone(), issuer.answered))
+        } else {
+            let text = fs::read(Path::new(location)).map_err(|error| error.to_string());
+            let keys = text.and_then(|text| KeySet::parse(&text));
+            let keys = keys.map_err(|error| format!("auth.key_sets: {location}: {error}"))?;
+            (Some(Arc::new(keys)), 0)
+        };
+        issuers.push(Issuer { name: name.as_str().into(), keys, answered });
+    }
+    let unknown = options.algorithms.iter().find(|name| !ALGORITHMS.contains(&name.as_str()));
+    if let Some(unknown) = unknown {
+        let all = ALGORITHMS.join(", ");
+        return Err(format!("auth.algorithms: {unknown} is not one of {all}"));
+    }
+    let algorithms = match &options.algorithms[..] {
+        [] => ALGORITHMS.map(Box::from).to_vec(),
+        chosen => chosen.iter().map(|name| name.as_str().into()).collect(),
+    };
+    Ok(JwtVerifier {
+        issuers,
+        algorithms,
+        requires_access_token_type: options.require_at_jwt,
+        claims,
+    })
+}
+
+/// Reads the checks of claims, which the option `key` needs.
+fn read_claim_rules(options: &AuthOptions, key: &str) -> Result<ClaimRules, String> {
+    let resource = options.resource.as_ref();
+    let resource =
+        resource.ok_or_else(|| format!("{key} needs auth.resource: the audience of tokens"))?;
+    let audiences = std::iter::once(resource).chain(&options.audiences);
+    Ok(ClaimRules {
+        audiences: audiences.map(|audience| audience.as_str().into()).collect(),
+        leeway_seconds: options.leeway.as_secs(),
+        tier_claim: options.tier_claim.as_deref().map(Box::from),
+    })
+}
+
+/// Returns the contents of all files of `options`; `None` for one that cannot be read.
+pub(super) fn read_files(options: &AuthOptions) -> Vec<Option<Vec<u8>>> {
+    let key_sets = options.key_sets.iter().filter(|location| !is_url(location)).map(Path::new);
+    let others = options.introspection_client.iter().chain(&options.server_authorities);
+    let all = options.api_keys.iter().chain(others).map(|path| &**path).chain(key_sets);
+    all.map(|path| fs::read(path).ok()).collect()
+}
+
+/// Returns whether a key set is fetched.
+pub(super) fn is_url(location: &str) -> bool {
+    location.contains("://")
+}
