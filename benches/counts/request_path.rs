@@ -51,7 +51,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All phases in order.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Frame,
         Self::Parse,
         Self::Envelope,
@@ -74,7 +74,7 @@ impl Phase {
             Self::Turn => "turn",
             Self::TurnWithRate => "turn-rate",
             Self::TurnOfSixteen => "turn-of-16",
-            Self::TurnWithBreakers => "turn-of-16, breakers on",
+            Self::TurnWithBreakers => "turn-of-16-breakers",
         }
     }
 

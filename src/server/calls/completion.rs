@@ -55,7 +55,7 @@ impl CallTable {
         if matches!(result, CallResult::Handler(Ok(_))) {
             notify_elicitations(&call, outbox);
         }
-        let Call { reply_to, id, revision, catalog, permit, audited, .. } = call;
+        let Call { reply_to, id, revision, catalog, records, .. } = call;
         let needs_input = matches!(result, CallResult::InputRequired { state: Ok(_), .. });
         outbox.counters.client_requests.input_required += u64::from(needs_input);
         let (mut is_failed, mut is_answered) = (false, false);
@@ -86,10 +86,10 @@ impl CallTable {
         });
         outbox.counters.requests.tool_errors += u64::from(is_failed);
         // The handler of another call of the round trip, or a task, decides otherwise.
-        if let Some(permit) = permit.filter(|_| is_handler) {
+        if let Some(permit) = records.permit.filter(|_| is_handler) {
             permit.record(outcome_of(failure.map_or(Ok(is_failed), Err)));
         }
-        if let Some(audited) = audited {
+        if let Some(audited) = records.audited {
             audited.log(match () {
                 () if needs_input => "input_required",
                 () if is_failed => "failed",
@@ -101,7 +101,7 @@ impl CallTable {
 
     /// Records for the circuit breaker of its tool that the handler of a call has failed.
     pub(in crate::server) fn record_failure(&mut self, call_id: CallId) {
-        let permit = self.find_awaited(call_id).and_then(|call| call.permit.take());
+        let permit = self.find_awaited(call_id).and_then(|call| call.records.permit.take());
         if let Some(permit) = permit {
             permit.record(EndOfCall::FAILED);
         }

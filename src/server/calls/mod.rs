@@ -43,14 +43,20 @@ pub(super) struct Call {
     pub(super) open_requests: Option<Box<OpenRequests>>,
     deadline: Instant,
     pub(super) work: HandlerWork,
-    /// The permit of the circuit breaker of its tool.
-    permit: Option<CallPermit>,
-    /// What the audit log has of it, if its tool is marked.
-    audited: Option<Box<AuditedCall>>,
+    records: CallRecords,
     /// Whether the peer still waits for the response.
     is_awaited: bool,
     /// The timer fired while client requests were open; it is set again when the last one closes.
     timer_expired: bool,
+}
+
+/// Where the end of a call is recorded.
+#[derive(Debug)]
+struct CallRecords {
+    /// The permit of the circuit breaker of its tool.
+    permit: Option<CallPermit>,
+    /// What the audit log has of it, if its tool is marked.
+    audited: Option<Box<AuditedCall>>,
 }
 
 /// The running handler of a call.
@@ -137,7 +143,7 @@ pub(super) struct CallTable {
 impl Call {
     /// Logs how the call has ended, if its tool is marked.
     pub(super) fn log_end(&self, outcome: &'static str) {
-        if let Some(audited) = &self.audited {
+        if let Some(audited) = &self.records.audited {
             audited.log(outcome);
         }
     }
@@ -168,8 +174,7 @@ impl CallTable {
             open_requests: None,
             deadline,
             work,
-            permit,
-            audited: None,
+            records: CallRecords { permit, audited: None },
             is_awaited: true,
             timer_expired: false,
         };
@@ -213,13 +218,14 @@ impl CallTable {
     /// Has the end of a call logged.
     pub(super) fn attach_audit(&mut self, call_id: CallId, audited: Box<AuditedCall>) {
         if let Some(call) = self.find_awaited(call_id) {
-            call.audited = Some(audited);
+            call.records.audited = Some(audited);
         }
     }
 
     /// Logs the end of a call, if its tool is marked.
     fn log_end(&mut self, call_id: CallId, outcome: &'static str) {
-        if let Some(audited) = self.find_awaited(call_id).and_then(|call| call.audited.take()) {
+        let call = self.find_awaited(call_id);
+        if let Some(audited) = call.and_then(|call| call.records.audited.take()) {
             audited.log(outcome);
         }
     }
@@ -241,7 +247,7 @@ impl CallTable {
             return false;
         };
         call.is_awaited = false;
-        call.permit = None;
+        call.records.permit = None;
         if call.work.cancel() {
             self.calls.remove(call_id);
         }

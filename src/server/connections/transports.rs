@@ -108,9 +108,9 @@ impl Transports {
             streams,
             tls_handshakes,
             tls_certificates,
+            rate_keys,
             shards,
             overload,
-            rate_keys,
         }
     }
 

@@ -422,8 +422,8 @@ impl Server {
     }
 
     fn build_shards(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
-        let auth = AuthSource::load(&self.options.auth, self.token_verifier.clone());
-        let auth = Arc::new(auth.map_err(io::Error::other)?);
+        let auth = AuthSource::load(&self.options.auth, self.token_verifier.clone()).map(Arc::new);
+        let auth = auth.map_err(io::Error::other)?;
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
@@ -432,22 +432,19 @@ impl Server {
         let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
-        let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize);
-        let blocking = Arc::new(blocking);
+        let blocking = Arc::new(BlockingPool::new(threads, engine.blocking_queue_max as usize));
         let services = &self.services;
         let state_type = services.state_factory.state_type();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
-        let rate = RateSource::load(&options.rate, &entropy.secret).map_err(io::Error::other)?;
-        let rate = Arc::new(rate);
+        let rate = RateSource::load(&options.rate, &entropy.secret).map(Arc::new);
+        let rate = rate.map_err(io::Error::other)?;
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
-        let catalog_writer =
-            CatalogWriter::new(Arc::clone(&broadcast), Arc::clone(&services.catalog), state_type);
+        let catalog = Arc::clone(&services.catalog);
+        let catalog_writer = CatalogWriter::new(Arc::clone(&broadcast), catalog, state_type);
         let catalog_writer = Arc::new(catalog_writer);
-        let update_executor = match &self.updates {
-            Some(updates) => UpdateExecutor::Channel(updates.clone()),
-            None => UpdateExecutor::Pool(Arc::clone(&blocking)),
-        };
+        let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
+        let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
         let gauges = Gauges::new(counted, self.tls.counters().map(Arc::clone));
         let running = RunningCalls::default();
