@@ -167,11 +167,11 @@ const FAMILIES: [Family; 10] = [
         label: "reason",
         description: "Requests, calls and connections refused to protect the server.",
         counters: &[
+            ("refused_rate", "rate"),
             ("refused_breaker", "breaker"),
             ("refused_concurrency", "concurrency"),
             ("refused_queue", "queue"),
             ("refused_memory", "memory"),
-            ("refused_rate", "rate"),
         ],
     },
     Family {

@@ -172,8 +172,9 @@ mod tests {
         let defaults = Options::default();
         let mut wrong = Vec::new();
         let is_limit = |row: &&Row| {
-            !["profile", "log.level", "log.format", "rate.rules", "rate.connections"]
-                .contains(&row.key)
+            let others = ["profile", "log.level", "log.format", "overload.tool_calls"];
+            !others.contains(&row.key)
+                && !["rate.rules", "rate.connections"].contains(&row.key)
                 && !["tls.", "auth."].iter().any(|section| row.key.starts_with(section))
         };
         for row in rows().filter(is_limit) {

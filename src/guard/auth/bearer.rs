@@ -14,13 +14,16 @@ pub const TOKEN_BYTES_MAX: usize = 16 << 10;
 /// [`AuthError::Missing`] for another scheme, [`AuthError::InvalidToken`] if the token is empty,
 /// too long, or has characters that tokens do not have.
 pub fn read_authorization(value: &[u8]) -> Result<&str, AuthError> {
-    let Some((scheme, rest)) = value.split_at_checked(SCHEME.len()) else {
-        return Err(AuthError::Missing);
-    };
-    if !scheme.eq_ignore_ascii_case(SCHEME) || rest.first().is_some_and(|byte| *byte != b' ') {
-        return Err(AuthError::Missing);
-    }
-    read_token(rest.trim_ascii())
+    unchecked_token(value).map_or(Err(AuthError::Missing), read_token)
+}
+
+/// Returns the bytes of the token in the value of an `Authorization` field, to compare them with a
+/// token that was read. `None` for another scheme.
+#[inline]
+pub fn unchecked_token(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(SCHEME.len())?;
+    let is_bearer = scheme.eq_ignore_ascii_case(SCHEME) && matches!(rest, [] | [b' ', ..]);
+    is_bearer.then(|| rest.trim_ascii())
 }
 
 /// Returns a token as text.

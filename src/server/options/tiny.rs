@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    AdminOptions, AuthOptions, EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions,
-    ListenerTlsOptions, Options, Profile, RateOptions, ServiceOptions, StdioOptions, TcpOptions,
-    WebSocketOptions, loopback,
+    AdminOptions, AuthOptions, BreakerOptions, EngineOptions, FileOptions, HttpOptions, KIB,
+    LimitOptions, ListenerTlsOptions, MemoryGuardOptions, Options, OverloadOptions, Profile,
+    RateOptions, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -33,6 +33,7 @@ impl Options {
             websocket: tiny_websocket(),
             tls: tiny_tls(),
             auth: tiny_auth(),
+            overload: tiny_overload(),
             rate: RateOptions { keys_max: 64, ..RateOptions::default() },
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
@@ -73,6 +74,23 @@ impl Options {
             },
             ..Self::default()
         }
+    }
+}
+
+/// Short waits and few probes; everything is off as in the standard options.
+fn tiny_overload() -> OverloadOptions {
+    OverloadOptions {
+        breaker: BreakerOptions {
+            slow_after: Duration::from_millis(50),
+            window: Duration::from_millis(500),
+            calls_min: 4,
+            wait: Duration::from_millis(100),
+            wait_max: Duration::from_secs(1),
+            probes_max: 1,
+            ..BreakerOptions::default()
+        },
+        memory: MemoryGuardOptions { message_bytes_max: 1024, ..MemoryGuardOptions::default() },
+        ..OverloadOptions::default()
     }
 }
 

@@ -66,14 +66,17 @@ fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), 
     };
     let (auth, facts) = (&mut path.dispatcher.auth, &mut path.dispatcher.facts);
     let state = &mut connection.state;
-    let token = read_token(incoming, auth.accepts_query_token());
-    if let Ok(Some(token)) = &token
-        && let Some(credential) = state.credential()
-        && credential.has_token(token)
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    // The token of the request before needs no other check.
+    if let Some(credential) = state.credential()
+        && let Some(value) = head.field(bytes, Field::Authorization)
+        && bearer::unchecked_token(value).is_some_and(|token| credential.has_token(token))
+        && checks::query(head, bytes).is_empty()
         && auth.is_current(credential, time)
     {
         return Ok(());
     }
+    let token = read_token(incoming, auth.accepts_query_token());
     let certificate = state.certificate();
     let credential = match token {
         Ok(Some(token)) => match auth.authenticate(&token, Proof { certificate }, time) {
