@@ -69,11 +69,16 @@ impl Server {
 
     /// Returns the processor time of the process in clock ticks of 10 ms.
     pub fn cpu_ticks(&self) -> io::Result<u64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        let fields = after_name.split_ascii_whitespace().skip(11).take(2);
-        Ok(fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum())
+        cpu_ticks(self.child.id())
     }
+}
+
+/// Returns the processor time of the process `pid` in clock ticks of 10 ms.
+pub fn cpu_ticks(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let fields = after_name.split_ascii_whitespace().skip(11).take(2);
+    Ok(fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum())
 }
 
 impl Drop for Server {

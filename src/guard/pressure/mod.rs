@@ -102,7 +102,7 @@ pub struct PressureGuard {
 
 impl PressureGuard {
     /// Returns the current step.
-    pub const fn step(&self) -> PressureStep {
+    pub const fn step(self) -> PressureStep {
         self.step
     }
 
