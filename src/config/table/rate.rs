@@ -14,7 +14,8 @@ pub(super) static RATE: Section = Section {
                           such as tools/call deploy_* rate=5/min per=principal; * stands for \
                           any text. Periods are s, min, h and d, keys principal, address, \
                           session, method and tool, joined by +. A request beyond a limit gets \
-                          error 1002 or status 429. All rules that apply must admit it.",
+                          error 1002 or status 429. All rules that apply must admit it; \
+                          127.0.0.1 and ::1 have no limit by address.",
             cost: "a hash for each rule and request",
             source: "RFC 6585, section 4; draft-ietf-httpapi-ratelimit-headers-10",
             is_reloadable: true,
