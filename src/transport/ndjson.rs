@@ -124,6 +124,11 @@ impl LineReader {
         Some(std::mem::take(&mut self.partial))
     }
 
+    /// Returns what has arrived of an incomplete line that is not skipped.
+    pub fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
     /// Returns the bytes held for an incomplete line.
     pub const fn held_bytes(&self) -> usize {
         self.partial.len()

@@ -39,6 +39,32 @@ fn text_result(request: &Value, text: &str) -> Value {
 }
 
 #[test]
+fn response_over_the_limit_fails_its_call() {
+    let (client, peer) = ready_peer(|mut peer| {
+        let [first, second] = [(); 2].map(|()| peer.receive());
+        let id = &first["id"];
+        let start = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":\"");
+        peer.send_bytes(start.as_bytes());
+        for _ in 0..20 {
+            peer.send_bytes(&vec![b'a'; 1 << 20]);
+        }
+        peer.send_bytes(b"\"}}\n");
+        peer.send(text_result(&second, "second"));
+        peer.receive_rest();
+    });
+    let first = client.call_tool("a", &json!({})).timeout(Duration::from_hours(1));
+    let mut first = first.into_future();
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let second = client.call_tool("b", &json!({})).wait().unwrap();
+    let error = block_on(first).unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
+    assert!(error.to_string().contains("longer than 16777216 bytes"), "{error}");
+    assert_eq!(second.text(), "second");
+    drop(client);
+    peer.join().unwrap();
+}
+
+#[test]
 fn messages_that_no_call_expects_are_ignored() {
     let (client, peer) = ready_peer(|mut peer| {
         let call = peer.receive();

@@ -5,6 +5,7 @@ mod mask_keys;
 mod ping_timer;
 
 mod output;
+mod oversized;
 
 mod websocket;
 

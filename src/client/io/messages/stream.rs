@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::closing::ClosingSocket;
 use super::output::{self, StreamOutput};
+use super::oversized::response_id;
 use super::ping_timer::{PingAction, PingTimer};
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
@@ -241,6 +242,7 @@ fn receive_lines<T: Clone>(
     let line_bytes_max = session.config().options().message_bytes_max;
     let mut from = 0;
     loop {
+        let (begin, incomplete) = (from, response_id(reader.partial()));
         let event = reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new);
         let mut ctx = ctx.with_sink(output);
         match event {
@@ -252,6 +254,12 @@ fn receive_lines<T: Clone>(
             LineEvent::TooLarge => {
                 let violation = "a message longer than message_bytes_max";
                 ctx.events.push(SessionEvent::Violation(violation));
+                let id = incomplete.or_else(|| response_id(&text.as_bytes()[begin..]));
+                if let Some(id) = id {
+                    let text = format!("the response is longer than {line_bytes_max} bytes");
+                    let error = ClientError::new(ClientErrorKind::Protocol, text);
+                    session.fail_request(id, error, &mut ctx);
+                }
             }
         }
     }
