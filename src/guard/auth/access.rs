@@ -120,6 +120,12 @@ impl AccessRules {
         self
     }
 
+    /// Returns whether calls of some tools are logged.
+    #[inline]
+    pub const fn has_audit(&self) -> bool {
+        !self.audited.is_empty()
+    }
+
     /// Returns whether calls of a tool are logged.
     #[inline]
     pub fn audits(&self, tool: &str) -> bool {

@@ -173,6 +173,12 @@ impl Authentication {
         self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
     }
 
+    /// Returns whether calls of some tools are logged.
+    #[inline]
+    pub(super) fn has_audit(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.authenticator.access.has_audit())
+    }
+
     /// Returns whether calls of a tool are logged.
     #[inline]
     pub(super) fn audits(&self, tool: &str) -> bool {

@@ -33,9 +33,11 @@ pub(super) fn audited_call(
     peer: &PeerState<'_>,
     request: &Request<'_>,
 ) -> Option<Box<AuditedCall>> {
+    if request.method != Method::ToolsCall || !auth.has_audit() {
+        return None;
+    }
     let tool = request.target_name();
-    let is_audited = request.method == Method::ToolsCall && auth.audits(tool);
-    is_audited.then(|| {
+    auth.audits(tool).then(|| {
         let peer_addr = peer.origin.peer_addr.copied().map(Into::into);
         Box::new(AuditedCall {
             caller: peer.principal().map(Arc::clone),
