@@ -308,8 +308,8 @@ impl Dispatcher {
             return write_request_error(peer, &request, &error);
         }
         if self.rate.is_active() {
-            let (from, target) = ((ctx.reply_to.peer_id, ctx.now), request.target_name());
-            let target = (request.method, target);
+            let name = if self.rate.needs_name() { request.target_name() } else { "" };
+            let (from, target) = ((ctx.reply_to.peer_id, ctx.now), (request.method, name));
             if let Err(error) = self.rate.check(&self.catalog, peer, from, target) {
                 return write_request_error(peer, &request, &error);
             }

@@ -49,6 +49,12 @@ impl RateLimits {
         self.is_active
     }
 
+    /// Returns whether a rule depends on the name that a request is for.
+    pub(super) fn needs_name(&self) -> bool {
+        let rules = self.limiter.rules();
+        rules.needs_name() || rules.needs_tool()
+    }
+
     /// Uses other rules from now on.
     pub(super) fn install(&mut self, rules: Arc<RateRules>) {
         self.limiter.install(rules);
