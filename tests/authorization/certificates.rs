@@ -11,7 +11,7 @@ use corelane_test_support::TestServer;
 use corelane_test_support::tls::{
     Certificate, CertificateValidity, HandshakeKind, Issuer, ResumingClient, version,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::http::{Response, modern_request, read};
@@ -147,14 +147,20 @@ fn token_takes_precedence_over_certificate() {
     server.close();
 }
 
+/// Returns the claims of a token that is bound to the certificate of `identity` (RFC 8705).
+fn bound_claims(authority: &Authority, identity: &Certificate) -> Value {
+    let mut claims = authority.issuer.claims("ada", "");
+    let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(identity.der()));
+    claims["cnf"] = json!({ "x5t#S256": thumbprint });
+    claims
+}
+
 #[test]
 fn bound_token_needs_its_certificate() {
     let (authority, tls) = (Authority::new(), Tls::new());
     let server = tls.start(&authority, authority.jwt_options());
     let (own, other) = (tls.clients.client(), tls.clients.client());
-    let mut claims = authority.issuer.claims("ada", "");
-    let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(own.der()));
-    claims["cnf"] = json!({ "x5t#S256": thumbprint });
+    let claims = bound_claims(&authority, &own);
     let token = authority.issuer.sign(&claims);
     let fields = format!("Authorization: Bearer {token}\r\n");
     assert_eq!(tls.post(&server, Some(&own), &fields).text(), "ada (user)");
@@ -179,9 +185,7 @@ fn bound_token_on_tcp_needs_its_certificate() {
     let (authority, tls) = (Authority::new(), Tls::new());
     let server = tls.start(&authority, authority.jwt_options());
     let (own, other) = (tls.clients.client(), tls.clients.client());
-    let mut claims = authority.issuer.claims("ada", "");
-    let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(own.der()));
-    claims["cnf"] = json!({ "x5t#S256": thumbprint });
+    let claims = bound_claims(&authority, &own);
     let mut message = corelane_test_support::messages::modern(call("whoami"));
     message["params"]["_meta"]["auth_token"] = json!(authority.issuer.sign(&claims));
     for (identity, expected) in [(&own, None), (&other, Some(-32010))] {
@@ -213,7 +217,7 @@ fn resumed_session_has_certificate_of_first_handshake() {
     server.close();
 }
 
-fn read_line(stream: &mut impl std::io::Read) -> serde_json::Value {
+fn read_line(stream: &mut impl std::io::Read) -> Value {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while stream.read(&mut byte).expect("a byte") == 1 && byte != *b"\n" {
         line.push(byte[0]);

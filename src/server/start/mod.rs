@@ -315,10 +315,8 @@ impl Server {
         let sources = listeners.into_iter().map(InputFds::Listeners).collect();
         let (threads, handle) = self.start_threads(&placement, sources)?;
         log_listening(&self.options, &addresses, admin_address, &self.tls);
-        let mut guards = self.run_start_callbacks(&handle);
+        let mut guards = self.start_guards(&handle)?;
         guards.extend(self.tls.watch(self.options.tls.check_interval)?);
-        guards.extend(handle.watch_auth()?);
-        guards.push(handle.watch_memory());
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 
@@ -380,9 +378,7 @@ impl Server {
         self.stdio_credential = token.ok().as_deref().map(Credential::unverified);
         let (threads, handle) =
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
-        let mut guards = self.run_start_callbacks(&handle);
-        guards.extend(handle.watch_auth()?);
-        guards.push(handle.watch_memory());
+        let guards = self.start_guards(&handle)?;
         Ok(Running::new(Vec::new(), None, handle, threads, guards))
     }
 
@@ -400,14 +396,16 @@ impl Server {
         let builder = builders.into_iter().next();
         let builder = builder.ok_or_else(|| io::Error::other("the server has no shard"))?;
         let mut connection = InProcessConnection::open(builder, handle)?;
-        connection.guards = self.run_start_callbacks(&connection.handle());
-        connection.guards.extend(connection.handle().watch_auth()?);
-        connection.guards.push(connection.handle().watch_memory());
+        connection.guards = self.start_guards(&connection.handle())?;
         Ok(connection)
     }
 
-    fn run_start_callbacks(&mut self, handle: &Handle) -> Vec<Guard> {
-        self.on_start_callbacks.drain(..).map(|start| start(handle.clone())).collect()
+    /// Starts what watches the memory and the keys, and runs the callbacks of the start.
+    fn start_guards(&mut self, handle: &Handle) -> Result<Vec<Guard>, StartError> {
+        let mut guards = vec![handle.watch_memory()];
+        guards.extend(handle.watch_auth()?);
+        guards.extend(self.on_start_callbacks.drain(..).map(|start| start(handle.clone())));
+        Ok(guards)
     }
 
     /// Returns the builders of `shards` shards that form one server, and its handle: for programs
@@ -433,14 +431,13 @@ impl Server {
         let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
         let blocking = Arc::new(BlockingPool::new(threads, engine.blocking_queue_max as usize));
-        let services = &self.services;
-        let state_type = services.state_factory.state_type();
+        let state_type = self.services.state_factory.state_type();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
         let rate = RateSource::load(&options.rate, &entropy.secret).map(Arc::new);
         let rate = rate.map_err(io::Error::other)?;
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
-        let catalog = Arc::clone(&services.catalog);
+        let catalog = Arc::clone(&self.services.catalog);
         let catalog_writer = CatalogWriter::new(Arc::clone(&broadcast), catalog, state_type);
         let catalog_writer = Arc::new(catalog_writer);
         let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));

@@ -128,7 +128,7 @@ impl Default for ResponseFields<'_> {
 /// Source: draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RateLimit<'a> {
-    /// The name of the limit: letters, digits, `+` and `-`.
+    /// The name of the limit in both fields, such as `principal+tool`.
     pub policy: &'a str,
     /// Requests of one period.
     pub limit: u32,

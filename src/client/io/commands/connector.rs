@@ -56,7 +56,8 @@ impl Connector {
         now: Instant,
     ) -> Option<Command> {
         let too_many = || io::Error::other("too many connections are being opened");
-        if let Some(address) = address_of(&job) {
+        // A thread closes the socket of a peer that does not answer.
+        if let Some(address) = address_of(&job).filter(|_| self.on_ring.has_room()) {
             if self.on_ring.len() >= CONNECTS_MAX {
                 return Some(job.fail(too_many()));
             }

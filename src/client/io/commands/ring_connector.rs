@@ -14,6 +14,9 @@ use crate::client::target::{HttpEndpoint, Target};
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::engine::timer::TimerWheel;
 
+/// Attempts that the kernel may go on with after their time. Each occupies a socket of the ring.
+const UNFINISHED_MAX: usize = 1_024;
+
 /// The connections that are being opened.
 ///
 /// Invariant: each attempt is reported once: with its socket, its error, or the end of its time.
@@ -22,11 +25,13 @@ pub(super) struct RingConnector {
     /// By token; of attempts that have ended, too, until then.
     deadlines: TimerWheel<u64>,
     last_token: u64,
+    /// Attempts that were reported because their time was over, and that the kernel goes on with.
+    unfinished: usize,
 }
 
 impl RingConnector {
     pub(super) fn new() -> Self {
-        Self { jobs: HashMap::new(), deadlines: TimerWheel::new(), last_token: 0 }
+        Self { jobs: HashMap::new(), deadlines: TimerWheel::new(), last_token: 0, unfinished: 0 }
     }
 
     /// Begins to open the connection of `job` to `address`.
@@ -61,14 +66,14 @@ impl RingConnector {
             let text = "the I/O thread has as many sockets as its ring can have";
             OpenError::from(if is_full { io::Error::other(text) } else { error })
         });
-        match (self.jobs.remove(&token), opened) {
-            (Some(job), opened) => Some(job.report(opened)),
-            (None, Ok(streams)) => {
-                streams.close(ring);
-                None
-            }
-            (None, Err(_)) => None,
+        if let Some(job) = self.jobs.remove(&token) {
+            return Some(job.report(opened));
         }
+        self.unfinished = self.unfinished.saturating_sub(1);
+        if let Ok(streams) = opened {
+            streams.close(ring);
+        }
+        None
     }
 
     /// Returns the report of an attempt whose time is over. The kernel goes on with it.
@@ -76,10 +81,16 @@ impl RingConnector {
         loop {
             let token = self.deadlines.pop_expired(now)?;
             if let Some(job) = self.jobs.remove(&token) {
+                self.unfinished += 1;
                 let error = io::Error::new(io::ErrorKind::TimedOut, "connection timed out");
                 return Some(job.fail(error));
             }
         }
+    }
+
+    /// Returns whether so few attempts are unfinished that others may begin.
+    pub(super) const fn has_room(&self) -> bool {
+        self.unfinished < UNFINISHED_MAX
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
