@@ -15,7 +15,7 @@ use super::error::{ClientError, ClientErrorKind};
 use super::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputFuture, InputHandlers, InputResult,
 };
-use super::request::{put_request, put_text, read_result, take_request};
+use super::request::{put_request, take_request, take_result};
 use super::results::CallToolResult;
 use super::session::{
     CallId, CallRequest, EraPreference, InputKey, MessageSink, OutgoingMessage, ReceivedMessage,
@@ -110,7 +110,7 @@ impl<C: MessageChannel> LocalClient<C> {
 
     /// Makes a request by the name of its method, see
     /// [`Client::request`](super::Client::request).
-    pub fn request<R: DeserializeOwned>(
+    pub fn request<R: DeserializeOwned + 'static>(
         &self,
         method: &str,
         params: &(impl Serialize + ?Sized),
@@ -202,7 +202,7 @@ pub struct LocalRequest<C: MessageChannel, R> {
     result: PhantomData<fn() -> R>,
 }
 
-impl<C: MessageChannel, R: DeserializeOwned> Future for LocalRequest<C, R> {
+impl<C: MessageChannel, R: DeserializeOwned + 'static> Future for LocalRequest<C, R> {
     type Output = Result<R, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -216,11 +216,7 @@ impl<C: MessageChannel, R: DeserializeOwned> Future for LocalRequest<C, R> {
             None => return Poll::Pending,
         };
         self.call = None;
-        Poll::Ready(outcome.and_then(|message| {
-            let result = read_result(&message);
-            put_text(message.into_bytes());
-            result
-        }))
+        Poll::Ready(outcome.and_then(take_result))
     }
 }
 

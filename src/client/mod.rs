@@ -18,13 +18,14 @@ mod proxy;
 
 mod sync;
 
+mod results;
+
 #[cfg(feature = "internals")]
 pub mod session;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod session;
 
 mod inputs;
-mod results;
 
 mod cache;
 mod known_tools;

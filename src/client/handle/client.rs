@@ -146,7 +146,7 @@ impl Client {
     /// Makes a request by the name of its method, for results that this library has no type for,
     /// and for a result as it was sent: an `R` may be a `Box<serde_json::value::RawValue>`.
     /// `params` must serialize to a JSON object without `_meta`.
-    pub fn request<R: DeserializeOwned>(
+    pub fn request<R: DeserializeOwned + 'static>(
         &self,
         method: &str,
         params: &(impl Serialize + ?Sized),
@@ -212,7 +212,7 @@ impl Client {
         self.new_request(Ok(CallRequest { params, ..request }))
     }
 
-    fn new_request<R: DeserializeOwned>(
+    fn new_request<R: DeserializeOwned + 'static>(
         &self,
         request: Result<impl Into<Box<CallRequest>>, ClientError>,
     ) -> Request<R> {

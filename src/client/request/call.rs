@@ -146,6 +146,18 @@ fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientErr
     Some(ClientError::new(ClientErrorKind::Unsupported, text))
 }
 
+/// Takes the `result` of a response, and keeps the memory of its text.
+pub(in crate::client) fn take_result<R: DeserializeOwned + 'static>(
+    mut message: ReceivedMessage,
+) -> Result<R, ClientError> {
+    if let Some(result) = message.take_result() {
+        return Ok(result);
+    }
+    let result = read_result(&message);
+    spare_calls::put_text(message.into_bytes());
+    result
+}
+
 /// Reads the `result` of a response.
 pub(in crate::client) fn read_result<R: DeserializeOwned>(
     message: &ReceivedMessage,

@@ -26,11 +26,11 @@ use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use super::sync::block_on;
 use crate::protocol::json::write;
 
-pub(super) use self::call::read_result;
+pub(super) use self::call::take_result;
 #[cfg(feature = "skills")]
 pub(super) use self::pages::Listed;
 pub use self::pages::{ListItem, Page, Pages};
-pub(super) use self::spare_calls::{put_request, put_text, take_request};
+pub(super) use self::spare_calls::{put_request, take_request};
 pub use self::task::{Task, TaskRequest};
 
 /// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends
@@ -48,7 +48,7 @@ pub struct Request<R> {
     result: PhantomData<fn() -> R>,
 }
 
-impl<R: DeserializeOwned> Request<R> {
+impl<R: DeserializeOwned + 'static> Request<R> {
     pub(super) fn new(
         peer: Arc<PeerRef>,
         request: Result<impl Into<Box<CallRequest>>, ClientError>,
@@ -73,6 +73,7 @@ impl<R: DeserializeOwned> Request<R> {
     fn set_task_mode(&mut self, task: TaskMode) {
         if let Ok(request) = &mut self.request {
             request.task = task;
+            request.reads_tool_result = false;
         }
     }
 
@@ -146,7 +147,7 @@ impl<R> fmt::Debug for Request<R> {
     }
 }
 
-impl<R: DeserializeOwned> IntoFuture for Request<R> {
+impl<R: DeserializeOwned + 'static> IntoFuture for Request<R> {
     type Output = Result<R, ClientError>;
     type IntoFuture = ResponseFuture<R>;
 
@@ -162,16 +163,12 @@ pub struct ResponseFuture<R> {
     result: PhantomData<fn() -> R>,
 }
 
-impl<R: DeserializeOwned> Future for ResponseFuture<R> {
+impl<R: DeserializeOwned + 'static> Future for ResponseFuture<R> {
     type Output = Result<R, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.attempt).poll(context));
-        Poll::Ready(outcome.and_then(|message| {
-            let result = read_result(&message);
-            put_text(message.into_bytes());
-            result
-        }))
+        Poll::Ready(outcome.and_then(take_result))
     }
 }
 

@@ -39,7 +39,7 @@ impl Request<CallToolResult> {
     }
 }
 
-impl<R: DeserializeOwned> Request<R> {
+impl<R: DeserializeOwned + 'static> Request<R> {
     /// Receives the states of the task that the request waits for, whenever the client has asked
     /// for them: the task of a [`Task::result`], or one that a tool call became (2026-07-28).
     /// Consecutive states may be equal. `on_status` is called on the I/O thread and must not block.
@@ -190,7 +190,7 @@ impl Task {
         self.await_result()
     }
 
-    fn await_result<R: DeserializeOwned>(&self) -> Request<R> {
+    fn await_result<R: DeserializeOwned + 'static>(&self) -> Request<R> {
         match &self.state {
             TaskState::Created { id, .. } => self.request(Method::TasksGet, id, TaskMode::Await),
             TaskState::Answered(message) => Request::answered(message.clone()),
@@ -211,7 +211,12 @@ impl Task {
         Ok(())
     }
 
-    fn request<R: DeserializeOwned>(&self, method: Method, id: &str, task: TaskMode) -> Request<R> {
+    fn request<R: DeserializeOwned + 'static>(
+        &self,
+        method: Method,
+        id: &str,
+        task: TaskMode,
+    ) -> Request<R> {
         let request = CallRequest { task, ..CallRequest::of_task(method, id) };
         Request::new(Arc::clone(&self.peer), Ok(request))
     }

@@ -7,12 +7,25 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::protocol::json;
+
 /// The members of `_meta`, which are read when they are used: most callers use none, and servers of
 /// 2026-07-28 send some with each result.
 #[derive(Clone)]
-pub struct MetaObject(Box<RawValue>);
+pub struct MetaObject(Box<str>);
+
+/// The bytes that most objects take.
+const TEXT_BYTES: usize = 128;
 
 impl MetaObject {
+    /// Returns the object as text, or `None` if `value` is no object.
+    pub(super) fn read(value: json::Value<'_>) -> Option<Self> {
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        value.as_object()?;
+        value.write(&mut text);
+        Some(Self(String::from_utf8(text).ok()?.into()))
+    }
+
     /// Returns the member `key` as a `T`, or `None` without one of that shape.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         serde_json::from_value(self.members().remove(key)?).ok()
@@ -25,7 +38,7 @@ impl MetaObject {
 
     /// Returns the JSON text of the object.
     pub fn as_json(&self) -> &str {
-        self.0.get()
+        &self.0
     }
 }
 
@@ -43,8 +56,8 @@ impl fmt::Debug for MetaObject {
 
 impl<'de> Deserialize<'de> for MetaObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let is_object = text.get().starts_with('{');
+        let text = Box::<str>::from(Box::<RawValue>::deserialize(deserializer)?);
+        let is_object = text.starts_with('{');
         if is_object { Ok(Self(text)) } else { Err(D::Error::custom("_meta is not an object")) }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::MetaObject;
 use super::content::ContentBlock;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::protocol::json;
 
 /// A tool of the server.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -99,6 +100,22 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
+    /// Reads a result from a message that is parsed. Returns `None` if it has another shape; reading
+    /// the text of the message then fails with the reason.
+    pub(in crate::client) fn read(result: json::Value<'_>) -> Option<Self> {
+        let known = ["content", "structuredContent", "isError", "_meta"];
+        let [content, structured, is_error, meta] = result.as_object()?.find_unique(known).ok()?;
+        let [structured, meta] = [structured, meta].map(|value| value.filter(|it| !it.is_null()));
+        let content = content.map_or(Ok(Vec::new()), Deserialize::deserialize);
+        let structured = structured.map(Value::deserialize).transpose();
+        Some(Self {
+            content: content.ok()?,
+            structured_content: structured.ok()?,
+            is_error: is_error.map_or(Some(false), json::Value::as_bool)?,
+            meta: meta.map_or(Some(None), |meta| MetaObject::read(meta).map(Some))?,
+        })
+    }
+
     /// Returns the text blocks, joined by line breaks.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.content.iter().filter_map(ContentBlock::as_text).collect();
@@ -123,5 +140,47 @@ impl CallToolResult {
             let text = format!("structuredContent has another shape: {error}");
             ClientError::with_source(ClientErrorKind::Protocol, text, error)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+
+    fn read(text: &str) -> Option<CallToolResult> {
+        let mut buffer = PaddedBuffer::new(text.as_bytes().to_vec());
+        let mut parser = Parser::new(ParseLimits::default());
+        let document = parser.parse(buffer.text()).unwrap();
+        CallToolResult::read(document.root())
+    }
+
+    #[test]
+    fn result_of_parsed_message_equals_its_text() {
+        for text in [
+            "{}",
+            r#"{"content": [], "structuredContent": null, "_meta": null, "more": [1]}"#,
+            r#"{"content": [{"type": "text", "text": "a\n\u00e9"}], "isError": true}"#,
+            r#"{"content": [{"type": "resource_link", "uri": "u", "name": "n", "size": 7}]}"#,
+            r#"{"structuredContent": {"a": [1, -2, 0.5, "s", null]}, "_meta": {"b": {"c": "d"}}}"#,
+        ] {
+            assert_eq!(read(text), Some(serde_json::from_str(text).unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn result_of_another_shape_is_not_read() {
+        for text in [
+            "7",
+            r#"{"content": {}}"#,
+            r#"{"content": null}"#,
+            r#"{"content": [{"type": "text"}]}"#,
+            r#"{"isError": null}"#,
+            r#"{"_meta": 7}"#,
+            r#"{"content": [], "content": []}"#,
+        ] {
+            assert_eq!(read(text), None, "{text}");
+            assert!(serde_json::from_str::<CallToolResult>(text).is_err(), "{text}");
+        }
     }
 }

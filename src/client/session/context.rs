@@ -137,13 +137,19 @@ impl SessionBuffers {
         if memory.capacity() > SPARE_BYTES_MAX {
             memory = Vec::new();
         }
-        if self.spare_requests.len() < SPARE_REQUESTS_MAX {
-            self.spare_requests.push(request);
-        }
+        self.put_request(request);
         std::mem::replace(&mut self.received, memory)
     }
 
-    /// Takes a request that was answered, to be overwritten. It has no memory for its params.
+    /// Keeps the memory of a request that was answered.
+    pub(super) fn put_request(&mut self, request: Box<CallRequest>) {
+        let is_small = request.params.capacity() <= SPARE_BYTES_MAX;
+        if is_small && self.spare_requests.len() < SPARE_REQUESTS_MAX {
+            self.spare_requests.push(request);
+        }
+    }
+
+    /// Takes a request that was answered, to be overwritten.
     pub(in crate::client) fn take_spare(&mut self) -> Option<Box<CallRequest>> {
         self.spare_requests.pop()
     }

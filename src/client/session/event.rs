@@ -1,8 +1,11 @@
 //! What a session sends, and what it reports.
 
+use std::any::Any;
+
 use super::inputs::{InputKey, RequiredInput};
 use super::request::ParameterField;
 use crate::client::error::ClientError;
+use crate::client::results::CallToolResult;
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
@@ -63,9 +66,11 @@ pub trait MessageSink {
 }
 
 /// A complete message of the server, as it was received.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedMessage {
     text: Vec<u8>,
+    /// The result, read from the message, if the call asked for it. There is no text then.
+    tool_result: Option<CallToolResult>,
     revision: Revision,
     used_input: bool,
 }
@@ -78,7 +83,23 @@ impl ReceivedMessage {
         revision: Revision,
         used_input: bool,
     ) -> Self {
-        Self { text, revision, used_input }
+        Self { text, tool_result: None, revision, used_input }
+    }
+
+    /// Creates the response to a call that
+    /// [asks for the result](super::CallRequest::reads_tool_result).
+    pub(super) const fn with_tool_result(
+        result: CallToolResult,
+        revision: Revision,
+        used_input: bool,
+    ) -> Self {
+        Self { text: Vec::new(), tool_result: Some(result), revision, used_input }
+    }
+
+    /// Takes the result that was read from the message, if it was and is an `R`.
+    pub(in crate::client) fn take_result<R: 'static>(&mut self) -> Option<R> {
+        let result: &mut dyn Any = &mut self.tool_result;
+        result.downcast_mut::<Option<R>>()?.take()
     }
 
     /// Returns the JSON text.
@@ -98,7 +119,7 @@ impl ReceivedMessage {
 
     /// Returns another message of the same session.
     pub(in crate::client) fn with_text(&self, text: Vec<u8>) -> Self {
-        Self { text, ..self.clone() }
+        Self::new(text, self.revision, self.used_input)
     }
 
     /// Returns whether the result depends on input of the client.

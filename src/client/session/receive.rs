@@ -6,9 +6,10 @@ use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
+use super::{CallRequest, subscriptions, tasks};
 use super::{Phase, Session, SessionContext};
-use super::{subscriptions, tasks};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
+use crate::client::results::CallToolResult;
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, Parser, Value};
@@ -141,6 +142,10 @@ impl<T: Clone> Session<T> {
         };
         let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
         let result = result.map(|()| {
+            if let Some(result) = read_tool_result(&call.request, outcome) {
+                ctx.buffers.put_request(call.request);
+                return ReceivedMessage::with_tool_result(result, revision, used_input);
+            }
             let received = ctx.buffers.take_received(call.request);
             ReceivedMessage::new(received, revision, used_input)
         });
@@ -276,6 +281,16 @@ pub(super) fn handle_side_response<T: Clone, S: MessageSink>(
         (None, _) => return false,
     }
     true
+}
+
+/// Reads the result of a tool call, if the call asks for it. A result of another shape is kept as
+/// text, whose reader names what is wrong.
+fn read_tool_result(
+    request: &CallRequest,
+    outcome: Result<Value<'_>, Value<'_>>,
+) -> Option<CallToolResult> {
+    let result = outcome.ok().filter(|_| request.reads_tool_result)?;
+    CallToolResult::read(result)
 }
 
 /// Returns the id of a request of this client, which are positive integers.

@@ -75,6 +75,9 @@ pub struct CallRequest {
     pub task: TaskMode,
     /// The result must not be one that the client has kept.
     pub is_fresh: bool,
+    /// The result is read from the message as a
+    /// [`CallToolResult`](crate::client::CallToolResult); its text is not kept.
+    pub reads_tool_result: bool,
 }
 
 impl CallRequest {
@@ -91,6 +94,7 @@ impl CallRequest {
             parameters: Vec::new(),
             task: TaskMode::Follow,
             is_fresh: false,
+            reads_tool_result: false,
         }
     }
 
@@ -150,7 +154,8 @@ impl CallRequest {
         meta.clear();
         owned_name.clear();
         owned_name.push_str(name);
-        *self = Self { name: Some(owned_name), meta, ..Self::new(method) };
+        let reads_tool_result = method == Method::ToolsCall;
+        *self = Self { name: Some(owned_name), meta, reads_tool_result, ..Self::new(method) };
         params.extend_from_slice(b"{\"name\":");
         write::string(&mut params, name);
         params.extend_from_slice(b",\"arguments\":");
