@@ -24,6 +24,11 @@ impl ClientAddress {
         NonZeroU64::new(bits).map(Self)
     }
 
+    /// Returns a number that differs between addresses, and is not zero.
+    pub const fn to_bits(self) -> u64 {
+        self.0.get()
+    }
+
     /// Returns the IPv4 address, or the first IPv6 address of the prefix.
     pub const fn ip(self) -> IpAddr {
         let bits = self.0.get();

@@ -13,6 +13,12 @@ impl KeyedHash {
         Self(SipHasher13::new_with_key(&secret.to_le_bytes()))
     }
 
+    /// Hashes numbers. Cost: about half of that of a hasher.
+    #[inline]
+    pub(super) fn of_words<const COUNT: usize>(&self, words: [u64; COUNT]) -> u64 {
+        self.0.hash(words.map(u64::to_le_bytes).as_flattened())
+    }
+
     /// Returns a hasher that has hashed nothing.
     #[inline]
     pub(super) const fn hasher(&self) -> SipHasher13 {

@@ -200,22 +200,35 @@ impl RateLimiter {
         if keys == Keys::default() {
             return Some(seed);
         }
-        let mut hasher = self.hash.hasher();
-        hasher.write_u64(seed);
-        if keys.contains(Keys::ADDRESS) {
-            caller.address?.hash(&mut hasher);
-        }
-        if keys.contains(Keys::PRINCIPAL) {
-            hash_principal(caller, &mut hasher);
-        }
-        if keys.contains(Keys::SESSION) {
-            hasher.write_u64(caller.session);
-        }
-        if keys.contains(Keys::METHOD) {
-            match target.method {
-                LimitedMethod::Request(method) => hasher.write_u8(method as u8),
-                LimitedMethod::Notification(_) => hasher.write_u8(u8::MAX),
+        let principal = caller.principal.filter(|_| keys.contains(Keys::PRINCIPAL));
+        let address = match (keys.contains(Keys::ADDRESS), keys.contains(Keys::PRINCIPAL)) {
+            (true, _) => caller.address?.to_bits(),
+            // Without a credential the address stands for the caller.
+            (false, true) if principal.is_none() => {
+                caller.address.map_or(0, ClientAddress::to_bits)
             }
+            (false, _) => 0,
+        };
+        let session = if keys.contains(Keys::SESSION) { caller.session } else { 0 };
+        let method = match target.method {
+            _ if !keys.contains(Keys::METHOD) => 0,
+            LimitedMethod::Request(method) => 1 + method as u64,
+            LimitedMethod::Notification(_) => u64::MAX,
+        };
+        let words = [seed, address, session, method];
+        let is_number = principal.is_none() && !keys.contains(Keys::TOOL);
+        let is_of_address = !keys.contains(Keys::SESSION) && !keys.contains(Keys::METHOD);
+        if is_number {
+            return Some(if is_of_address {
+                self.hash.of_words([seed, address])
+            } else {
+                self.hash.of_words(words)
+            });
+        }
+        let mut hasher = self.hash.hasher();
+        words.hash(&mut hasher);
+        if let Some(principal) = principal {
+            hash_principal(principal, &mut hasher);
         }
         if keys.contains(Keys::TOOL) {
             target.tool.hash(&mut hasher);
@@ -303,18 +316,11 @@ impl RateLimiter {
     }
 }
 
-/// Hashes who sends a request; without a credential the address stands for the caller.
-#[inline]
-fn hash_principal(caller: &Caller<'_>, hasher: &mut impl Hasher) {
-    if let Some(principal) = caller.principal {
-        hasher.write_u8(1);
-        principal.id().hash(hasher);
-        principal.issuer().hash(hasher);
-        principal.client_id().hash(hasher);
-    } else {
-        hasher.write_u8(0);
-        caller.address.hash(hasher);
-    }
+/// Hashes who sends a request.
+fn hash_principal(principal: &Principal, hasher: &mut impl Hasher) {
+    principal.id().hash(hasher);
+    principal.issuer().hash(hasher);
+    principal.client_id().hash(hasher);
 }
 
 /// Keys whose shares are requested at once.

@@ -17,6 +17,10 @@ pub struct RateRules {
     rules: Vec<RateRule>,
     /// The rules that apply to each method, one bit each.
     by_method: [u32; Method::ALL.len()],
+    /// A rule limits each tool by itself.
+    needs_tool: bool,
+    /// A rule is for requests of some names.
+    needs_name: bool,
 }
 
 /// One rule.
@@ -126,6 +130,8 @@ impl RateRules {
                     && (method == Method::ToolsCall || !rule.keys.contains(Keys::TOOL));
                 all.by_method[method as usize] |= u32::from(applies) << all.rules.len();
             }
+            all.needs_tool |= rule.keys.contains(Keys::TOOL);
+            all.needs_name |= rule.name.is_some();
             all.rules.push(rule);
         }
         Ok(all)
@@ -137,13 +143,15 @@ impl RateRules {
     }
 
     /// Returns whether a rule limits each tool by itself.
-    pub fn needs_tool(&self) -> bool {
-        self.rules.iter().any(|rule| rule.keys.contains(Keys::TOOL))
+    #[inline]
+    pub const fn needs_tool(&self) -> bool {
+        self.needs_tool
     }
 
     /// Returns whether a rule is for requests of some names.
-    pub fn needs_name(&self) -> bool {
-        self.rules.iter().any(|rule| rule.name.is_some())
+    #[inline]
+    pub const fn needs_name(&self) -> bool {
+        self.needs_name
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &RateRule> {

@@ -169,6 +169,7 @@ impl Authentication {
     }
 
     /// Returns whether lists differ between callers, apart from scopes of tools.
+    #[inline]
     pub(super) fn has_rules(&self) -> bool {
         self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
     }

@@ -38,9 +38,7 @@ pub(super) fn dispatch_list(
 }
 
 fn differs_by_caller(catalog: &Catalog, auth: &Authentication, list: Method) -> bool {
-    let mut tools = catalog.tools();
-    auth.has_rules()
-        || (list == Method::ToolsList && tools.any(|tool| !tool.required_scopes().is_empty()))
+    auth.has_rules() || (list == Method::ToolsList && catalog.requires_scopes())
 }
 
 /// Writes the entries of a page that the caller may use.

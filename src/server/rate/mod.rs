@@ -50,6 +50,7 @@ impl RateLimits {
     }
 
     /// Returns whether a rule depends on the name that a request is for.
+    #[inline]
     pub(super) fn needs_name(&self) -> bool {
         let rules = self.limiter.rules();
         rules.needs_name() || rules.needs_tool()
@@ -75,10 +76,18 @@ impl RateLimits {
         &mut self,
         catalog: &Catalog,
         peer: &mut PeerState<'_>,
-        (peer_id, now): (PeerId, Instant),
+        from: (PeerId, Instant),
         (method, name): (Method, &str),
     ) -> Result<(), Error> {
         let rules = self.limiter.rules();
+        if !rules.needs_name() && !rules.needs_tool() {
+            let method = LimitedMethod::Request(method);
+            return self.admit_request(
+                peer,
+                from,
+                &Target { method, name: "", decoded: "", tool: "" },
+            );
+        }
         let is_tool = method == Method::ToolsCall;
         // Names that no tool has are limited together: they are as many as a client likes.
         let tool =
@@ -89,7 +98,17 @@ impl RateLimits {
             if is_uri { percent_decode_str(&uri).decode_utf8_lossy() } else { Cow::Borrowed(name) };
         let method = LimitedMethod::Request(method);
         let target = Target { method, name: &uri, decoded: &decoded, tool };
-        self.admit(peer, (peer_id, now), &target).map_err(|exceeded| {
+        self.admit_request(peer, from, &target)
+    }
+
+    #[inline]
+    fn admit_request(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        from: (PeerId, Instant),
+        target: &Target<'_>,
+    ) -> Result<(), Error> {
+        self.admit(peer, from, target).map_err(|exceeded| {
             peer.outbox.counters.overload.refused_rate += 1;
             refuse(peer, exceeded)
         })

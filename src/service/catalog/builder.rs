@@ -241,8 +241,11 @@ impl CatalogBuilder {
             cache_hint: settings.cache_hint(),
             result_suffixes: &encoded.result_suffixes,
         };
+        let tools = tools.build(&params)?;
+        let requires_scopes = tools.entries().any(|tool| !tool.required_scopes().is_empty());
         Ok(Catalog {
-            tools: tools.build(&params)?,
+            tools,
+            requires_scopes,
             prompts: prompts.build(&params)?,
             resources: resources.build(&params)?,
             templates: templates.build(&params)?,

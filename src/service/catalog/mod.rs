@@ -40,6 +40,8 @@ use crate::service::tool::Tool;
 pub struct Catalog {
     settings: CatalogSettings,
     features: Features,
+    /// A tool requires scopes of its callers.
+    requires_scopes: bool,
     tools: Arc<Registry<Tool>>,
     prompts: Arc<Registry<Prompt>>,
     resources: Arc<Registry<Resource>>,
@@ -143,6 +145,12 @@ impl Catalog {
     /// The tools in order of registration, which is the order of `tools/list`.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = &Tool> {
         self.tools.entries()
+    }
+
+    /// Whether a tool requires scopes of its callers.
+    #[inline]
+    pub(crate) const fn requires_scopes(&self) -> bool {
+        self.requires_scopes
     }
 
     /// The prompts in the order of `prompts/list`.
