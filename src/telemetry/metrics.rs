@@ -156,6 +156,8 @@ const FAMILIES: [Family; 10] = [
         counters: &[
             ("missing_token", "missing_token"),
             ("invalid_token", "invalid_token"),
+            ("invalid_proof", "invalid_proof"),
+            ("missing_nonce", "missing_nonce"),
             ("invalid_request", "invalid_request"),
             ("unavailable", "unavailable"),
             ("denied", "denied"),

@@ -69,7 +69,7 @@ fn token_that_is_not_active_gets_401() {
     let mut other_issuer = active();
     other_issuer["iss"] = json!("https://evil.test");
     let mut bound = active();
-    bound["cnf"] = json!({"jkt": "x"});
+    bound["cnf"] = json!({"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"});
     for (answer, reason) in [
         (json!({"active": false}), "the token is not active"),
         (other_audience, "the audience of the token is not this server"),

@@ -9,6 +9,8 @@ mod api_keys;
 mod audit;
 mod bindings;
 mod certificates;
+mod dpop;
+mod dpop_client;
 mod http;
 mod http_server;
 mod introspection;

@@ -12,6 +12,7 @@
 mod credential;
 
 mod key_requests;
+mod proofs;
 
 mod fetch;
 mod pending_tokens;
@@ -28,6 +29,7 @@ use std::time::Duration;
 pub(super) use self::credential::Credential;
 use self::key_requests::{KeyRequests, KeyState};
 use self::pending_tokens::{NO_ANSWER, PendingTokens};
+use self::proofs::ProofChecks;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate};
@@ -39,7 +41,7 @@ use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::metadata::ResourceMetadata;
-use crate::guard::auth::proof::Proof;
+use crate::guard::auth::proof::{Proof, SentProof};
 use crate::guard::auth::token_table::{TokenTable, digest_of};
 use crate::guard::auth::{AuthError, Authenticator, Verified, VerifyError};
 use crate::telemetry::counters::AuthCounters;
@@ -64,8 +66,10 @@ struct TokenVerification {
     tokens: TokenTable,
     key_requests: KeyRequests,
     pending: PendingTokens,
+    /// Checks proofs of keys; `None` if none is accepted.
+    proofs: Option<ProofChecks>,
     checks_per_turn_max: u16,
-    /// Tokens that were verified in the turn that began at `turn`.
+    /// Tokens and proofs that were verified in the turn that began at `turn`.
     checks: u16,
     turn: Instant,
     accepts_query_token: bool,
@@ -168,6 +172,16 @@ impl Authentication {
         Some(&self.0.as_ref()?.authenticator.challenges)
     }
 
+    /// Returns whether tokens with proofs of keys are accepted.
+    pub(super) fn accepts_proofs(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.proofs.is_some())
+    }
+
+    /// Returns the nonce that clients are to use in proofs of keys.
+    pub(super) fn proof_nonce(&self, time: AuthTime) -> Option<String> {
+        Some(self.0.as_ref()?.proofs.as_ref()?.nonce(time.unix_seconds))
+    }
+
     /// Returns whether lists differ between callers, apart from scopes of tools.
     pub(super) fn has_rules(&self) -> bool {
         self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
@@ -213,7 +227,11 @@ impl Authentication {
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
         let credential = active.authenticate(token, time)?;
-        proof.check(credential.principal())?;
+        if let Some((proof, thumbprint)) =
+            proof.check(credential.principal(), active.proofs.is_some())?
+        {
+            active.check_proof(&proof, (token, thumbprint), time)?;
+        }
         Ok(credential)
     }
 
@@ -265,13 +283,7 @@ impl TokenVerification {
             let principal = Arc::clone(principal);
             return Ok(Credential::new(token, principal, (known_until, self.version)));
         }
-        if turn != self.turn {
-            (self.turn, self.checks) = (turn, 0);
-        }
-        if self.checks >= self.checks_per_turn_max {
-            return Err(TOO_MANY_TOKENS);
-        }
-        self.checks += 1;
+        self.take_check(turn)?;
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
@@ -299,6 +311,37 @@ impl TokenVerification {
 }
 
 impl TokenVerification {
+    /// Takes one of the checks of a turn.
+    fn take_check(&mut self, turn: Instant) -> Result<(), AuthError> {
+        if turn != self.turn {
+            (self.turn, self.checks) = (turn, 0);
+        }
+        if self.checks >= self.checks_per_turn_max {
+            return Err(TOO_MANY_TOKENS);
+        }
+        self.checks += 1;
+        Ok(())
+    }
+
+    /// Checks the proof of the key with this thumbprint, to which the token is bound, and uses it.
+    #[cold]
+    fn check_proof(
+        &mut self,
+        sent: &SentProof<'_>,
+        bound: (&str, &[u8; 32]),
+        AuthTime { turn, unix_seconds }: AuthTime,
+    ) -> Result<(), AuthError> {
+        let authenticator = Arc::clone(&self.authenticator);
+        let Some(rules) = &authenticator.dpop else { return Err(NO_AUTHENTICATION) };
+        let proof = rules.read(sent, bound, unix_seconds)?;
+        if let Some(proofs) = &self.proofs {
+            proofs.check_nonce(rules, &proof, unix_seconds)?;
+        }
+        self.take_check(turn)?;
+        proof.verify_signature()?;
+        self.proofs.as_ref().map_or(Err(NO_AUTHENTICATION), |it| it.use_once(&proof, unix_seconds))
+    }
+
     fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
         let waiting = self.pending.end(&token.digest);
         let verified = match &token.status {
@@ -319,7 +362,9 @@ impl TokenVerification {
 pub(super) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
     let counter = match error {
         AuthError::Missing => &mut counters.missing_token,
-        AuthError::InvalidToken(_) => &mut counters.invalid_token,
+        AuthError::InvalidToken(_) | AuthError::UnprovedToken(_) => &mut counters.invalid_token,
+        AuthError::InvalidProof(_) => &mut counters.invalid_proof,
+        AuthError::NonceNeeded(_) => &mut counters.missing_nonce,
         AuthError::InvalidRequest(_) => &mut counters.invalid_request,
         AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
     };
@@ -365,6 +410,7 @@ mod tests {
             tokens: TokenTable::new(16),
             key_requests: KeyRequests { issuers: Arc::new([]), wake },
             pending: PendingTokens::new(questions),
+            proofs: None,
             checks_per_turn_max,
             checks: 0,
             turn: Instant::ORIGIN,

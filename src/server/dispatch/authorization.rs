@@ -18,11 +18,12 @@ use percent_encoding::percent_decode_str;
 pub(super) use self::audit::dispatch_call;
 use super::admission::{Request, record_invalid};
 use super::{Dispatcher, MessageContext};
-use crate::base::principal::Principal;
+use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::{AccessDenied, Operation};
 use crate::guard::auth::bearer;
-use crate::guard::auth::proof::Proof;
+use crate::guard::auth::challenge::Scheme;
+use crate::guard::auth::proof::{KeyProof, Proof};
 use crate::protocol::eras::Method;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::Value;
@@ -58,7 +59,10 @@ pub(super) fn check(
             match error {
                 AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
                 AuthError::InvalidToken(reason) => Error::unauthorized(reason),
-                AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
+                AuthError::UnprovedToken(reason)
+                | AuthError::InvalidProof(reason)
+                | AuthError::NonceNeeded(reason)
+                | AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
                 AuthError::Unavailable(_) | AuthError::Pending => {
                     Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
                         .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
@@ -109,7 +113,11 @@ fn refuse(
         peer.refusal = challenge.map(RefusalFields::Challenge);
         return Error::unauthorized(format!("a token is needed: {reason}"));
     }
-    let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason).into());
+    let scheme = match principal.as_ref().and_then(|principal| principal.binding()) {
+        Some(Binding::ProofKey(_)) => Scheme::Dpop,
+        Some(Binding::Certificate(_)) | None => Scheme::Bearer,
+    };
+    let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason, scheme).into());
     peer.refusal = challenge.map(RefusalFields::Challenge);
     Error::insufficient_scope(reason.to_string(), scopes)
 }
@@ -200,11 +208,13 @@ fn authenticate_connection(
     let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
     let certificate = peer.state.certificate();
     let token = named.or(of_connection);
+    let key =
+        known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
     let is_asked_again =
         known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
     let authenticated = match token {
         Some(token) => bearer::read_token(token.as_bytes())
-            .and_then(|token| auth.authenticate(token, Proof { certificate }, time)),
+            .and_then(|token| auth.authenticate(token, Proof { certificate, key }, time)),
         None => auth.authenticate_certificate(certificate, time),
     };
     match authenticated {
