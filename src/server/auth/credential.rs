@@ -24,7 +24,7 @@ pub(in crate::server) struct Credential {
 }
 
 /// What is verified.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone)]
 enum CredentialKind {
     /// A token that suffices by itself.
     Token,
@@ -71,8 +71,8 @@ impl Credential {
 
     /// Returns whether it is the certificate of the client of the connection.
     #[inline]
-    pub(in crate::server) fn is_certificate(&self) -> bool {
-        self.kind == CredentialKind::Certificate
+    pub(in crate::server) const fn is_certificate(&self) -> bool {
+        matches!(self.kind, CredentialKind::Certificate)
     }
 
     /// Returns the proof with which the token is verified again, for what is open: that of a bound
@@ -112,7 +112,8 @@ impl Credential {
     /// differ.
     #[inline]
     pub(in crate::server) fn has_token(&self, token: &[u8]) -> bool {
-        if self.token.len() != token.len() || self.kind != CredentialKind::Token {
+        let suffices = matches!(self.kind, CredentialKind::Token);
+        if self.token.len() != token.len() || !suffices {
             return false;
         }
         // In blocks, which the compiler compares with a few instructions each.
