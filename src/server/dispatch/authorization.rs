@@ -17,6 +17,7 @@ use percent_encoding::percent_decode_str;
 
 pub(super) use self::audit::dispatch_call;
 use super::admission::{Request, record_invalid};
+use super::held::hold_request;
 use super::{Dispatcher, MessageContext};
 use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::AuthError;
@@ -33,6 +34,7 @@ use crate::protocol::params::{
 use crate::server::auth::{self, AuthTime, Authentication, Credential};
 use crate::server::connection_state::PeerState;
 use crate::server::refusal_fields::RefusalFields;
+use crate::server::reply_to::PeerId;
 use crate::service::{Catalog, canonical_uri};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -45,35 +47,46 @@ const TOKEN_MEMBER: &str = "auth_token";
 ///
 /// # Errors
 ///
-/// The error response: the request has no valid token, or its caller lacks a scope or tier.
+/// The error response: the request has no valid token, or its caller lacks a scope or tier. `None`
+/// if it waits for the answer about its token.
 pub(super) fn check(
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,
     peer: &mut PeerState<'_>,
     request: &Request<'_>,
-) -> Result<(), Error> {
-    if dispatcher.auth.is_active() && peer.state.transport != Transport::Http {
-        authenticate_connection(dispatcher, ctx, peer, request).map_err(|error| {
-            auth::count_refusal(&mut peer.outbox.counters.auth, &error);
-            record_invalid(ctx, peer);
-            match error {
-                AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
-                AuthError::InvalidToken(reason) => Error::unauthorized(reason),
-                AuthError::UnprovedToken(reason)
-                | AuthError::InvalidProof(reason)
-                | AuthError::NonceNeeded(reason)
-                | AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
-                AuthError::Unavailable(_) | AuthError::Pending => {
-                    Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
-                        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
-                }
-            }
-        })?;
+) -> Result<(), Option<Error>> {
+    if dispatcher.auth.is_active()
+        && peer.state.transport != Transport::Http
+        && let Err(error) = authenticate_connection(dispatcher, ctx, peer, request)
+    {
+        if error == AuthError::Pending {
+            return Err(hold_request(dispatcher, ctx, peer, request).err());
+        }
+        return Err(Some(refuse_connection(ctx, peer, error)));
     }
     let Dispatcher { auth, catalog, .. } = dispatcher;
     let principal = peer.principal().map(|principal| &**principal);
     check_request(auth, catalog, principal, request)
-        .map_err(|denied| refuse(auth, peer, request, &denied))
+        .map_err(|denied| Some(refuse(auth, peer, request, &denied)))
+}
+
+/// Makes the error for a request of a connection that is not authenticated.
+#[cold]
+fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
+    auth::count_refusal(&mut peer.outbox.counters.auth, &error);
+    record_invalid(ctx, peer);
+    match error {
+        AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
+        AuthError::InvalidToken(reason) => Error::unauthorized(reason),
+        AuthError::UnprovedToken(reason)
+        | AuthError::InvalidProof(reason)
+        | AuthError::NonceNeeded(reason)
+        | AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
+        AuthError::Unavailable(_) | AuthError::Pending => {
+            Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
+                .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+        }
+    }
 }
 
 /// Returns whether a caller may use an entry of a list.
@@ -229,7 +242,13 @@ fn authenticate_connection(
         }
         // The authorization server is asked again about a token that it has called valid.
         Err(AuthError::Pending) if is_asked_again => Ok(()),
-        Err(error @ (AuthError::Unavailable(_) | AuthError::Pending)) => Err(error),
+        Err(AuthError::Pending) => {
+            if let (Some(token), PeerId::Connection(key)) = (token, ctx.reply_to.peer_id) {
+                auth.wait(token, key);
+            }
+            Err(AuthError::Pending)
+        }
+        Err(error @ AuthError::Unavailable(_)) => Err(error),
         Err(error) => {
             facts.keep_credential(peer.state, None);
             // A connection whose token has expired ends, as its client needs another token.

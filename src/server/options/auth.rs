@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Who may use the server. Off without API keys, issuers, introspection, client certificates
 /// and a [verifier](crate::Server::token_verifier): every client is served then.
 ///
-/// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, and as `auth_token` in the
-/// params of `initialize` or in `_meta` over TCP and stdio.
+/// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, or as `DPoP` with a proof of
+/// its key, and as `auth_token` in the params of `initialize` or in `_meta` over TCP and stdio.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct AuthOptions {
@@ -34,10 +34,10 @@ pub struct AuthOptions {
     /// of a file, or a URL. Plain `http` is allowed for loopback addresses only.
     pub key_sets: Vec<String>,
     /// URL of the introspection endpoint (RFC 7662), which is asked about tokens that are neither
-    /// API keys nor JWT of the issuers with keys. Needs `resource`. Over HTTP and for a WebSocket
-    /// upgrade the request waits for the answer, 5 s at most; over TCP and stdio it gets an error
-    /// with `retryAfterMs`. Cost: a request for each token in a minute, and a thread. Default
-    /// `None`.
+    /// API keys nor JWT of the issuers with keys. Needs `resource`. A request, a WebSocket upgrade
+    /// and a message over TCP and stdio wait for the answer, 5 s at most. Cost: a request for each
+    /// token in a minute, a thread, and the memory of messages that wait, which counts as that of
+    /// handlers. Default `None`.
     pub introspection: Option<String>,
     /// A file with `CLIENT_ID:CLIENT_SECRET`, the credential of this server at the introspection
     /// endpoint. Default: none.
