@@ -26,6 +26,11 @@ impl HeldMessages {
         self.0.is_empty()
     }
 
+    /// Returns the number of messages that wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns whether a message of a connection waits.
     pub(super) fn contains(&self, key: Key) -> bool {
         self.0.contains_key(&key)

@@ -253,6 +253,8 @@ fn tcp_message_waits_for_the_answer() {
     // Other connections are served meanwhile.
     let mut third = server.connect_tcp();
     expect_caller(&third.exchange(call_with_token(9, "key-bob")), 9, "bob (user)");
+    let metrics = send(server.http(), "GET", "/metrics", "").body;
+    assert!(metrics.contains("queue=\"introspection\"} "), "{metrics}");
     introspection.open_gate();
     expect_caller(&other.receive(), 7, "ada (user)");
     for (id, caller) in [(1, "ada (user)"), (2, "ada (user)"), (3, "ada (user)")] {
