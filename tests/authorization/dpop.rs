@@ -5,93 +5,20 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use corelane::engine::clock::unix_ms;
 use corelane::options::{AuthOptions, DpopMode};
 use corelane_test_support::{TestServer, on_one_shard_and_two};
-use jsonwebtoken::jwk::{Jwk, ThumbprintHash};
-use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::http::{Response, modern_request, post, post_with, read, send};
 use crate::http_server::{HttpServer, ok};
+use crate::proof_key::{ProofKey, claims, fields, now};
 use crate::{Authority, METADATA, RESOURCE, call, catalog, options, start};
 
 /// The algorithms in challenges.
 const ALGORITHMS: &str = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 EdDSA";
-
-/// The key of a client.
-pub(crate) struct ProofKey {
-    key: EncodingKey,
-    jwk: Jwk,
-}
-
-impl ProofKey {
-    pub(crate) fn new() -> Self {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
-        let key = EncodingKey::from_ec_der(key.expect("a key").as_ref());
-        let mut jwk = Jwk::from_encoding_key(&key, Algorithm::ES256).expect("a key");
-        jwk.common.key_algorithm = None;
-        Self { key, jwk }
-    }
-
-    fn thumbprint(&self) -> String {
-        self.jwk.thumbprint(ThumbprintHash::SHA256).expect("a thumbprint")
-    }
-
-    /// A token of the issuer that is bound to this key.
-    fn token(&self, authority: &Authority) -> String {
-        let mut claims = authority.issuer.claims("ada", "tools:deploy");
-        claims["cnf"] = json!({ "jkt": self.thumbprint() });
-        authority.issuer.sign(&claims)
-    }
-
-    fn header(&self) -> Value {
-        json!({"typ": "dpop+jwt", "alg": "ES256", "jwk": self.jwk})
-    }
-
-    fn sign(&self, header: &Value, claims: &Value) -> String {
-        let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-        let message = format!("{}.{}", encode(header), encode(claims));
-        let signature = crypto::sign(message.as_bytes(), &self.key, Algorithm::ES256);
-        format!("{message}.{}", signature.expect("a signature"))
-    }
-
-    /// A proof for POST of the endpoint.
-    fn proof(&self, token: &str) -> String {
-        self.sign(&self.header(), &claims(token))
-    }
-
-    /// A proof in which one claim has another value.
-    fn proof_with(&self, token: &str, name: &str, value: Value) -> String {
-        let mut claims = claims(token);
-        claims[name] = value;
-        self.sign(&self.header(), &claims)
-    }
-}
-
-fn now() -> u64 {
-    unix_ms() / 1_000
-}
-
-/// The claims of a proof of its own for POST of the endpoint.
-fn claims(token: &str) -> Value {
-    let random = SystemRandom::new();
-    let mut id = [0; 16];
-    aws_lc_rs::rand::SecureRandom::fill(&random, &mut id).expect("random bytes");
-    let ath = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(token));
-    let jti = BASE64_URL_SAFE_NO_PAD.encode(id);
-    json!({"jti": jti, "htm": "POST", "htu": RESOURCE, "iat": now(), "ath": ath})
-}
-
-fn fields(token: &str, proof: &str) -> String {
-    format!("Authorization: DPoP {token}\r\nDPoP: {proof}\r\n")
-}
 
 fn whoami(address: SocketAddr, fields: &str) -> Response {
     post_with(address, "/mcp", &call("whoami"), fields)
@@ -311,6 +238,34 @@ fn proof_of_slow_body_is_used_once() {
     stream.write_all(head.as_bytes()).unwrap();
     expect_invalid_proof(&read(&mut stream), "the proof was used before (jti)");
     server.close();
+}
+
+#[test]
+fn proofs_beyond_those_of_a_turn_wait() {
+    let authority = Authority::new();
+    let mut auth = allowed(&authority);
+    auth.checks_per_turn_max = 1;
+    let mut options = options(auth);
+    options.engine.shards = Some(1);
+    let server = TestServer::with_catalog(options, catalog());
+    let (address, key) = (server.http(), ProofKey::new());
+    let token = key.token(&authority);
+    // The token takes the check of the first turn, and the proof waits, too.
+    let mut streams: Vec<_> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for stream in &mut streams {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let requests = [(); 8].map(|()| {
+            let proof = fields(&token, &key.proof(&token));
+            modern_request(address, "/mcp", &call("whoami"), &proof)
+        });
+        stream.write_all(requests.concat().as_bytes()).unwrap();
+    }
+    for stream in &mut streams {
+        for _ in 0..8 {
+            assert_eq!(read(stream).text(), "ada (user)");
+        }
+    }
+    assert_eq!(server.close().auth.unavailable, 0);
 }
 
 #[test]

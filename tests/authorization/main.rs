@@ -16,6 +16,7 @@ mod http_server;
 mod introspection;
 mod issuer;
 mod key_sets;
+mod proof_key;
 mod reload;
 mod scenarios;
 mod scopes;

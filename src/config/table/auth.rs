@@ -271,7 +271,7 @@ pub(super) static AUTH: Section = Section {
             short: None,
             unit: Unit::Count { min: 1, max: 10_000 },
             description: "Tokens and proofs that a shard verifies in one turn; the clients of \
-                          further ones get status 503.",
+                          further tokens get status 503, further proofs wait.",
             cost: "up to 0.1 ms each, for which other requests wait",
             source: "Corelane",
             is_reloadable: false,

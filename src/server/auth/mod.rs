@@ -6,13 +6,15 @@
 //!
 //! The first that knows the token answers: a connection that repeats its token costs a comparison,
 //! a known token a SHA-256, an unknown one a signature check, of which a turn has a limited number,
-//! or a question to the authorization server (RFC 7662), for whose answer the request waits.
+//! or a question to the authorization server (RFC 7662), for whose answer the request waits. A
+//! bound token costs a signature check for the proof of each request.
 //! `source` reads the keys, before the server starts and on a thread of its own.
 
 mod credential;
 
 mod key_requests;
 mod proofs;
+mod turn_checks;
 
 mod fetch;
 mod pending_tokens;
@@ -33,6 +35,7 @@ use self::proofs::ProofChecks;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate};
+use self::turn_checks::TurnChecks;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
@@ -68,10 +71,7 @@ struct TokenVerification {
     pending: PendingTokens,
     /// Checks proofs of keys; `None` if none is accepted.
     proofs: Option<ProofChecks>,
-    checks_per_turn_max: u16,
-    /// Tokens and proofs that were verified in the turn that began at `turn`.
-    checks: u16,
-    turn: Instant,
+    checks: TurnChecks,
     accepts_query_token: bool,
     /// When the credentials of open connections are checked; `None` before the first.
     check_at: Option<Instant>,
@@ -109,17 +109,23 @@ impl Authentication {
         }
     }
 
-    /// Returns when the credentials of open connections are checked, or requests have waited too
-    /// long.
+    /// Returns when the credentials of open connections are checked, or requests have waited long
+    /// enough.
     pub(super) fn next_check(&self) -> Option<Instant> {
         let active = self.0.as_ref()?;
+        if active.checks.has_waiting() {
+            return Some(Instant::ORIGIN);
+        }
         active.check_at.into_iter().chain(active.pending.next_deadline()).min()
     }
 
-    /// Has a request wait until the authorization server has said what the token is.
+    /// Has a request wait until the authorization server has said what the token is, or else for a
+    /// turn in which its proof can be verified.
     pub(super) fn wait(&mut self, token: &str, key: Key) {
-        if let Some(active) = &mut self.0 {
-            active.pending.wait(&digest_of(token), key);
+        if let Some(active) = &mut self.0
+            && !active.pending.wait(&digest_of(token), key)
+        {
+            active.checks.wait(key);
         }
     }
 
@@ -129,9 +135,15 @@ impl Authentication {
         self.0.as_mut().map(|active| active.complete(token, time)).unwrap_or_default()
     }
 
-    /// Ends what has taken too long. Returns the connections whose request has waited.
+    /// Ends what has taken too long. Returns the connections whose request has waited for that, or
+    /// for this turn.
     pub(super) fn expire(&mut self, time: AuthTime) -> Vec<Key> {
-        self.0.as_mut().map(|active| active.pending.expire(time)).unwrap_or_default()
+        let Some(active) = &mut self.0 else { return Vec::new() };
+        let mut waiting = active.pending.expire(time);
+        if active.checks.has_waiting() {
+            waiting.append(&mut active.checks.resume(time.turn));
+        }
+        waiting
     }
 
     /// Returns whether the credentials of open connections are to be checked now. The next check
@@ -283,7 +295,9 @@ impl TokenVerification {
             let principal = Arc::clone(principal);
             return Ok(Credential::new(token, principal, (known_until, self.version)));
         }
-        self.take_check(turn)?;
+        if !self.checks.take_for_token(turn) {
+            return Err(TOO_MANY_TOKENS);
+        }
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
@@ -311,18 +325,6 @@ impl TokenVerification {
 }
 
 impl TokenVerification {
-    /// Takes one of the checks of a turn.
-    fn take_check(&mut self, turn: Instant) -> Result<(), AuthError> {
-        if turn != self.turn {
-            (self.turn, self.checks) = (turn, 0);
-        }
-        if self.checks >= self.checks_per_turn_max {
-            return Err(TOO_MANY_TOKENS);
-        }
-        self.checks += 1;
-        Ok(())
-    }
-
     /// Checks the proof of the key with this thumbprint, to which the token is bound, and uses it.
     #[cold]
     fn check_proof(
@@ -337,7 +339,10 @@ impl TokenVerification {
         if let Some(proofs) = &self.proofs {
             proofs.check_nonce(rules, &proof, unix_seconds)?;
         }
-        self.take_check(turn)?;
+        if !self.checks.take_for_proof(turn) {
+            let can_wait = self.checks.can_wait();
+            return Err(if can_wait { AuthError::Pending } else { TOO_MANY_TOKENS });
+        }
         proof.verify_signature()?;
         self.proofs.as_ref().map_or(Err(NO_AUTHENTICATION), |it| it.use_once(&proof, unix_seconds))
     }
@@ -411,9 +416,7 @@ mod tests {
             key_requests: KeyRequests { issuers: Arc::new([]), wake },
             pending: PendingTokens::new(questions),
             proofs: None,
-            checks_per_turn_max,
-            checks: 0,
-            turn: Instant::ORIGIN,
+            checks: TurnChecks::new(checks_per_turn_max),
             accepts_query_token: false,
             check_at: None,
         })))

@@ -19,6 +19,7 @@ use super::key_requests::{IssuerState, KeyRequests};
 use super::pending_tokens::{PendingTokens, Questions};
 use super::proofs::ProofChecks;
 use super::settings::{Settings, is_url, read, read_files};
+use super::turn_checks::TurnChecks;
 use super::{Authentication, TokenVerification};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
@@ -147,9 +148,7 @@ impl AuthSource {
             tokens: TokenTable::new(at_start.verified_tokens_max as usize),
             key_requests: KeyRequests { issuers: Arc::clone(issuers), wake },
             pending: PendingTokens::new(questions.clone()),
-            checks_per_turn_max: at_start.checks_per_turn_max,
-            checks: 0,
-            turn: Instant::ORIGIN,
+            checks: TurnChecks::new(at_start.checks_per_turn_max),
             accepts_query_token: at_start.query_token,
             check_at: None,
         })))

@@ -10,6 +10,7 @@ use std::time::Duration;
 /// its key, and as `auth_token` in the params of `initialize` or in `_meta` over TCP and stdio.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "mirrors the keys of the configuration file")]
 pub struct AuthOptions {
     /// Files with API keys, a line `id:hash:tier:scopes` each: the hash is the SHA-256 of the key
     /// in hex, scopes are separated by commas, tier (`user`) and scopes may be left out. Default:
@@ -87,8 +88,9 @@ pub struct AuthOptions {
     /// Verified tokens that each shard stores; another one replaces one that was not used lately.
     /// Cost: about 300 bytes and the claims each. Default 65,536.
     pub verified_tokens_max: u32,
-    /// Tokens and proofs that a shard verifies in one turn; the clients of further ones get status
-    /// 503. Cost: up to 0.1 ms each, for which other requests wait. Default 16.
+    /// Tokens and proofs that a shard verifies in one turn. The clients of further tokens get
+    /// status 503, requests with further proofs wait. Cost: up to 0.1 ms each, for which other
+    /// requests wait. Default 16.
     pub checks_per_turn_max: u16,
     /// Whether tokens may be, or must be, bound to a key of which each request has a proof (DPoP,
     /// RFC 9449). Needs `resource`, of which the URL in a proof is checked. Default
