@@ -52,7 +52,7 @@ fn full_channel_delivers_messages_once_and_in_order() {
         consumer.pop_into(&mut messages, 4);
         let refused = sender.join().expect("sender does not panic");
         consumer.pop_into(&mut messages, 4);
-        assert!(consumer.is_empty());
+        assert_eq!((consumer.len(), consumer.is_empty()), (0, true));
         let mut messages: Vec<usize> = messages.into_iter().map(|message| *message).collect();
         assert!(messages.is_sorted());
         messages.extend(refused);
