@@ -141,7 +141,7 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        AdminOptions, AuthOptions, BreakerOptions, ClientCertificateMode, DemoServices,
+        AdminOptions, AuthOptions, BreakerOptions, ClientCertificateMode, DemoServices, DpopMode,
         EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions,
         LogFormat, LogLevel, LogOptions, MemoryGuardOptions, OverloadOptions, Profile, RateOptions,
         RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,

@@ -1,11 +1,14 @@
-//! Model checks of the mesh's channel, wake-up protocol and replay filter with `loom`: every
-//! execution that the memory model allows.
+//! Model checks of the mesh's channel, wake-up protocol, replay filter and set of digests with
+//! `loom`: every execution that the memory model allows.
 //!
 //! The engine's own files are included next to a `sync` module of loom's types, so that no `cfg`
 //! flag and no second build of the dependencies is needed.
 
 #[path = "../src/engine/mesh/event_count.rs"]
 mod event_count;
+#[expect(unreachable_pub, reason = "this crate has no users")]
+#[path = "../src/engine/mesh/expiring_set.rs"]
+mod expiring_set;
 #[path = "../src/engine/mesh/queue.rs"]
 mod queue;
 #[expect(unreachable_pub, reason = "this crate has no users")]
@@ -27,6 +30,7 @@ use loom::sync::Arc;
 use loom::thread::{self, Thread};
 
 use self::event_count::EventCount;
+use self::expiring_set::{ExpiringSet, InsertResult};
 use self::queue::{Consumer, channel};
 use self::replay_filter::{ReplayFilter, UseResult};
 
@@ -48,7 +52,7 @@ fn full_channel_delivers_messages_once_and_in_order() {
         consumer.pop_into(&mut messages, 4);
         let refused = sender.join().expect("sender does not panic");
         consumer.pop_into(&mut messages, 4);
-        assert!(consumer.is_empty());
+        assert_eq!((consumer.len(), consumer.is_empty()), (0, true));
         let mut messages: Vec<usize> = messages.into_iter().map(|message| *message).collect();
         assert!(messages.is_sorted());
         messages.extend(refused);
@@ -193,4 +197,20 @@ impl ParkedReceiver {
             self.event_count.cancel_wait();
         }
     }
+}
+
+#[test]
+fn digest_is_first_for_one_thread() {
+    loom::model(|| {
+        let set = Arc::new(ExpiringSet::new(1));
+        // It expires between the two, so that they find different words free.
+        assert_eq!(set.insert(2 << 64, 100, 102), InsertResult::First);
+        let other = Arc::clone(&set);
+        let later = thread::spawn(move || other.insert(4 << 64, 102, 110));
+        let first = set.insert(4 << 64, 101, 110);
+        let results = [first, later.join().expect("no panic")];
+        let firsts = results.iter().filter(|result| **result == InsertResult::First).count();
+        assert!(firsts <= 1, "{results:?}");
+        assert_eq!(set.insert(4 << 64, 102, 110), InsertResult::Present);
+    });
 }

@@ -30,9 +30,11 @@ pub struct Principal {
 
 /// A key to which a credential is bound: it is valid only together with a proof of that key.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Binding {
+pub(crate) enum Binding {
     /// SHA-256 of the certificate of the TLS client (`x5t#S256`, RFC 8705, section 3.1).
-    pub(crate) certificate: [u8; 32],
+    Certificate([u8; 32]),
+    /// Thumbprint of the key of the proofs (`jkt`, RFC 9449, section 6.1).
+    ProofKey([u8; 32]),
 }
 
 impl Principal {

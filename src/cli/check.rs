@@ -36,7 +36,7 @@ pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {
             unsupported.push(("tls.certificates", Diagnostic::new(error, hint)));
         }
     }
-    let authentication = check_auth(&effective.options.auth);
+    let authentication = check_auth(&effective.options);
     for (key, cause) in unsupported {
         print_diagnostic("warning", &ConfigIssue::new(effective.source(key).clone(), key, cause));
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{
-    ClientCertificateMode, DemoServices, ExecutorKind, LogFormat, LogLevel, Profile, RingBackend,
-    SecondStream, Utf8CloseCode,
+    ClientCertificateMode, DemoServices, DpopMode, ExecutorKind, LogFormat, LogLevel, Profile,
+    RingBackend, SecondStream, Utf8CloseCode,
 };
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
@@ -72,6 +72,7 @@ macro_rules! choices {
 }
 
 choices!(ClientCertificateMode { "off" => Off, "asked" => Asked, "required" => Required, });
+choices!(DpopMode { "off" => Off, "allowed" => Allowed, "required" => Required, });
 choices!(Profile { "standard" => Standard, "tiny" => Tiny, });
 choices!(ExecutorKind { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
 choices!(DemoServices {

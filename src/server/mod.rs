@@ -28,6 +28,7 @@ mod memory;
 
 mod overload;
 
+mod held_messages;
 mod result_memory;
 mod subscriptions;
 mod waiting_requests;

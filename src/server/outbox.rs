@@ -100,6 +100,11 @@ impl Outbox {
         self.pushed.list.is_empty() && self.resumed.is_empty()
     }
 
+    /// Returns the number of effects that are not applied, and of connections that wait for them.
+    pub(super) fn len(&self) -> usize {
+        self.pushed.list.len() + self.resumed.len()
+    }
+
     /// Has a connection read again once all effects are applied.
     pub(super) fn resume_reading(&mut self, key: Key) {
         self.resumed.push_back(key);

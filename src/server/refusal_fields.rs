@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::guard::rate::limiter::Exceeded;
-use crate::transport::http::fields::{RateLimit, ResponseFields};
+use crate::transport::http::fields::{Challenge, RateLimit, ResponseFields};
 
 /// What a refused client is sent beside status and error.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,7 +20,7 @@ impl RefusalFields {
     pub(super) fn add_to<'f>(&'f self, fields: ResponseFields<'f>) -> ResponseFields<'f> {
         match self {
             Self::Challenge(challenge) => {
-                ResponseFields { www_authenticate: Some(challenge), ..fields }
+                ResponseFields { www_authenticate: Some(Challenge::new(challenge)), ..fields }
             }
             Self::RateLimit(exceeded) => {
                 let Exceeded { policy, limit, seconds, retry_after } = &**exceeded;

@@ -10,6 +10,7 @@ use std::fmt::{self, Display, Write};
 use super::certificate::CertificateExpiry;
 use super::counters::{CounterValue, Counters};
 use super::label::Transport;
+use super::open_work::QueueDepths;
 
 /// The value of `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -33,6 +34,8 @@ pub struct Gauges {
     pub shards: u16,
     /// Overload protection.
     pub overload: OverloadGauges,
+    /// The queues of each shard.
+    pub queues: Vec<QueueDepths>,
 }
 
 /// Numbers of overload protection, over all shards.
@@ -156,6 +159,8 @@ const FAMILIES: [Family; 10] = [
         counters: &[
             ("missing_token", "missing_token"),
             ("invalid_token", "invalid_token"),
+            ("invalid_proof", "invalid_proof"),
+            ("missing_nonce", "missing_nonce"),
             ("invalid_request", "invalid_request"),
             ("unavailable", "unavailable"),
             ("denied", "denied"),
@@ -279,6 +284,7 @@ impl Metrics<'_> {
         writeln!(out, "corelane_rate_keys {rate_keys}")?;
         self.write_tls(out)?;
         self.write_overload(out)?;
+        self.write_queues(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
@@ -297,6 +303,19 @@ impl Metrics<'_> {
         ] {
             write_head(out, name, "gauge", description)?;
             writeln!(out, "corelane_{name} {value}")?;
+        }
+        Ok(())
+    }
+
+    fn write_queues(&self, out: &mut impl Write) -> fmt::Result {
+        let description = "Entries in a queue of a shard at the time of the scrape.";
+        write_head(out, "queue_depth", "gauge", description)?;
+        for depths in &self.gauges.queues {
+            let shard = depths.shard;
+            for (queue, depth) in depths.each() {
+                let labels = format_args!("{{shard=\"{shard}\",queue=\"{queue}\"}}");
+                writeln!(out, "corelane_queue_depth{labels} {depth}")?;
+            }
         }
         Ok(())
     }
@@ -381,6 +400,7 @@ mod tests {
             rate_keys: 8,
             shards: 2,
             overload: OverloadGauges { breakers_open: 3, ..OverloadGauges::default() },
+            queues: vec![QueueDepths { shard: 1, calls: 6, ..QueueDepths::default() }],
         };
         Metrics { counters, gauges }.to_string()
     }
@@ -394,8 +414,8 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
-        // shards, version.
-        assert_eq!(samples, values - SUMS.len() + 16);
+        // seven queues, shards, version.
+        assert_eq!(samples, values - SUMS.len() + 23);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -446,6 +466,7 @@ mod tests {
             "corelane_websocket_pings_out_total 4",
             "corelane_errors_total{code=\"-32602\"} 1",
             "corelane_rate_keys 8",
+            "corelane_queue_depth{shard=\"1\",queue=\"calls\"} 6",
             "corelane_connections_open{transport=\"tcp\"} 3",
             "corelane_connections_open{transport=\"websocket\"} 1",
             "# HELP corelane_connections_accepted_total Connections accepted.",

@@ -181,6 +181,26 @@ fn bound_token_needs_its_certificate() {
 }
 
 #[test]
+fn metadata_names_binding_to_certificates() {
+    let (authority, tls) = (Authority::new(), Tls::new());
+    let asking = tls.options(&authority, authority.jwt_options());
+    let mut silent = asking.clone();
+    silent.tls.client_certificates = ClientCertificateMode::Off;
+    silent.tls.client_authorities.clear();
+    for (options, expected) in [(asking, json!(true)), (silent, Value::Null)] {
+        let server = TestServer::with_catalog(options, catalog());
+        let mut stream = tls.client_of(None).open(server.http());
+        let place = "/.well-known/oauth-protected-resource/mcp";
+        let request = format!("GET {place} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http());
+        stream.write_all(request.as_bytes()).expect("the request is sent");
+        let document = read(&mut stream).json();
+        assert_eq!(document["tls_client_certificate_bound_access_tokens"], expected, "{document}");
+        drop(stream);
+        server.close();
+    }
+}
+
+#[test]
 fn bound_token_on_tcp_needs_its_certificate() {
     let (authority, tls) = (Authority::new(), Tls::new());
     let server = tls.start(&authority, authority.jwt_options());

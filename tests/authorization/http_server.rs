@@ -108,7 +108,7 @@ pub(crate) fn status(line: &str, fields: &str) -> Reply {
 }
 
 /// Reads a request with the body that its length announces.
-fn read_request(stream: &mut TcpStream) -> String {
+pub(crate) fn read_request(stream: &mut TcpStream) -> String {
     let (mut bytes, mut byte) = (Vec::new(), [0]);
     while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
         bytes.push(byte[0]);

@@ -2,12 +2,15 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use corelane::options::AuthOptions;
 use corelane_test_support::TestServer;
+use corelane_test_support::messages::initialize;
+use corelane_test_support::process::Process;
 use serde_json::{Value, json};
 
 use crate::http::{modern_request, post, read, send};
@@ -69,7 +72,7 @@ fn token_that_is_not_active_gets_401() {
     let mut other_issuer = active();
     other_issuer["iss"] = json!("https://evil.test");
     let mut bound = active();
-    bound["cnf"] = json!({"jkt": "x"});
+    bound["cnf"] = json!({"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"});
     for (answer, reason) in [
         (json!({"active": false}), "the token is not active"),
         (other_audience, "the audience of the token is not this server"),
@@ -216,26 +219,136 @@ fn websocket_upgrade_waits_for_the_answer() {
     server.close();
 }
 
+/// A call with a token in `_meta`.
+fn call_with_token(id: u64, token: &str) -> Value {
+    let mut message = corelane_test_support::messages::modern(call("whoami"));
+    message["id"] = json!(id);
+    message["params"]["_meta"]["auth_token"] = json!(token);
+    message
+}
+
+fn expect_caller(answer: &Value, id: u64, caller: &str) {
+    assert_eq!(
+        (&answer["id"], &answer["result"]["content"][0]["text"]),
+        (&json!(id), &json!(caller))
+    );
+}
+
 #[test]
-fn tcp_client_repeats_request_until_answer() {
+fn tcp_message_waits_for_the_answer() {
+    let authority = Authority::new();
+    let introspection = HttpServer::gated(ok(&active()));
+    let server = start(&authority, &introspection);
+    let (mut client, mut other) = (server.connect_tcp(), server.connect_tcp());
+    // More follows in the same packet, which is answered in order.
+    let mut next = corelane_test_support::messages::modern(call("whoami"));
+    next["id"] = json!(2);
+    client.send(format!(
+        "{}\n{next}\n{}",
+        call_with_token(1, "opaque-1"),
+        call_with_token(3, "key-bob")
+    ));
+    other.send(call_with_token(7, "opaque-1"));
+    introspection.next_request();
+    // Other connections are served meanwhile.
+    let mut third = server.connect_tcp();
+    expect_caller(&third.exchange(call_with_token(9, "key-bob")), 9, "bob (user)");
+    let metrics = send(server.http(), "GET", "/metrics", "").body;
+    assert!(metrics.contains("queue=\"introspection\"} "), "{metrics}");
+    introspection.open_gate();
+    expect_caller(&other.receive(), 7, "ada (user)");
+    for (id, caller) in [(1, "ada (user)"), (2, "ada (user)"), (3, "ada (user)")] {
+        expect_caller(&client.receive(), id, caller);
+    }
+    assert_eq!(introspection.count(), 1);
+    let counters = server.close();
+    assert_eq!((counters.requests.tools_call, counters.auth.unavailable), (5, 0));
+}
+
+#[test]
+fn tcp_token_that_is_refused_ends_connection() {
+    let authority = Authority::new();
+    let introspection = HttpServer::start(ok(&json!({"active": false})));
+    let server = start(&authority, &introspection);
+    let mut client = server.connect_tcp();
+    let refused = client.exchange(call_with_token(1, "opaque-1"));
+    assert_eq!(refused["error"]["code"], -32010, "{refused}");
+    assert_eq!(refused["error"]["message"], "the token is not active");
+    client.expect_end_or_reset();
+    server.close();
+}
+
+#[test]
+fn tcp_message_without_answer_gets_error() {
+    let authority = Authority::new();
+    let introspection = HttpServer::start(status("500 Internal Server Error", ""));
+    let server = start(&authority, &introspection);
+    let mut client = server.connect_tcp();
+    let refused = client.exchange(call_with_token(1, "opaque-1"));
+    assert_eq!(refused["error"]["data"], json!({"retryable": true, "retryAfterMs": 1000}));
+    let reason = "the authorization server does not respond to introspection";
+    assert_eq!(refused["error"]["message"], reason);
+    server.close();
+}
+
+#[test]
+fn tcp_client_may_end_input_while_waiting() {
     let authority = Authority::new();
     let introspection = HttpServer::gated(ok(&active()));
     let server = start(&authority, &introspection);
     let mut client = server.connect_tcp();
-    let mut message = corelane_test_support::messages::modern(call("whoami"));
-    message["params"]["_meta"]["auth_token"] = json!("opaque-1");
-    let refused = client.exchange(&message);
-    assert_eq!(refused["error"]["data"], json!({"retryable": true, "retryAfterMs": 1000}));
+    client.send_bytes(call_with_token(1, "opaque-1").to_string().as_bytes());
+    client.shutdown_write();
+    let gone = server.connect_tcp();
+    introspection.next_request();
+    gone.reset();
     introspection.open_gate();
-    let answer = loop {
-        let answer = client.exchange(&message);
-        if answer["result"].is_object() {
-            break answer;
-        }
-        assert_eq!(answer["error"]["data"]["retryable"], true, "{answer}");
-    };
-    assert_eq!(answer["result"]["content"][0]["text"], "ada (user)");
+    expect_caller(&client.receive(), 1, "ada (user)");
+    client.expect_end();
     server.close();
+}
+
+#[test]
+fn waiting_messages_are_bounded_in_memory() {
+    let authority = Authority::new();
+    let introspection = HttpServer::gated(ok(&active()));
+    let mut options = options(introspecting(&authority, introspection.url("/introspect")));
+    options.engine.shards = Some(1);
+    // A quarter of it is for what handlers and waiting messages hold.
+    options.limits.memory_bytes_max = 8 << 20;
+    let server = TestServer::with_catalog(options, catalog());
+    let mut large = call_with_token(1, "opaque-1");
+    large["params"]["_meta"]["test/padding"] = json!("x".repeat(900_000));
+    let (answers_tx, answers) = channel();
+    for _ in 0..3 {
+        let (mut client, large) = (server.connect_tcp(), large.clone());
+        let answers_tx = answers_tx.clone();
+        thread::spawn(move || answers_tx.send(client.exchange(&large)).unwrap());
+    }
+    // Two of them wait.
+    let refused = answers.recv().unwrap();
+    assert_eq!(refused["error"]["code"], -32603, "{refused}");
+    introspection.open_gate();
+    for _ in 0..2 {
+        expect_caller(&answers.recv().unwrap(), 1, "ada (user)");
+    }
+    assert_eq!(server.close().requests.refused_memory, 1);
+}
+
+#[test]
+fn stdio_message_waits_for_the_answer() {
+    let authority = Authority::new();
+    let introspection = HttpServer::gated(ok(&active()));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    command.args(["stdio", "--auth-introspection", &introspection.url("/introspect")]);
+    command.args(["--auth-resource", RESOURCE, "--auth-issuers", authority.issuer.name()]);
+    command.env_clear().env("MCP_AUTH_TOKEN", "opaque-1");
+    let mut process = Process::spawn(&mut command);
+    let mut client = process.take_pipes();
+    client.send(initialize(1, "2025-11-25"));
+    introspection.next_request();
+    introspection.open_gate();
+    assert!(client.receive()["result"].is_object());
 }
 
 #[test]

@@ -13,7 +13,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use corelane::Client;
 use corelane::client::{OAuthOptions, SigningAlgorithm, block_on};
+use corelane::options::DpopMode;
 use corelane_test_support::messages::modern;
+use corelane_test_support::sockets::Front;
 use corelane_test_support::{ListeningProcess, Request, TIMEOUT, TestServer, http_options};
 use serde_json::{Value, json};
 use url::Url;
@@ -236,4 +238,48 @@ fn server_asks_oidc_provider_about_opaque_tokens() {
     fetch(&bearer, "/expire");
     assert_eq!(status(&withdrawn), 401);
     server.close();
+}
+
+#[ignore = "needs oidc-provider: ./test.sh runs it"]
+#[test]
+fn server_accepts_dpop_tokens_of_oidc_provider() {
+    let (_server, bearer, _) = start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let client = directory.path().join("client.txt");
+    fs::write(&client, "secret-client:a:secret with %\n").expect("a file");
+    let front = Front::start();
+    let mut options = http_options();
+    let issuer = bearer.as_str().trim_end_matches("/mcp");
+    options.auth.resource = Some(front.url());
+    options.auth.issuers = vec![issuer.to_owned()];
+    options.auth.introspection = Some(format!("{issuer}/token/introspection"));
+    options.auth.introspection_client = vec![client];
+    options.auth.scopes_supported = vec!["tools".to_owned()];
+    options.auth.rules = vec!["tools/call scope=tools".to_owned()];
+    options.auth.dpop = DpopMode::Required;
+    options.auth.dpop_nonce = true;
+    let server = TestServer::start(options);
+    front.open(server.http());
+    let url: Url = front.url().parse().expect("a URL");
+    let by_secret =
+        OAuthOptions::new().client_credentials().client_id("secret-client").client_secret(
+            // The encoding of RFC 6749, section 2.3.1, matters.
+            "a:secret with %",
+        );
+    for options in [with_browser(), by_secret] {
+        let client = connect(&url, options.store(corelane::client::MemoryTokenStore::new()));
+        for _ in 0..3 {
+            let result = client.call_tool("echo", &json!({"message": "hi"})).wait();
+            assert_eq!(result.expect("a result").text(), "hi");
+        }
+        block_on(client.close());
+    }
+    // A token that is not bound is refused.
+    let token = token_for(&bearer, &front.url());
+    let call = modern(corelane_test_support::messages::call(1, "echo", json!({"message": "hi"})));
+    let mut plain = server.connect_http();
+    plain.send(&Request::modern(&call).field("Authorization", format!("Bearer {token}")));
+    assert_eq!(plain.read_head().status, 401);
+    let counters = server.close();
+    assert_eq!((counters.auth.invalid_proof, counters.auth.invalid_token), (0, 1));
 }

@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use corelane::server::Options;
+use corelane_test_support::messages::{call, modern};
 use corelane_test_support::{
     HttpClient, Request, Response, TestServer, http_options, on_one_shard_and_two, over_each_ring,
 };
+use serde_json::json;
 
 /// Options of a server that serves one connection.
 fn one_connection(mut options: Options) -> Options {
@@ -133,6 +135,33 @@ fn admin_address_checks_host() {
     operator.exchange(&rebound).expect_error(403, -32600, None);
     drop(operator);
     server.close();
+}
+
+#[test]
+fn metrics_have_queues_of_every_shard() {
+    on_one_shard_and_two(|options| {
+        let shards = options.engine.shards.expect("a number of shards");
+        let server = TestServer::with_test_tools(options);
+        let mut caller = server.connect_http();
+        caller.send(&Request::modern(&modern(call(1, "hold", json!({})))));
+        assert_eq!(server.next_signal(), "begun");
+        let mut client = server.connect_http();
+        let queues = ["mesh_received", "mesh_unsent", "outbox", "large_work", "introspection"];
+        let mut calls = 0;
+        for shard in 0..shards {
+            let mut depth = |queue: &str| {
+                let labels = format!("{{shard=\"{shard}\",queue=\"{queue}\"}}");
+                sample(&mut client, &format!("corelane_queue_depth{labels}"))
+            };
+            assert!(queues.iter().all(|queue| depth(queue) < 10));
+            calls += depth("calls");
+            assert_eq!(depth("client_requests"), 0);
+        }
+        assert_eq!(calls, 1);
+        server.open_gate();
+        drop((caller, client));
+        server.close();
+    });
 }
 
 #[test]

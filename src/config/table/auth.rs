@@ -1,7 +1,9 @@
 //! Options of authentication and authorization.
 
+use crate::config::options::DpopMode;
 use crate::config::table::{MINUTE, Row, Section};
 use crate::config::unit::Unit;
+use crate::config::value::Choice;
 
 pub(super) static AUTH: Section = Section {
     heading: "Authentication",
@@ -268,12 +270,57 @@ pub(super) static AUTH: Section = Section {
             key: "auth.checks_per_turn_max",
             short: None,
             unit: Unit::Count { min: 1, max: 10_000 },
-            description: "Tokens that a shard verifies in one turn; the clients of further \
-                          ones get status 503.",
+            description: "Tokens and proofs that a shard verifies in one turn; the clients of \
+                          further tokens get status 503, further proofs wait.",
             cost: "up to 0.1 ms each, for which other requests wait",
             source: "Corelane",
             is_reloadable: false,
             field: |options| &mut options.auth.checks_per_turn_max,
+        },
+        Row {
+            key: "auth.dpop",
+            short: None,
+            unit: Unit::Choice(DpopMode::NAMES),
+            description: "Whether tokens may be, or must be, bound to a key of which each \
+                          request has a proof (DPoP). Needs auth.resource: the URL that \
+                          proofs name.",
+            cost: "one signature check for each request with such a token",
+            source: "RFC 9449",
+            is_reloadable: false,
+            field: |options| &mut options.auth.dpop,
+        },
+        Row {
+            key: "auth.dpop_nonce",
+            short: None,
+            unit: Unit::Switch,
+            description: "Demand a nonce of this server in each proof, which changes every \
+                          150 s: no proof can be made in advance.",
+            cost: "one refused request of each client in 150 s",
+            source: "RFC 9449, section 9",
+            is_reloadable: false,
+            field: |options| &mut options.auth.dpop_nonce,
+        },
+        Row {
+            key: "auth.dpop_window",
+            short: None,
+            unit: Unit::Milliseconds { min: 1_000, max: 10 * MINUTE },
+            description: "Time by which iat of a proof may differ from the clock of the \
+                          server, before and after; counted in whole seconds.",
+            cost: "proofs are remembered for that long",
+            source: "RFC 9449, section 11.1",
+            is_reloadable: false,
+            field: |options| &mut options.auth.dpop_window,
+        },
+        Row {
+            key: "auth.dpop_proofs_max",
+            short: None,
+            unit: Unit::Count { min: 1, max: 100_000_000 },
+            description: "Proofs that are remembered, by all shards together, so that each is \
+                          accepted once; the clients of further ones get status 503.",
+            cost: "up to 64 bytes each",
+            source: "RFC 9449, section 11.1",
+            is_reloadable: false,
+            field: |options| &mut options.auth.dpop_proofs_max,
         },
         Row {
             key: "auth.check_interval",

@@ -214,6 +214,11 @@ impl<M: Send> Inbox<M> {
         parks
     }
 
+    /// Returns the number of messages that wait to be received at this moment.
+    pub fn waiting(&self) -> usize {
+        self.incoming.iter().map(Consumer::len).sum::<usize>() + self.own_entry().queue.len()
+    }
+
     /// Returns the shard that this inbox belongs to.
     #[cfg(feature = "internals")]
     pub const fn shard(&self) -> ShardId {
@@ -306,7 +311,9 @@ mod tests {
         assert_eq!(inboxes[2].try_send(ShardId(1), 5), Ok(()));
         assert_eq!(sender.try_send(ShardId(1), 6), Ok(()));
         assert_eq!(sender.try_send(ShardId(1), 7), Err(TrySendError::Full(7)));
+        assert_eq!(inboxes[1].waiting(), 4);
         assert_eq!(received(&mut inboxes[1]), [1, 2, 5, 6]);
+        assert_eq!((inboxes[1].waiting(), inboxes[2].waiting()), (0, 1));
         assert_eq!(inboxes[0].counts().channel_full, 1);
         assert_eq!(inboxes[1].counts().inbox_full, 1);
     }

@@ -19,8 +19,8 @@
 //! - Wake-ups are batched: [`Inbox::wake_targets`], called once at the end of a turn, fences and
 //!   wakes once for each target, however many messages were sent to it.
 //!
-//! Also holds the other state that shards share: a bounded count ([`SharedCounter`]) and the
-//! numbers that were redeemed ([`ReplayFilter`]).
+//! Also holds the other state that shards share: a bounded count ([`SharedCounter`]), the numbers
+//! that were redeemed ([`ReplayFilter`]) and the digests that were seen ([`ExpiringSet`]).
 //!
 //! There is no reply mechanism: a request carries what its response needs, and its sender limits
 //! the number of requests in flight, and with it the send queue.
@@ -38,6 +38,7 @@ mod send_queue;
 
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 pub(crate) mod eventfd_waker;
+mod expiring_set;
 mod inbox;
 mod replay_filter;
 mod shared_counter;
@@ -49,6 +50,7 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 
 use self::event_count::EventCount;
+pub use self::expiring_set::{ExpiringSet, InsertResult};
 pub use self::inbox::Inbox;
 use self::queue::{Consumer, Producer};
 pub use self::read_order::ReadOrder;
@@ -329,6 +331,7 @@ impl<M: Send> Sender<M> {
 
 #[cfg(test)]
 mod tests {
+    use super::expiring_set::KEPT_SECONDS_MAX;
     use super::*;
     use crate::engine::mesh::queue::channel;
 
@@ -425,5 +428,65 @@ mod tests {
             .collect();
         let redeemed: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         assert_eq!(redeemed, 4096);
+    }
+
+    const NOW: u64 = 1_000_000;
+
+    /// A digest of the first bucket of any set.
+    fn digest(tag: u64) -> u128 {
+        u128::from(2 * tag) << 64
+    }
+
+    #[test]
+    fn digest_is_present_until_its_time() {
+        let set = ExpiringSet::new(100);
+        assert_eq!(set.insert(digest(1), NOW, NOW + 10), InsertResult::First);
+        assert_eq!(set.insert(digest(2), NOW, NOW + 10), InsertResult::First);
+        assert_eq!(set.insert(digest(1), NOW, NOW + 10), InsertResult::Present);
+        assert_eq!(set.insert(digest(1), NOW + 9, NOW + 10), InsertResult::Present);
+        assert_eq!(set.insert(digest(1), NOW + 10, NOW + 20), InsertResult::First);
+        // One whose time has passed is kept for a second.
+        assert_eq!(set.insert(digest(3), NOW, NOW - 1), InsertResult::First);
+        assert_eq!(set.insert(digest(3), NOW, NOW - 1), InsertResult::Present);
+        assert_eq!(set.insert(digest(3), NOW + 1, NOW + 2), InsertResult::First);
+    }
+
+    #[test]
+    fn full_bucket_is_free_after_its_time() {
+        let set = ExpiringSet::new(1);
+        for tag in 0..16 {
+            assert_eq!(set.insert(digest(tag), NOW, NOW + 10), InsertResult::First);
+        }
+        assert_eq!(set.insert(digest(99), NOW, NOW + 10), InsertResult::Full);
+        assert_eq!(set.insert(digest(3), NOW, NOW + 10), InsertResult::Present);
+        assert_eq!(set.insert(digest(99), NOW + 10, NOW + 20), InsertResult::First);
+    }
+
+    #[test]
+    fn time_of_a_digest_is_bounded() {
+        let set = ExpiringSet::new(1);
+        assert_eq!(set.insert(digest(1), NOW, u64::MAX), InsertResult::First);
+        let end = NOW + KEPT_SECONDS_MAX;
+        assert_eq!(set.insert(digest(1), end - 1, end), InsertResult::Present);
+        assert_eq!(set.insert(digest(1), end, end + 1), InsertResult::First);
+    }
+
+    #[test]
+    fn digest_is_first_once_across_threads() {
+        let set = ExpiringSet::new(4_096);
+        let firsts = std::thread::scope(|scope| {
+            let insert_all = || {
+                let mixed =
+                    |number: u128| number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced);
+                let first = |number: &u128| {
+                    set.insert(mixed(*number), NOW, NOW + 10) == InsertResult::First
+                };
+                (0..4_096).filter(first).count()
+            };
+            let threads = [(); 4].map(|()| scope.spawn(insert_all));
+            threads.map(|thread| thread.join().unwrap()).iter().sum::<usize>()
+        });
+        assert!(firsts <= 4_096, "{firsts}");
+        assert!(firsts > 4_000, "{firsts}");
     }
 }

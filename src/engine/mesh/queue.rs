@@ -118,6 +118,11 @@ impl<T> Consumer<T> {
         values
     }
 
+    /// Returns the number of values in the channel at this moment.
+    pub(crate) fn len(&self) -> usize {
+        self.channel.tail.load(Ordering::Acquire).wrapping_sub(self.head)
+    }
+
     /// Returns whether the channel is empty at this moment.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,6 +1,6 @@
-//! Bearer tokens in requests: the `Authorization` field, and the query where that is allowed.
+//! Tokens in requests: the `Authorization` field, and the query where that is allowed.
 //!
-//! Source: RFC 6750, section 2; RFC 9110, section 11.4.
+//! Source: RFC 6750, section 2; RFC 9449, section 7.1; RFC 9110, section 11.4.
 
 use super::AuthError;
 
@@ -21,9 +21,24 @@ pub fn read_authorization(value: &[u8]) -> Result<&str, AuthError> {
 /// token that was read. `None` for another scheme.
 #[inline]
 pub fn unchecked_token(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, rest) = value.split_at_checked(SCHEME.len())?;
-    let is_bearer = scheme.eq_ignore_ascii_case(SCHEME) && matches!(rest, [] | [b' ', ..]);
-    is_bearer.then(|| rest.trim_ascii())
+    token_of_scheme(value, SCHEME)
+}
+
+/// Returns the token in the value of an `Authorization` field with the scheme `DPoP`; `None` for
+/// another scheme.
+///
+/// # Errors
+///
+/// As [`read_authorization`].
+pub fn read_bound_token(value: &[u8]) -> Result<Option<&str>, AuthError> {
+    token_of_scheme(value, DPOP_SCHEME).map(read_token).transpose()
+}
+
+#[inline]
+fn token_of_scheme<'v>(value: &'v [u8], wanted: &[u8]) -> Option<&'v [u8]> {
+    let (scheme, rest) = value.split_at_checked(wanted.len())?;
+    let is_wanted = scheme.eq_ignore_ascii_case(wanted) && matches!(rest, [] | [b' ', ..]);
+    is_wanted.then(|| rest.trim_ascii())
 }
 
 /// Returns a token as text.
@@ -57,6 +72,7 @@ const fn is_token_byte(byte: u8) -> bool {
 }
 
 const SCHEME: &[u8] = b"Bearer";
+const DPOP_SCHEME: &[u8] = b"DPoP";
 
 #[cfg(test)]
 mod tests {
@@ -75,6 +91,18 @@ mod tests {
     fn other_scheme_is_a_missing_token() {
         for value in ["", "Basic YTpi", "Bearerabc", "DPoP abc", "Token", "Bearer,abc"] {
             assert_eq!(read_authorization(value.as_bytes()), Err(AuthError::Missing), "{value}");
+        }
+    }
+
+    #[test]
+    fn bound_token_has_its_own_scheme() {
+        assert_eq!(read_bound_token(b"dpop  abc=="), Ok(Some("abc==")));
+        for value in ["", "Bearer abc", "DPoPabc", "DPo"] {
+            assert_eq!(read_bound_token(value.as_bytes()), Ok(None), "{value}");
+        }
+        for value in ["DPoP", "DPoP a b"] {
+            let error = read_bound_token(value.as_bytes()).unwrap_err();
+            assert!(matches!(error, AuthError::InvalidToken(_)), "{value}: {error:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a client whose request is not authorized is sent: status, `WWW-Authenticate`, and a body.
 //!
-//! Source: RFC 6750, section 3; RFC 9728, section 5.1; MCP 2026-07-28, basic/authorization.
+//! Source: RFC 6750, section 3; RFC 9449, section 7.1; RFC 9728, section 5.1; MCP 2026-07-28,
+//! basic/authorization.
 
 use super::AuthError;
 use crate::protocol::json::write;
@@ -12,6 +13,19 @@ pub struct Challenges {
     pub resource_metadata: Option<Box<str>>,
     /// The least scopes, separated by spaces. May be empty.
     pub scopes: Box<str>,
+    /// Algorithms of proofs, separated by spaces, if proofs of keys are verified.
+    pub dpop_algorithms: Option<Box<str>>,
+    /// Whether tokens must be bound to a key.
+    pub requires_dpop: bool,
+}
+
+/// The authentication scheme of a challenge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scheme {
+    /// RFC 6750.
+    Bearer,
+    /// RFC 9449.
+    Dpop,
 }
 
 /// The status of a refused request, and the fields and the body of its response.
@@ -33,6 +47,9 @@ impl Challenges {
         let (status, code, description) = match error {
             AuthError::Missing => (401, None, MISSING),
             AuthError::InvalidToken(reason) => (401, Some("invalid_token"), &**reason),
+            AuthError::UnprovedToken(reason) => (401, Some("invalid_token"), *reason),
+            AuthError::InvalidProof(reason) => (401, Some("invalid_dpop_proof"), *reason),
+            AuthError::NonceNeeded(reason) => (401, Some("use_dpop_nonce"), *reason),
             AuthError::InvalidRequest(reason) => (400, Some("invalid_request"), *reason),
             AuthError::Unavailable(_) | AuthError::Pending => {
                 let reason = error.unavailable_reason();
@@ -45,20 +62,35 @@ impl Challenges {
         if let Some(code) = code {
             parameters.push("error", code);
         }
-        if status == 401 {
+        let scheme = match error {
+            AuthError::UnprovedToken(_)
+            | AuthError::InvalidProof(_)
+            | AuthError::NonceNeeded(_) => Scheme::Dpop,
+            _ => self.token_scheme(),
+        };
+        let is_of_proof = matches!(error, AuthError::InvalidProof(_) | AuthError::NonceNeeded(_));
+        if status == 401 && !is_of_proof {
             if code.is_some() {
                 parameters.push("error_description", description);
             }
+            self.push_algorithms(&mut parameters, scheme);
             self.push_requirements(&mut parameters, &self.scopes);
+        } else if matches!(error, AuthError::InvalidProof(_)) {
+            self.push_algorithms(&mut parameters, scheme);
         }
         let body = write_body(code.unwrap_or("unauthorized"), description);
-        let challenge = Some(parameters.finish());
+        let challenge = Some(parameters.finish(scheme));
         Refusal { status, challenge, retry_after_seconds: None, body }
     }
 
+    /// Returns the scheme of tokens.
+    const fn token_scheme(&self) -> Scheme {
+        if self.requires_dpop { Scheme::Dpop } else { Scheme::Bearer }
+    }
+
     /// Returns `WWW-Authenticate` for a caller who lacks some of `scopes`, which are all that its
-    /// operation needs, or else a higher tier.
-    pub fn insufficient_scope(&self, scopes: &str, description: &str) -> String {
+    /// operation needs, or else a higher tier. Its token has this scheme.
+    pub fn insufficient_scope(&self, scopes: &str, description: &str, scheme: Scheme) -> String {
         let mut parameters = Parameters::default();
         parameters.push("error", "insufficient_scope");
         if !scopes.is_empty() {
@@ -68,18 +100,27 @@ impl Challenges {
             parameters.push("resource_metadata", url);
         }
         parameters.push("error_description", description);
-        parameters.finish()
+        self.push_algorithms(&mut parameters, scheme);
+        parameters.finish(scheme)
     }
 
     /// Returns `WWW-Authenticate` for a request without a credential whose operation needs one,
     /// with all `scopes` of the operation.
     pub fn missing(&self, scopes: &str) -> String {
         let mut parameters = Parameters::default();
+        let scheme = self.token_scheme();
+        self.push_algorithms(&mut parameters, scheme);
         self.push_requirements(
             &mut parameters,
             if scopes.is_empty() { &self.scopes } else { scopes },
         );
-        parameters.finish()
+        parameters.finish(scheme)
+    }
+
+    fn push_algorithms(&self, parameters: &mut Parameters, scheme: Scheme) {
+        if let (Scheme::Dpop, Some(algorithms)) = (scheme, &self.dpop_algorithms) {
+            parameters.push("algs", algorithms);
+        }
     }
 
     fn push_requirements(&self, parameters: &mut Parameters, scopes: &str) {
@@ -111,8 +152,12 @@ impl Parameters {
         self.0.push('"');
     }
 
-    fn finish(self) -> String {
-        format!("Bearer{}", self.0)
+    fn finish(self, scheme: Scheme) -> String {
+        let scheme = match scheme {
+            Scheme::Bearer => "Bearer",
+            Scheme::Dpop => "DPoP",
+        };
+        format!("{scheme}{}", self.0)
     }
 }
 
@@ -138,6 +183,7 @@ mod tests {
         Challenges {
             resource_metadata: Some("https://a/.well-known/oauth-protected-resource/mcp".into()),
             scopes: "tools:read".into(),
+            ..Challenges::default()
         }
     }
 
@@ -182,12 +228,39 @@ mod tests {
 
     #[test]
     fn insufficient_scope_lists_all_scopes() {
-        let text = challenges().insufficient_scope("a b", "lacks \"b\"\r\n");
+        let text = challenges().insufficient_scope("a b", "lacks \"b\"\r\n", Scheme::Bearer);
         assert_eq!(
             text,
             "Bearer error=\"insufficient_scope\", scope=\"a b\", resource_metadata=\
              \"https://a/.well-known/oauth-protected-resource/mcp\", \
              error_description=\"lacks 'b'??\""
+        );
+    }
+
+    #[test]
+    fn refused_proof_has_challenge_of_dpop() {
+        let algorithms = Some("ES256 EdDSA".into());
+        let challenges = Challenges { dpop_algorithms: algorithms, ..challenges() };
+        let challenge = |error: &AuthError| {
+            let refusal = challenges.refuse(error);
+            assert_eq!(refusal.status, 401);
+            refusal.challenge.unwrap()
+        };
+        assert_eq!(
+            challenge(&AuthError::InvalidProof("old")),
+            "DPoP error=\"invalid_dpop_proof\", algs=\"ES256 EdDSA\""
+        );
+        assert_eq!(challenge(&AuthError::NonceNeeded("none")), "DPoP error=\"use_dpop_nonce\"");
+        let error = "error=\"invalid_token\", error_description=\"bound\", algs=\"ES256 EdDSA\"";
+        assert_eq!(
+            challenge(&AuthError::UnprovedToken("bound")),
+            format!("DPoP {error}, {REQUIREMENTS}")
+        );
+        assert_eq!(challenge(&AuthError::Missing), format!("Bearer {REQUIREMENTS}"));
+        let required = Challenges { requires_dpop: true, ..challenges.clone() };
+        assert_eq!(
+            required.refuse(&AuthError::Missing).challenge.unwrap(),
+            format!("DPoP algs=\"ES256 EdDSA\", {REQUIREMENTS}")
         );
     }
 }

@@ -9,6 +9,13 @@ pub enum AuthError {
     Missing,
     /// Its token is not valid, for this reason.
     InvalidToken(Cow<'static, str>),
+    /// Its token is bound to a key, or must be, and comes without the proof of that, for this
+    /// reason.
+    UnprovedToken(&'static str),
+    /// The proof of the key of its token is not valid, for this reason.
+    InvalidProof(&'static str),
+    /// The proof of the key of its token needs a nonce of this server, for this reason.
+    NonceNeeded(&'static str),
     /// It sends its token in more than one way, or in one that is not allowed.
     InvalidRequest(&'static str),
     /// Its token cannot be verified at the moment, for this reason.
@@ -30,7 +37,9 @@ impl AuthError {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Missing => "missing_token",
-            Self::InvalidToken(_) => "invalid_token",
+            Self::InvalidToken(_) | Self::UnprovedToken(_) => "invalid_token",
+            Self::InvalidProof(_) => "invalid_proof",
+            Self::NonceNeeded(_) => "missing_nonce",
             Self::InvalidRequest(_) => "invalid_request",
             Self::Unavailable(_) | Self::Pending => "unavailable",
         }

@@ -15,6 +15,19 @@ pub struct ResourceMetadata {
     pub url: Box<str>,
 }
 
+/// What the document says of tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokenMetadata<'a> {
+    /// Scopes that clients may ask for.
+    pub scopes: &'a [String],
+    /// Algorithms of proofs of keys, if such proofs are verified (RFC 9449).
+    pub dpop_algorithms: Option<&'a [Box<str>]>,
+    /// Whether tokens must be bound to the key of such a proof.
+    pub requires_dpop: bool,
+    /// Whether tokens may be bound to the certificate of a TLS client (RFC 8705).
+    pub binds_certificates: bool,
+}
+
 impl ResourceMetadata {
     /// Creates the document of the resource with this URL.
     ///
@@ -24,17 +37,25 @@ impl ResourceMetadata {
     pub fn new<'a>(
         resource: &str,
         issuers: impl Iterator<Item = &'a str>,
-        scopes: &[String],
+        tokens: TokenMetadata<'_>,
     ) -> Result<Self, &'static str> {
         let url = metadata_url(resource)?;
         let mut document = Map::new();
         document.insert("resource".to_owned(), resource.into());
         let issuers: Vec<Value> = issuers.map(Value::from).collect();
         document.insert("authorization_servers".to_owned(), issuers.into());
-        if !scopes.is_empty() {
-            document.insert("scopes_supported".to_owned(), json!(scopes));
+        if !tokens.scopes.is_empty() {
+            document.insert("scopes_supported".to_owned(), json!(tokens.scopes));
         }
         document.insert("bearer_methods_supported".to_owned(), json!(["header"]));
+        if tokens.binds_certificates {
+            document.insert("tls_client_certificate_bound_access_tokens".to_owned(), true.into());
+        }
+        if let Some(algorithms) = tokens.dpop_algorithms {
+            document.insert("dpop_signing_alg_values_supported".to_owned(), json!(algorithms));
+            let is_required = tokens.requires_dpop.into();
+            document.insert("dpop_bound_access_tokens_required".to_owned(), is_required);
+        }
         Ok(Self { json: Value::from(document).to_string().into(), url: url.into() })
     }
 }
@@ -84,7 +105,8 @@ mod tests {
     fn document_lists_issuers_and_scopes() {
         let scopes = ["tools:read".to_owned()];
         let issuers = ["https://as.test"].into_iter();
-        let metadata = ResourceMetadata::new("https://a/mcp", issuers, &scopes).unwrap();
+        let tokens = TokenMetadata { scopes: &scopes, ..TokenMetadata::default() };
+        let metadata = ResourceMetadata::new("https://a/mcp", issuers, tokens).unwrap();
         let expected = json!({
             "resource": "https://a/mcp",
             "authorization_servers": ["https://as.test"],
@@ -92,5 +114,22 @@ mod tests {
             "bearer_methods_supported": ["header"],
         });
         assert_eq!(serde_json::from_str::<Value>(&metadata.json).unwrap(), expected);
+    }
+
+    #[test]
+    fn document_names_bindings_of_tokens() {
+        let algorithms = ["ES256".into()];
+        let tokens = TokenMetadata {
+            dpop_algorithms: Some(&algorithms),
+            requires_dpop: true,
+            binds_certificates: true,
+            ..TokenMetadata::default()
+        };
+        let issuers = ["https://as.test"].into_iter();
+        let metadata = ResourceMetadata::new("https://a/mcp", issuers, tokens).unwrap();
+        let document: Value = serde_json::from_str(&metadata.json).unwrap();
+        assert_eq!(document["dpop_signing_alg_values_supported"], json!(["ES256"]));
+        assert_eq!(document["dpop_bound_access_tokens_required"], true);
+        assert_eq!(document["tls_client_certificate_bound_access_tokens"], true);
     }
 }

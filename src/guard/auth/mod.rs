@@ -3,7 +3,8 @@
 //! An [`Authenticator`] is immutable: keys that have changed make a new one. It verifies tokens
 //! ([`api_keys`], [`jwt`], [`introspection`], [`TokenVerifier`]) and [`certificates`]; [`access`]
 //! decides what a caller may do, and [`challenge`] what a refused one is sent. [`token_table`]
-//! stores what was verified.
+//! stores what was verified. A token that is bound to a key needs a [`proof`] of it: a certificate,
+//! or a signed request ([`dpop`]).
 //!
 //! Invariants: a token that cannot be verified at the moment is never accepted, and is not called
 //! invalid; no text of an error has a part of a token or of a key.
@@ -23,6 +24,8 @@ pub mod proof;
 pub mod jwt;
 pub mod metadata;
 
+pub mod dpop;
+
 pub mod introspection;
 
 pub mod token_table;
@@ -34,11 +37,12 @@ use self::access::AccessRules;
 use self::api_keys::ApiKeys;
 use self::certificates::{CertificateRules, ClientCertificate};
 use self::challenge::Challenges;
+use self::dpop::DpopRules;
 pub use self::error::{AuthError, TokenError};
 use self::introspection::{IntrospectionRules, TokenStatus};
 use self::jwt::{JwtError, JwtVerifier};
 use self::metadata::ResourceMetadata;
-use crate::base::principal::Principal;
+use crate::base::principal::{Binding, Principal};
 
 /// Verifies tokens for a host program, before every other way.
 ///
@@ -66,6 +70,8 @@ pub struct Authenticator {
     pub jwt: Option<JwtVerifier>,
     /// How tokens of other kinds are introspected.
     pub introspection: Option<IntrospectionRules>,
+    /// How proofs of keys are checked; `None` if none is accepted.
+    pub dpop: Option<DpopRules>,
     /// Whose TLS client certificates stand for a token.
     pub certificates: CertificateRules,
     /// What callers may do.
@@ -134,6 +140,7 @@ impl Authenticator {
             Some(jwt) if jwt::is_jwt(token) => {
                 match jwt.verify(token, unix_seconds, &self.access) {
                     Ok(principal) => {
+                        self.check_binding(&principal).map_err(VerifyError::Auth)?;
                         let known_until = principal.expires_at().unwrap_or(unix_seconds);
                         Ok(Verified { principal, known_until })
                     }
@@ -161,10 +168,21 @@ impl Authenticator {
         let refuse = |reason: &'static str| AuthError::InvalidToken(reason.into());
         match (&self.introspection, status) {
             (Some(rules), TokenStatus::Active(members)) => {
-                rules.check(members, unix_seconds, &self.access).map_err(refuse)
+                let verified = rules.check(members, unix_seconds, &self.access).map_err(refuse)?;
+                self.check_binding(&verified.principal)?;
+                Ok(verified)
             }
             _ => Err(refuse("the token is not active")),
         }
+    }
+
+    /// Checks that a token of an authorization server is bound to a key, if it must be.
+    fn check_binding(&self, principal: &Principal) -> Result<(), AuthError> {
+        let is_required = self.dpop.as_ref().is_some_and(|dpop| dpop.is_required);
+        if is_required && !matches!(principal.binding(), Some(Binding::ProofKey(_))) {
+            return Err(AuthError::UnprovedToken(NO_KEY));
+        }
+        Ok(())
     }
 
     /// Returns the caller that a certificate stands for at the time `unix_seconds`.
@@ -203,4 +221,5 @@ pub fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_scope_byte)
 }
 
+const NO_KEY: &str = "the token is not bound to a key, which this server requires (cnf, jkt)";
 const UNAVAILABLE: AuthError = AuthError::Unavailable("the token cannot be verified at the moment");

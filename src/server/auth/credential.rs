@@ -4,20 +4,35 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use crate::base::principal::Principal;
+use sha2::{Digest, Sha256};
+
+use crate::base::principal::{Binding, Principal};
+use crate::guard::auth::proof::{KeyProof, SentProof};
+use crate::guard::auth::token_table::TokenDigest;
 
 /// A verified token.
 #[derive(Clone)]
 pub(in crate::server) struct Credential {
     /// Empty for a session, whose requests have tokens of their own, and for a certificate.
     token: Box<str>,
-    /// It is the certificate of the client of the connection.
-    is_certificate: bool,
+    kind: CredentialKind,
     principal: Arc<Principal>,
     /// Seconds since 1970 until which it needs no further check.
     pub(super) known_until: u64,
     /// Number of the authenticator that has verified it.
     pub(super) version: u32,
+}
+
+/// What is verified.
+#[derive(Clone)]
+enum CredentialKind {
+    /// A token that suffices by itself.
+    Token,
+    /// A token that needs a proof of its key with each request. The digest of token and proof of a
+    /// request of which only the head has arrived.
+    Bound(Option<Box<TokenDigest>>),
+    /// The certificate of the client of the connection.
+    Certificate,
 }
 
 impl Credential {
@@ -26,7 +41,11 @@ impl Credential {
         principal: Arc<Principal>,
         (known_until, version): (u64, u32),
     ) -> Self {
-        Self { token: token.into(), is_certificate: false, principal, known_until, version }
+        let kind = match principal.binding() {
+            Some(Binding::ProofKey(_)) => CredentialKind::Bound(None),
+            Some(Binding::Certificate(_)) | None => CredentialKind::Token,
+        };
+        Self { token: token.into(), kind, principal, known_until, version }
     }
 
     /// The credential of a connection whose client has a certificate.
@@ -34,14 +53,14 @@ impl Credential {
         principal: Arc<Principal>,
         (known_until, version): (u64, u32),
     ) -> Self {
-        Self { token: Box::default(), is_certificate: true, principal, known_until, version }
+        let kind = CredentialKind::Certificate;
+        Self { token: Box::default(), kind, principal, known_until, version }
     }
 
     /// The credential of a session that `principal` begins.
     pub(in crate::server) fn of_session(principal: &Arc<Principal>) -> Self {
-        let principal = Arc::clone(principal);
-        let (known_until, version) = (u64::MAX, 0);
-        Self { token: Box::default(), is_certificate: false, principal, known_until, version }
+        let (principal, kind) = (Arc::clone(principal), CredentialKind::Token);
+        Self { token: Box::default(), kind, principal, known_until: u64::MAX, version: 0 }
     }
 
     /// The credential of a connection whose token is known before its first message: it is verified
@@ -53,7 +72,35 @@ impl Credential {
     /// Returns whether it is the certificate of the client of the connection.
     #[inline]
     pub(in crate::server) const fn is_certificate(&self) -> bool {
-        self.is_certificate
+        matches!(self.kind, CredentialKind::Certificate)
+    }
+
+    /// Returns the proof with which the token is verified again, for what is open: that of a bound
+    /// token was verified at the opening.
+    pub(in crate::server) const fn key_proof(&self) -> KeyProof<'static> {
+        match self.kind {
+            CredentialKind::Bound(_) => KeyProof::Verified,
+            CredentialKind::Token | CredentialKind::Certificate => KeyProof::Unsupported,
+        }
+    }
+
+    /// Records that the proof of a request has been used when its head arrived.
+    pub(in crate::server) fn with_admitted(mut self, proof: &SentProof<'_>) -> Self {
+        if let CredentialKind::Bound(admitted) = &mut self.kind {
+            *admitted = Some(Box::new(digest_of(&self.token, proof)));
+        }
+        self
+    }
+
+    /// Returns this credential for the whole of the request whose proof was used when its head
+    /// arrived; `None` if that was another one.
+    pub(in crate::server) fn admitted(&self, token: &str, proof: &SentProof<'_>) -> Option<Self> {
+        match &self.kind {
+            CredentialKind::Bound(Some(admitted)) if **admitted == digest_of(token, proof) => {
+                Some(Self { kind: CredentialKind::Bound(None), ..self.clone() })
+            }
+            _ => None,
+        }
     }
 
     /// Returns the token, to verify it again.
@@ -61,10 +108,11 @@ impl Credential {
         &self.token
     }
 
-    /// Returns whether this is the token. Takes the same time wherever they differ.
+    /// Returns whether this is the token, and suffices by itself. Takes the same time wherever they
+    /// differ.
     #[inline]
     pub(in crate::server) fn has_token(&self, token: &[u8]) -> bool {
-        is_equal(self.token.as_bytes(), token)
+        matches!(self.kind, CredentialKind::Token) && is_equal(self.token.as_bytes(), token)
     }
 
     pub(in crate::server) const fn principal(&self) -> &Arc<Principal> {
@@ -93,6 +141,12 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     black_box(difference | rest.fold(0, |all, difference| all | difference)) == 0
 }
 
+/// Returns the digest of a token with its proof.
+fn digest_of(token: &str, proof: &SentProof<'_>) -> TokenDigest {
+    let digest = Sha256::new().chain_update(token).chain_update([0]);
+    digest.chain_update(proof.values[0].unwrap_or_default()).finalize().into()
+}
+
 impl fmt::Debug for Credential {
     /// Does not print the token.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,6 +167,25 @@ mod tests {
         let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), (9, 0));
         let text = format!("{credential:?}");
         assert!(text.contains("ada") && !text.contains("secret-1"), "{text}");
+    }
+
+    #[test]
+    fn bound_token_does_not_suffice() {
+        let bound = Principal::new("ada").with_binding(Binding::ProofKey([7; 32]));
+        let credential = Credential::new("secret-1", Arc::new(bound), (9, 0));
+        assert!(!credential.has_token(b"secret-1"));
+        let sent = |proof: &'static [u8]| SentProof {
+            values: [Some(proof), None],
+            method: "POST",
+            path: "/mcp",
+            is_endpoint: true,
+        };
+        assert!(credential.admitted("secret-1", &sent(b"p")).is_none());
+        let credential = credential.with_admitted(&sent(b"p"));
+        assert!(credential.admitted("secret-1", &sent(b"q")).is_none());
+        assert!(credential.admitted("secret-2", &sent(b"p")).is_none());
+        let whole = credential.admitted("secret-1", &sent(b"p")).unwrap();
+        assert!(whole.admitted("secret-1", &sent(b"p")).is_none());
     }
 
     #[test]

@@ -6,12 +6,15 @@
 //!
 //! The first that knows the token answers: a connection that repeats its token costs a comparison,
 //! a known token a SHA-256, an unknown one a signature check, of which a turn has a limited number,
-//! or a question to the authorization server (RFC 7662), for whose answer the request waits.
+//! or a question to the authorization server (RFC 7662), for whose answer the request waits. A
+//! bound token costs a signature check for the proof of each request.
 //! `source` reads the keys, before the server starts and on a thread of its own.
 
 mod credential;
 
 mod key_requests;
+mod proofs;
+mod turn_checks;
 
 mod fetch;
 mod pending_tokens;
@@ -28,9 +31,11 @@ use std::time::Duration;
 pub(super) use self::credential::Credential;
 use self::key_requests::{KeyRequests, KeyState};
 use self::pending_tokens::{NO_ANSWER, PendingTokens};
+use self::proofs::ProofChecks;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate};
+use self::turn_checks::TurnChecks;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
@@ -39,7 +44,7 @@ use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::metadata::ResourceMetadata;
-use crate::guard::auth::proof::Proof;
+use crate::guard::auth::proof::{Proof, SentProof};
 use crate::guard::auth::token_table::{TokenTable, digest_of};
 use crate::guard::auth::{AuthError, Authenticator, Verified, VerifyError};
 use crate::telemetry::counters::AuthCounters;
@@ -64,10 +69,9 @@ struct TokenVerification {
     tokens: TokenTable,
     key_requests: KeyRequests,
     pending: PendingTokens,
-    checks_per_turn_max: u16,
-    /// Tokens that were verified in the turn that began at `turn`.
-    checks: u16,
-    turn: Instant,
+    /// Checks proofs of keys; `None` if none is accepted.
+    proofs: Option<ProofChecks>,
+    checks: TurnChecks,
     accepts_query_token: bool,
     /// When the credentials of open connections are checked; `None` before the first.
     check_at: Option<Instant>,
@@ -105,17 +109,23 @@ impl Authentication {
         }
     }
 
-    /// Returns when the credentials of open connections are checked, or requests have waited too
-    /// long.
+    /// Returns when the credentials of open connections are checked, or requests have waited long
+    /// enough.
     pub(super) fn next_check(&self) -> Option<Instant> {
         let active = self.0.as_ref()?;
+        if active.checks.has_waiting() {
+            return Some(Instant::ORIGIN);
+        }
         active.check_at.into_iter().chain(active.pending.next_deadline()).min()
     }
 
-    /// Has a request wait until the authorization server has said what the token is.
+    /// Has a request wait until the authorization server has said what the token is, or else for a
+    /// turn in which its proof can be verified.
     pub(super) fn wait(&mut self, token: &str, key: Key) {
-        if let Some(active) = &mut self.0 {
-            active.pending.wait(&digest_of(token), key);
+        if let Some(active) = &mut self.0
+            && !active.pending.wait(&digest_of(token), key)
+        {
+            active.checks.wait(key);
         }
     }
 
@@ -125,9 +135,15 @@ impl Authentication {
         self.0.as_mut().map(|active| active.complete(token, time)).unwrap_or_default()
     }
 
-    /// Ends what has taken too long. Returns the connections whose request has waited.
+    /// Ends what has taken too long. Returns the connections whose request has waited for that, or
+    /// for this turn.
     pub(super) fn expire(&mut self, time: AuthTime) -> Vec<Key> {
-        self.0.as_mut().map(|active| active.pending.expire(time)).unwrap_or_default()
+        let Some(active) = &mut self.0 else { return Vec::new() };
+        let mut waiting = active.pending.expire(time);
+        if active.checks.has_waiting() {
+            waiting.append(&mut active.checks.resume(time.turn));
+        }
+        waiting
     }
 
     /// Returns whether the credentials of open connections are to be checked now. The next check
@@ -166,6 +182,16 @@ impl Authentication {
     /// Returns how refused callers are challenged.
     pub(super) fn challenges(&self) -> Option<&Challenges> {
         Some(&self.0.as_ref()?.authenticator.challenges)
+    }
+
+    /// Returns whether tokens with proofs of keys are accepted.
+    pub(super) fn accepts_proofs(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.proofs.is_some())
+    }
+
+    /// Returns the nonce that clients are to use in proofs of keys.
+    pub(super) fn proof_nonce(&self, time: AuthTime) -> Option<String> {
+        Some(self.0.as_ref()?.proofs.as_ref()?.nonce(time.unix_seconds))
     }
 
     /// Returns whether lists differ between callers, apart from scopes of tools.
@@ -214,7 +240,11 @@ impl Authentication {
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
         let credential = active.authenticate(token, time)?;
-        proof.check(credential.principal())?;
+        if let Some((proof, thumbprint)) =
+            proof.check(credential.principal(), active.proofs.is_some())?
+        {
+            active.check_proof(&proof, (token, thumbprint), time)?;
+        }
         Ok(credential)
     }
 
@@ -266,13 +296,9 @@ impl TokenVerification {
             let principal = Arc::clone(principal);
             return Ok(Credential::new(token, principal, (known_until, self.version)));
         }
-        if turn != self.turn {
-            (self.turn, self.checks) = (turn, 0);
-        }
-        if self.checks >= self.checks_per_turn_max {
+        if !self.checks.take_for_token(turn) {
             return Err(TOO_MANY_TOKENS);
         }
-        self.checks += 1;
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
@@ -300,6 +326,28 @@ impl TokenVerification {
 }
 
 impl TokenVerification {
+    /// Checks the proof of the key with this thumbprint, to which the token is bound, and uses it.
+    #[cold]
+    fn check_proof(
+        &mut self,
+        sent: &SentProof<'_>,
+        bound: (&str, &[u8; 32]),
+        AuthTime { turn, unix_seconds }: AuthTime,
+    ) -> Result<(), AuthError> {
+        let authenticator = Arc::clone(&self.authenticator);
+        let Some(rules) = &authenticator.dpop else { return Err(NO_AUTHENTICATION) };
+        let proof = rules.read(sent, bound, unix_seconds)?;
+        if let Some(proofs) = &self.proofs {
+            proofs.check_nonce(rules, &proof, unix_seconds)?;
+        }
+        if !self.checks.take_for_proof(turn) {
+            let can_wait = self.checks.can_wait();
+            return Err(if can_wait { AuthError::Pending } else { TOO_MANY_TOKENS });
+        }
+        proof.verify_signature()?;
+        self.proofs.as_ref().map_or(Err(NO_AUTHENTICATION), |it| it.use_once(&proof, unix_seconds))
+    }
+
     fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
         let waiting = self.pending.end(&token.digest);
         let verified = match &token.status {
@@ -320,7 +368,9 @@ impl TokenVerification {
 pub(super) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
     let counter = match error {
         AuthError::Missing => &mut counters.missing_token,
-        AuthError::InvalidToken(_) => &mut counters.invalid_token,
+        AuthError::InvalidToken(_) | AuthError::UnprovedToken(_) => &mut counters.invalid_token,
+        AuthError::InvalidProof(_) => &mut counters.invalid_proof,
+        AuthError::NonceNeeded(_) => &mut counters.missing_nonce,
         AuthError::InvalidRequest(_) => &mut counters.invalid_request,
         AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
     };
@@ -366,9 +416,8 @@ mod tests {
             tokens: TokenTable::new(16),
             key_requests: KeyRequests { issuers: Arc::new([]), wake },
             pending: PendingTokens::new(questions),
-            checks_per_turn_max,
-            checks: 0,
-            turn: Instant::ORIGIN,
+            proofs: None,
+            checks: TurnChecks::new(checks_per_turn_max),
             accepts_query_token: false,
             check_at: None,
         })))

@@ -84,13 +84,14 @@ impl PendingTokens {
         AuthError::Pending
     }
 
-    /// Has a connection wait for the answer about a token that is asked about.
-    pub(super) fn wait(&mut self, digest: &TokenDigest, key: Key) {
-        if let Some(token) = self.pending.get_mut(digest)
-            && !token.waiting.contains(&key)
-        {
+    /// Has a connection wait for the answer about a token. Returns `false` if that is not asked
+    /// about.
+    pub(super) fn wait(&mut self, digest: &TokenDigest, key: Key) -> bool {
+        let Some(token) = self.pending.get_mut(digest) else { return false };
+        if !token.waiting.contains(&key) {
             token.waiting.push(key);
         }
+        true
     }
 
     /// Ends the question about a token. Returns the connections that wait.
@@ -169,9 +170,8 @@ mod tests {
         let (mut tokens, asked, woken) = tokens(2);
         assert_eq!(tokens.ask("a", [1; 32], at(1)), AuthError::Pending);
         assert_eq!(tokens.ask("a", [1; 32], at(1)), AuthError::Pending);
-        tokens.wait(&[1; 32], key(0));
-        tokens.wait(&[1; 32], key(0));
-        tokens.wait(&[1; 32], key(1));
+        assert!(tokens.wait(&[1; 32], key(0)) && tokens.wait(&[1; 32], key(0)));
+        assert!(tokens.wait(&[1; 32], key(1)) && !tokens.wait(&[2; 32], key(1)));
         assert_eq!((&*asked.recv().unwrap(), asked.try_recv().is_err()), ("a", true));
         assert!(woken.try_recv().is_ok());
         assert_eq!(tokens.end(&[1; 32]), [key(0), key(1)]);
@@ -194,7 +194,7 @@ mod tests {
     fn question_without_answer_ends() {
         let (mut tokens, _asked, _woken) = tokens(2);
         tokens.ask("a", [1; 32], at(1));
-        tokens.wait(&[1; 32], key(0));
+        assert!(tokens.wait(&[1; 32], key(0)));
         assert_eq!(tokens.next_deadline(), Some(at(6).turn));
         assert!(tokens.expire(at(5)).is_empty());
         assert_eq!(tokens.expire(at(6)), [key(0)]);

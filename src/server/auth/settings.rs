@@ -10,11 +10,12 @@ use crate::guard::auth::access::AccessRules;
 use crate::guard::auth::api_keys::ApiKeys;
 use crate::guard::auth::certificates::CertificateRules;
 use crate::guard::auth::challenge::Challenges;
+use crate::guard::auth::dpop::DpopRules;
 use crate::guard::auth::introspection::IntrospectionRules;
 use crate::guard::auth::jwt::{ALGORITHMS, ClaimRules, Issuer, JwtVerifier, KeySet};
-use crate::guard::auth::metadata::ResourceMetadata;
+use crate::guard::auth::metadata::{ResourceMetadata, TokenMetadata};
 use crate::guard::auth::{Authenticator, TokenVerifier, is_scope};
-use crate::server::options::AuthOptions;
+use crate::server::options::{AuthOptions, DpopMode};
 
 /// What the options and files say.
 #[derive(Debug)]
@@ -26,20 +27,21 @@ pub(super) struct Settings {
     pub(super) introspector: Option<Arc<Introspector>>,
 }
 
-/// Reads options and files; fetched keys are those of the authenticator `before`.
+/// Reads options and files; fetched keys are those of the authenticator `before`. Also takes
+/// whether clients may have TLS certificates, to which tokens are bound.
 ///
 /// # Errors
 ///
 /// Which option or file cannot be used, and why.
 pub(super) fn read(
-    options: &AuthOptions,
+    (options, binds_certificates): (&AuthOptions, bool),
     verifier: Option<Arc<dyn TokenVerifier>>,
     before: Option<&Authenticator>,
 ) -> Result<Settings, String> {
     let fetcher = Fetcher::load(&options.server_authorities)
         .map_err(|error| format!("auth.server_authorities: {error}"))?;
     let introspector = Introspector::load(options)?;
-    let authenticator = read_authenticator(options, verifier, before)?;
+    let authenticator = read_authenticator((options, binds_certificates), verifier, before)?;
     Ok(Settings {
         authenticator: Arc::new(authenticator),
         fetcher: Arc::new(fetcher),
@@ -48,7 +50,7 @@ pub(super) fn read(
 }
 
 fn read_authenticator(
-    options: &AuthOptions,
+    (options, binds_certificates): (&AuthOptions, bool),
     verifier: Option<Arc<dyn TokenVerifier>>,
     before: Option<&Authenticator>,
 ) -> Result<Authenticator, String> {
@@ -75,10 +77,17 @@ fn read_authenticator(
         }),
         None => None,
     };
+    let dpop = read_dpop(options)?;
     let metadata = match (&options.resource, options.issuers.is_empty()) {
         (Some(resource), false) => {
             let issuers = options.issuers.iter().map(String::as_str);
-            let metadata = ResourceMetadata::new(resource, issuers, &options.scopes_supported);
+            let tokens = TokenMetadata {
+                scopes: &options.scopes_supported,
+                dpop_algorithms: dpop.as_ref().map(|dpop| &*dpop.algorithms),
+                requires_dpop: options.dpop == DpopMode::Required,
+                binds_certificates,
+            };
+            let metadata = ResourceMetadata::new(resource, issuers, tokens);
             Some(metadata.map_err(|error| format!("auth.resource: {resource}: {error}"))?)
         }
         _ => None,
@@ -93,7 +102,10 @@ fn read_authenticator(
         challenges: Challenges {
             resource_metadata: metadata.as_ref().map(|metadata| metadata.url.clone()),
             scopes: options.challenge_scopes.join(" ").into(),
+            dpop_algorithms: dpop.as_ref().map(|dpop| dpop.algorithms.join(" ").into()),
+            requires_dpop: options.dpop == DpopMode::Required,
         },
+        dpop,
         metadata,
         admits_anonymous: options.anonymous,
     })
@@ -149,21 +161,43 @@ fn read_jwt(options: &AuthOptions, before: Option<&Authenticator>) -> Result<Jwt
         };
         issuers.push(Issuer { name: name.as_str().into(), keys, answered });
     }
+    Ok(JwtVerifier {
+        issuers,
+        algorithms: read_algorithms(options)?,
+        requires_access_token_type: options.require_at_jwt,
+        claims,
+    })
+}
+
+/// Reads the algorithms of tokens and proofs.
+fn read_algorithms(options: &AuthOptions) -> Result<Vec<Box<str>>, String> {
     let unknown = options.algorithms.iter().find(|name| !ALGORITHMS.contains(&name.as_str()));
     if let Some(unknown) = unknown {
         let all = ALGORITHMS.join(", ");
         return Err(format!("auth.algorithms: {unknown} is not one of {all}"));
     }
-    let algorithms = match &options.algorithms[..] {
+    Ok(match &options.algorithms[..] {
         [] => ALGORITHMS.map(Box::from).to_vec(),
         chosen => chosen.iter().map(|name| name.as_str().into()).collect(),
-    };
-    Ok(JwtVerifier {
-        issuers,
-        algorithms,
-        requires_access_token_type: options.require_at_jwt,
-        claims,
     })
+}
+
+/// Reads how proofs of keys are checked; `None` if none is accepted.
+fn read_dpop(options: &AuthOptions) -> Result<Option<DpopRules>, String> {
+    if options.dpop == DpopMode::Off {
+        return Ok(None);
+    }
+    if !cfg!(feature = "oauth-jwt") {
+        return Err("auth.dpop: build with the feature oauth-jwt to verify proofs".to_owned());
+    }
+    let resource = options.resource.as_ref();
+    let resource = resource.ok_or("auth.dpop needs auth.resource: the URL that proofs name")?;
+    let algorithms = read_algorithms(options)?;
+    let mut rules = DpopRules::new(resource, algorithms, options.dpop_window.as_secs())
+        .map_err(|error| format!("auth.resource: {resource}: {error}"))?;
+    rules.is_required = options.dpop == DpopMode::Required;
+    rules.needs_nonce = options.dpop_nonce;
+    Ok(Some(rules))
 }
 
 /// Reads the checks of claims, which the option `key` needs.

@@ -17,15 +17,19 @@ use super::fetch;
 use super::introspector::Failures;
 use super::key_requests::{IssuerState, KeyRequests};
 use super::pending_tokens::{PendingTokens, Questions};
+use super::proofs::ProofChecks;
 use super::settings::{Settings, is_url, read, read_files};
+use super::turn_checks::TurnChecks;
 use super::{Authentication, TokenVerification};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
+use crate::engine::mesh::ExpiringSet;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::jwt::KeySet;
 use crate::guard::auth::token_table::TokenTable;
 use crate::guard::auth::{Authenticator, TokenVerifier};
-use crate::server::options::AuthOptions;
+use crate::guard::state_cipher::KEY_BYTES;
+use crate::server::options::{AuthOptions, ClientCertificateMode, DpopMode, Options};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 
@@ -40,6 +44,10 @@ pub(in crate::server) struct AuthSource(Option<Configured>);
 struct Configured {
     /// The options that are fixed at start.
     at_start: AuthOptions,
+    /// Whether clients may have TLS certificates, to which tokens are bound.
+    binds_certificates: bool,
+    /// The proofs that were used; `None` if none is accepted.
+    used_proofs: Option<Arc<ExpiringSet>>,
     current: Mutex<Current>,
     issuers: Arc<[IssuerState]>,
     questions: Questions,
@@ -86,9 +94,11 @@ impl AuthSource {
     /// Which option or file cannot be used, and why; also if options have no effect because no
     /// token can be verified.
     pub(in crate::server) fn load(
-        options: &AuthOptions,
+        all: &Options,
         verifier: Option<Arc<dyn TokenVerifier>>,
     ) -> Result<Self, String> {
+        let options = &all.auth;
+        let binds_certificates = all.tls.client_certificates != ClientCertificateMode::Off;
         if !options.is_enabled() && verifier.is_none() {
             return match options.first_without_effect() {
                 None => Ok(Self::default()),
@@ -98,7 +108,7 @@ impl AuthSource {
                 )),
             };
         }
-        let settings = read(options, verifier.clone(), None)?;
+        let settings = read((options, binds_certificates), verifier.clone(), None)?;
         let has_keys = |index: usize| {
             let jwt = settings.authenticator.jwt.as_ref();
             jwt.and_then(|jwt| jwt.issuers.get(index)).is_some_and(|it| it.keys.is_some())
@@ -111,10 +121,14 @@ impl AuthSource {
         let states = states.collect();
         let (wake, woken) = sync_channel(1);
         let (tokens, asked) = sync_channel(options.introspections_max.into());
+        let has_proofs = options.dpop != DpopMode::Off;
+        let used_proofs = has_proofs.then(|| ExpiringSet::new(options.dpop_proofs_max as usize));
         let current =
             Current { files: read_files(options), options: options.clone(), verifier, settings };
         Ok(Self(Some(Configured {
             at_start: options.clone(),
+            binds_certificates,
+            used_proofs: used_proofs.map(Arc::new),
             current: Mutex::new(current),
             issuers: states,
             questions: Questions { tokens, wake },
@@ -122,20 +136,19 @@ impl AuthSource {
         })))
     }
 
-    /// Returns the authentication of one shard.
-    pub(in crate::server) fn shard_part(&self) -> Authentication {
+    /// Returns the authentication of one shard, under a secret of the process.
+    pub(in crate::server) fn shard_part(&self, secret: &[u8; KEY_BYTES]) -> Authentication {
         let Some(configured) = &self.0 else { return Authentication::default() };
         let Configured { at_start, issuers, questions, .. } = configured;
         let wake = questions.wake.clone();
         Authentication(Some(Box::new(TokenVerification {
+            proofs: configured.used_proofs.clone().map(|used| ProofChecks::new(used, secret)),
             authenticator: Arc::clone(&configured.current().settings.authenticator),
             version: 0,
             tokens: TokenTable::new(at_start.verified_tokens_max as usize),
             key_requests: KeyRequests { issuers: Arc::clone(issuers), wake },
             pending: PendingTokens::new(questions.clone()),
-            checks_per_turn_max: at_start.checks_per_turn_max,
-            checks: 0,
-            turn: Instant::ORIGIN,
+            checks: TurnChecks::new(at_start.checks_per_turn_max),
             accepts_query_token: at_start.query_token,
             check_at: None,
         })))
@@ -167,6 +180,9 @@ impl AuthSource {
             issuers: at_start.issuers.clone(),
             key_sets: at_start.key_sets.clone(),
             introspection: at_start.introspection.clone(),
+            dpop: at_start.dpop,
+            dpop_nonce: at_start.dpop_nonce,
+            dpop_window: at_start.dpop_window,
             ..options.clone()
         };
         configured.replace(options, publish)
@@ -278,7 +294,8 @@ impl Configured {
         let mut current = self.current();
         current.files = read_files(&options);
         let before = Some(&*current.settings.authenticator);
-        let settings = read(&options, current.verifier.clone(), before)?;
+        let options_read = (&options, self.binds_certificates);
+        let settings = read(options_read, current.verifier.clone(), before)?;
         current.options = options;
         current.settings = settings;
         publish(Arc::clone(&current.settings.authenticator));
@@ -376,7 +393,7 @@ impl Configured {
 ///
 /// Which option or file cannot be used, and why.
 #[cfg(feature = "cli")]
-pub fn check_auth(options: &AuthOptions) -> Result<(), String> {
+pub fn check_auth(options: &Options) -> Result<(), String> {
     AuthSource::load(options, None).map(drop)
 }
 

@@ -260,6 +260,10 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 self.requests().dispatch_line(key, line.text());
             }
             self.transports.connections.pool.put(line.into_buffer());
+            if self.dispatcher.held.contains(key) {
+                // Ends when it is answered.
+                return;
+            }
         }
         let connection = self.transports.connections.table.get(key);
         let transport = connection.map(|connection| connection.state.transport);
@@ -388,6 +392,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
         let Self { dispatcher, outbox, now, .. } = self;
         let peer = Some((PeerId::Connection(key), None));
+        dispatcher.held.take(key);
         dispatcher.facts.release(&mut state);
         dispatcher.deferred.fail_client_requests(peer, *now, outbox);
         dispatcher.remove_streams(&mut state.subscriptions, outbox);
@@ -441,6 +446,17 @@ pub(super) fn hold_input<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
 
 /// Starts requests that wait before further input is read. Returns whether none may be read.
 fn holds_back_input<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) -> bool {
+    if let Some(mut text) = path.dispatcher.held.take(key) {
+        // Reserves the output buffer, as input does.
+        if path.transports.connections.outgoing(key).is_some() {
+            path.requests().dispatch_line(key, text.text());
+        }
+        path.transports.connections.pool.put(text.into_buffer());
+        if path.dispatcher.held.contains(key) {
+            // Its token is still asked about, and something else has resumed the connection.
+            return true;
+        }
+    }
     start_waiting(path, key);
     let holds = path.dispatcher.waiting.is_full();
     if holds {

@@ -112,6 +112,11 @@ impl LargeWork {
         self.inputs.is_empty() && self.results.is_empty()
     }
 
+    /// Returns the number of inputs and results that wait.
+    pub(in crate::server) fn len(&self) -> usize {
+        self.inputs.len() + self.results.len()
+    }
+
     /// Takes the next work, unless the shard rests or has done some in this turn.
     pub(in crate::server) fn next(&mut self, now: Instant) -> Option<NextWork> {
         if self.is_turn_over

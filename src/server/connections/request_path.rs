@@ -96,6 +96,8 @@ impl RequestPath<'_> {
                 if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
                     ndjson::end_line(peer.outgoing);
                     connection.record.traffic.messages_out += 1;
+                } else if !self.dispatcher.held.is_empty() && self.dispatcher.held.contains(key) {
+                    self.transports.connections.table.hold_input(key);
                 }
             }
             Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {

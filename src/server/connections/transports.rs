@@ -15,7 +15,7 @@ use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::metrics::{Gauges, OverloadGauges};
-use crate::telemetry::open_work::OpenWork;
+use crate::telemetry::open_work::{OpenWork, QueueDepths};
 
 /// Connections, listeners, HTTP and WebSocket state of one shard.
 pub(in crate::server) struct Transports {
@@ -96,6 +96,7 @@ impl Transports {
         shards: u16,
         rate_keys: usize,
         overload: OverloadGauges,
+        queues: Vec<QueueDepths>,
     ) -> Gauges {
         let GaugeTotals { sessions, streams, .. } = self.http.gauges();
         let connections = self.acceptor.open_connections();
@@ -111,6 +112,7 @@ impl Transports {
             rate_keys,
             shards,
             overload,
+            queues,
         }
     }
 

@@ -258,13 +258,21 @@ pub(super) fn check_revision(
 /// Counts a request by its method.
 #[inline]
 pub(super) fn count_request(requests: &mut RequestCounters, method: Option<Method>) {
-    let counter = match method {
+    *request_counter(requests, method) += 1;
+}
+
+/// Returns the counter of requests with a method.
+#[inline]
+pub(super) const fn request_counter(
+    requests: &mut RequestCounters,
+    method: Option<Method>,
+) -> &mut u64 {
+    match method {
         Some(Method::ToolsCall) => &mut requests.tools_call,
         Some(Method::ToolsList) => &mut requests.tools_list,
         Some(Method::Ping) => &mut requests.ping,
         Some(Method::Discover) => &mut requests.discover,
         Some(Method::Initialize) => &mut requests.initialize,
         Some(_) | None => &mut requests.other,
-    };
-    *counter += 1;
+    }
 }

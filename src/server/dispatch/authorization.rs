@@ -17,12 +17,14 @@ use percent_encoding::percent_decode_str;
 
 pub(super) use self::audit::dispatch_call;
 use super::admission::{Request, record_invalid};
+use super::held::hold_request;
 use super::{Dispatcher, MessageContext};
-use crate::base::principal::Principal;
+use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::{AccessDenied, Operation};
 use crate::guard::auth::bearer;
-use crate::guard::auth::proof::Proof;
+use crate::guard::auth::challenge::Scheme;
+use crate::guard::auth::proof::{KeyProof, Proof};
 use crate::protocol::eras::Method;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::Value;
@@ -32,6 +34,7 @@ use crate::protocol::params::{
 use crate::server::auth::{self, AuthTime, Authentication, Credential};
 use crate::server::connection_state::PeerState;
 use crate::server::refusal_fields::RefusalFields;
+use crate::server::reply_to::PeerId;
 use crate::service::{Catalog, canonical_uri};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -44,27 +47,22 @@ const TOKEN_MEMBER: &str = "auth_token";
 ///
 /// # Errors
 ///
-/// The error response: the request has no valid token, or its caller lacks a scope or tier.
+/// The error response: the request has no valid token, or its caller lacks a scope or tier. `None`
+/// if it waits for the answer about its token.
 pub(super) fn check(
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,
     peer: &mut PeerState<'_>,
     request: &Request<'_>,
-) -> Result<(), Error> {
-    if dispatcher.auth.is_active() && peer.state.transport != Transport::Http {
-        authenticate_connection(dispatcher, ctx, peer, request).map_err(|error| {
-            auth::count_refusal(&mut peer.outbox.counters.auth, &error);
-            record_invalid(ctx, peer);
-            match error {
-                AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
-                AuthError::InvalidToken(reason) => Error::unauthorized(reason),
-                AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
-                AuthError::Unavailable(_) | AuthError::Pending => {
-                    Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
-                        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
-                }
-            }
-        })?;
+) -> Result<(), Option<Error>> {
+    if dispatcher.auth.is_active()
+        && peer.state.transport != Transport::Http
+        && let Err(error) = authenticate_connection(dispatcher, ctx, peer, request)
+    {
+        if error == AuthError::Pending {
+            return Err(hold_request(dispatcher, ctx, peer, request).err());
+        }
+        return Err(Some(refuse_connection(ctx, peer, error)));
     }
     let Dispatcher { auth, catalog, .. } = dispatcher;
     if !auth.has_rules() && !catalog.requires_scopes() {
@@ -72,7 +70,26 @@ pub(super) fn check(
     }
     let principal = peer.principal().map(|principal| &**principal);
     check_request(auth, catalog, principal, request)
-        .map_err(|denied| refuse(auth, peer, request, &denied))
+        .map_err(|denied| Some(refuse(auth, peer, request, &denied)))
+}
+
+/// Makes the error for a request of a connection that is not authenticated.
+#[cold]
+fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
+    auth::count_refusal(&mut peer.outbox.counters.auth, &error);
+    record_invalid(ctx, peer);
+    match error {
+        AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
+        AuthError::InvalidToken(reason) => Error::unauthorized(reason),
+        AuthError::UnprovedToken(reason)
+        | AuthError::InvalidProof(reason)
+        | AuthError::NonceNeeded(reason)
+        | AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
+        AuthError::Unavailable(_) | AuthError::Pending => {
+            Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
+                .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+        }
+    }
 }
 
 /// Returns whether a caller may use an entry of a list.
@@ -112,7 +129,11 @@ fn refuse(
         peer.refusal = challenge.map(RefusalFields::Challenge);
         return Error::unauthorized(format!("a token is needed: {reason}"));
     }
-    let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason).into());
+    let scheme = match principal.as_ref().and_then(|principal| principal.binding()) {
+        Some(Binding::ProofKey(_)) => Scheme::Dpop,
+        Some(Binding::Certificate(_)) | None => Scheme::Bearer,
+    };
+    let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason, scheme).into());
     peer.refusal = challenge.map(RefusalFields::Challenge);
     Error::insufficient_scope(reason.to_string(), scopes)
 }
@@ -203,11 +224,13 @@ fn authenticate_connection(
     let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
     let certificate = peer.state.certificate();
     let token = named.or(of_connection);
+    let key =
+        known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
     let is_asked_again =
         known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
     let authenticated = match token {
         Some(token) => bearer::read_token(token.as_bytes())
-            .and_then(|token| auth.authenticate(token, Proof { certificate }, time)),
+            .and_then(|token| auth.authenticate(token, Proof { certificate, key }, time)),
         None => auth.authenticate_certificate(certificate, time),
     };
     match authenticated {
@@ -222,7 +245,13 @@ fn authenticate_connection(
         }
         // The authorization server is asked again about a token that it has called valid.
         Err(AuthError::Pending) if is_asked_again => Ok(()),
-        Err(error @ (AuthError::Unavailable(_) | AuthError::Pending)) => Err(error),
+        Err(AuthError::Pending) => {
+            if let (Some(token), PeerId::Connection(key)) = (token, ctx.reply_to.peer_id) {
+                auth.wait(token, key);
+            }
+            Err(AuthError::Pending)
+        }
+        Err(error @ AuthError::Unavailable(_)) => Err(error),
         Err(error) => {
             facts.keep_credential(peer.state, None);
             // A connection whose token has expired ends, as its client needs another token.

@@ -13,6 +13,7 @@
 //! cancellations are processed.
 
 mod admission;
+mod held;
 mod task_context;
 
 mod authorization;
@@ -41,6 +42,7 @@ use super::connection_state::{FactsMemory, PeerState};
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
+use super::held_messages::HeldMessages;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
@@ -76,6 +78,8 @@ pub(super) struct Dispatcher {
     pub(super) slow_handlers: SlowHandlers,
     /// Requests over stdio that wait for the response to the one before.
     pub(super) waiting: WaitingRequests,
+    /// Messages that wait for the answer about their token.
+    pub(super) held: HeldMessages,
     /// The only revision over HTTP (`http.strict`).
     pub(super) http_revision: Option<Revision>,
     pub(super) facts: FactsMemory,
@@ -303,9 +307,10 @@ impl Dispatcher {
             return write_request_error(peer, &request, &error);
         }
         if self.auth.is_active()
-            && let Err(error) = authorization::check(self, ctx, peer, &request)
+            && let Err(refused) = authorization::check(self, ctx, peer, &request)
         {
-            return write_request_error(peer, &request, &error);
+            let refuse = |error| write_request_error(peer, &request, &error);
+            return refused.map_or(Outcome::None, refuse);
         }
         if self.rate.is_active() {
             let name = if self.rate.needs_name() { request.target_name() } else { "" };

@@ -6,10 +6,11 @@ use std::time::Duration;
 /// Who may use the server. Off without API keys, issuers, introspection, client certificates
 /// and a [verifier](crate::Server::token_verifier): every client is served then.
 ///
-/// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, and as `auth_token` in the
-/// params of `initialize` or in `_meta` over TCP and stdio.
+/// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, or as `DPoP` with a proof of
+/// its key, and as `auth_token` in the params of `initialize` or in `_meta` over TCP and stdio.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "mirrors the keys of the configuration file")]
 pub struct AuthOptions {
     /// Files with API keys, a line `id:hash:tier:scopes` each: the hash is the SHA-256 of the key
     /// in hex, scopes are separated by commas, tier (`user`) and scopes may be left out. Default:
@@ -34,10 +35,10 @@ pub struct AuthOptions {
     /// of a file, or a URL. Plain `http` is allowed for loopback addresses only.
     pub key_sets: Vec<String>,
     /// URL of the introspection endpoint (RFC 7662), which is asked about tokens that are neither
-    /// API keys nor JWT of the issuers with keys. Needs `resource`. Over HTTP and for a WebSocket
-    /// upgrade the request waits for the answer, 5 s at most; over TCP and stdio it gets an error
-    /// with `retryAfterMs`. Cost: a request for each token in a minute, and a thread. Default
-    /// `None`.
+    /// API keys nor JWT of the issuers with keys. Needs `resource`. A request, a WebSocket upgrade
+    /// and a message over TCP and stdio wait for the answer, 5 s at most. Cost: a request for each
+    /// token in a minute, a thread, and the memory of messages that wait, which counts as that of
+    /// handlers. Default `None`.
     pub introspection: Option<String>,
     /// A file with `CLIENT_ID:CLIENT_SECRET`, the credential of this server at the introspection
     /// endpoint. Default: none.
@@ -87,9 +88,24 @@ pub struct AuthOptions {
     /// Verified tokens that each shard stores; another one replaces one that was not used lately.
     /// Cost: about 300 bytes and the claims each. Default 65,536.
     pub verified_tokens_max: u32,
-    /// Tokens that a shard verifies in one turn; the clients of further ones get status 503. Cost:
-    /// up to 0.1 ms each, for which other requests wait. Default 16.
+    /// Tokens and proofs that a shard verifies in one turn. The clients of further tokens get
+    /// status 503, requests with further proofs wait. Cost: up to 0.1 ms each, for which other
+    /// requests wait. Default 16.
     pub checks_per_turn_max: u16,
+    /// Whether tokens may be, or must be, bound to a key of which each request has a proof (DPoP,
+    /// RFC 9449). Needs `resource`, of which the URL in a proof is checked. Default
+    /// [`DpopMode::Off`].
+    pub dpop: DpopMode,
+    /// Demands a nonce of this server in each proof, which changes every 150 s: a proof cannot be
+    /// made in advance. Cost: a refused request of each client in that time. Default false.
+    pub dpop_nonce: bool,
+    /// Time by which `iat` of a proof may differ from the clock of the server, before and after.
+    /// Default 5 min.
+    pub dpop_window: Duration,
+    /// Proofs that are remembered, by all shards together, so that each is accepted once; the
+    /// clients of further ones get status 503. A proof is remembered until `dpop_window` after its
+    /// `iat`. Cost: up to 64 bytes each. Default 262,144.
+    pub dpop_proofs_max: u32,
     /// Interval at which the files of API keys and keys are looked at: changed ones are read again,
     /// and used if all of them are valid. Cost: a thread. Default 10 s.
     pub check_interval: Duration,
@@ -122,9 +138,26 @@ impl Default for AuthOptions {
             query_token: false,
             verified_tokens_max: 65_536,
             checks_per_turn_max: 16,
+            dpop: DpopMode::Off,
+            dpop_nonce: false,
+            dpop_window: Duration::from_mins(5),
+            dpop_proofs_max: 262_144,
             check_interval: Duration::from_secs(10),
         }
     }
+}
+
+/// Whether tokens are bound to a key of which each request has a proof (DPoP, RFC 9449).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum DpopMode {
+    /// No proof is verified, and a token that is bound to such a key is refused.
+    #[default]
+    Off,
+    /// A token that is bound to a key needs a proof of it; others are accepted without.
+    Allowed,
+    /// Tokens of authorization servers must be bound to a key. API keys need no proof.
+    Required,
 }
 
 impl AuthOptions {
@@ -145,6 +178,7 @@ impl AuthOptions {
             (self.anonymous, "auth.anonymous"),
             (!self.key_sets.is_empty(), "auth.key_sets"),
             (self.resource.is_some(), "auth.resource"),
+            (self.dpop != DpopMode::Off, "auth.dpop"),
             (!self.introspection_client.is_empty(), "auth.introspection_client"),
             (!self.server_authorities.is_empty(), "auth.server_authorities"),
         ];

@@ -23,7 +23,7 @@ mod websocket;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-pub use self::auth::AuthOptions;
+pub use self::auth::{AuthOptions, DpopMode};
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions};

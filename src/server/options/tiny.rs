@@ -149,6 +149,7 @@ fn tiny_auth() -> AuthOptions {
         verified_tokens_max: 4,
         checks_per_turn_max: 8,
         introspections_max: 8,
+        dpop_proofs_max: 64,
         check_interval: Duration::ZERO,
         ..AuthOptions::default()
     }

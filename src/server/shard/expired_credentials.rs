@@ -67,7 +67,7 @@ fn is_still_valid(shard: &mut Shard, key: Key, now: Instant) -> bool {
         _ if known.is_certificate() => auth.authenticate_certificate(certificate, time),
         // The host answers for what it attaches.
         "" => return true,
-        token => auth.authenticate(token, Proof { certificate }, time),
+        token => auth.authenticate(token, Proof { certificate, key: known.key_proof() }, time),
     };
     match authenticated {
         Ok(credential) => {

@@ -15,26 +15,29 @@ use crate::server::shard_message::{
 };
 use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
+use crate::telemetry::open_work::QueueDepths;
 use crate::transport::http::response::BodyKind;
 
 /// Adds the part of this shard to a report and passes it on.
 #[cold]
 pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage, now: Instant) {
     match report {
-        ReportMessage::Metrics { exchange, mut counters, mut rate_keys, remaining } => {
+        ReportMessage::Metrics { exchange, mut counters, rate_keys, mut queues, remaining } => {
             counters.add(&shard.counters());
-            rate_keys += shard.dispatcher.rate.keys(now);
+            queues.push(queue_depths(shard));
+            let rate_keys = rate_keys + shard.dispatcher.rate.keys(now);
             if remaining > 1 {
                 let remaining = remaining - 1;
                 let next = ShardId((shard.id.0 + 1) % shard.dispatcher.shard_count);
                 return forward(
                     shard,
                     next,
-                    ReportMessage::Metrics { exchange, counters, rate_keys, remaining },
+                    ReportMessage::Metrics { exchange, counters, rate_keys, queues, remaining },
                 );
             }
             let shards = shard.dispatcher.shard_count;
-            let gauges = shard.transports.gauges(shards, rate_keys, overload(shard));
+            queues.sort_unstable_by_key(|depths| depths.shard);
+            let gauges = shard.transports.gauges(shards, rate_keys, overload(shard), queues);
             let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
             respond(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
         }
@@ -106,6 +109,21 @@ fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: V
     let output = HttpOutput::Document { body, text };
     let message = HttpMessage::Output { exchange, output };
     shard.outbox.forward(exchange.shard, ShardMessage::Http(Box::new(message)));
+}
+
+/// Returns what waits in the queues of a shard.
+fn queue_depths(shard: &Shard) -> QueueDepths {
+    let Shard { transports, dispatcher, inbox, outbox, .. } = shard;
+    QueueDepths {
+        shard: shard.id.0,
+        mesh_received: inbox.waiting(),
+        mesh_unsent: inbox.queued(),
+        outbox: outbox.len(),
+        large_work: transports.large_work.len(),
+        introspection: dispatcher.held.len(),
+        calls: dispatcher.deferred.calls.len(),
+        client_requests: dispatcher.deferred.client_requests.len(),
+    }
 }
 
 /// Returns the numbers of overload protection.

@@ -3,6 +3,7 @@
 use super::http_message::ExchangeAddress;
 use crate::server::diagnostics::PageBuilder;
 use crate::telemetry::counters::Counters;
+use crate::telemetry::open_work::QueueDepths;
 
 /// A report in progress.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(in crate::server) enum ReportMessage {
         counters: Box<Counters>,
         /// Keys that rate limits have counted lately, on the shards visited so far.
         rate_keys: usize,
+        /// The queues of the shards visited so far.
+        queues: Vec<QueueDepths>,
         /// Number of shards that are not visited yet.
         remaining: u16,
     },

@@ -420,7 +420,7 @@ impl Server {
     }
 
     fn build_shards(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
-        let auth = AuthSource::load(&self.options.auth, self.token_verifier.clone()).map(Arc::new);
+        let auth = AuthSource::load(&self.options, self.token_verifier.clone()).map(Arc::new);
         let auth = auth.map_err(io::Error::other)?;
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
@@ -460,7 +460,7 @@ impl Server {
             blocking_pool: Arc::clone(&blocking),
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
-            auth: auth.shard_part(),
+            auth: auth.shard_part(&entropy.secret),
             running: running.clone(),
             rate: Arc::clone(&rate),
             stdio_credential: self.stdio_credential.clone(),

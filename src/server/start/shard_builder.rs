@@ -39,6 +39,7 @@ use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_calls::TokioCalls;
+use crate::server::held_messages::HeldMessages;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
@@ -245,14 +246,9 @@ impl ShardBuilder {
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
         let shared = (self.replay_filter, self.running);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
-        let http = HttpParts {
-            checks: request_checks(&self.options, &self.auth, self.origin_guard),
-            operator_checks: RequestChecks::new(operator_profile(), self.operator_guard),
-            limits: limits.http_request,
-            timeouts: limits.http_timeouts,
-            sessions: SessionStore::new(limits.sessions, session_ids),
-            gauges: self.gauges,
-        };
+        let checks = request_checks(&self.options, &self.auth, self.origin_guard);
+        let operator_checks = RequestChecks::new(operator_profile(), self.operator_guard);
+        let http = http_parts([checks, operator_checks], session_ids, self.gauges, &limits);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
@@ -274,6 +270,7 @@ impl ShardBuilder {
             },
             slow_handlers: slow_handlers(&self.options, shard),
             waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
+            held: HeldMessages::default(),
             http_revision: self.options.http.strict,
             facts: FactsMemory::default(),
             auth: self.auth,
@@ -304,6 +301,17 @@ impl ShardBuilder {
             limits: Arc::new(limits),
         }
     }
+}
+
+fn http_parts(
+    [checks, operator_checks]: [RequestChecks; 2],
+    session_ids: OwnerIds,
+    gauges: Gauges,
+    limits: &ShardLimits,
+) -> HttpParts {
+    let sessions = SessionStore::new(limits.sessions, session_ids);
+    let (limits, timeouts) = (limits.http_request, limits.http_timeouts);
+    HttpParts { checks, operator_checks, limits, timeouts, sessions, gauges }
 }
 
 fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketFrontend {

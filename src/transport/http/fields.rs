@@ -30,7 +30,7 @@ pub struct ResponseFields<'a> {
     /// CORS preflight response fields, in addition to `allow_origin`.
     pub preflight: Option<Preflight<'a>>,
     /// `WWW-Authenticate`, with status 401 or 403.
-    pub www_authenticate: Option<&'a str>,
+    pub www_authenticate: Option<Challenge<'a>>,
     /// `Content-Security-Policy` of an HTML page; adds `X-Content-Type-Options: nosniff`.
     pub content_security_policy: Option<&'a str>,
     /// `Cache-Control: public, max-age`, in seconds.
@@ -105,7 +105,10 @@ impl ResponseFields<'_> {
             preflight.write(out);
         }
         if let Some(challenge) = self.www_authenticate {
-            push_field(out, b"WWW-Authenticate: ", challenge.as_bytes());
+            push_field(out, b"WWW-Authenticate: ", challenge.text.as_bytes());
+            if let Some(nonce) = challenge.dpop_nonce {
+                push_field(out, b"DPoP-Nonce: ", nonce.as_bytes());
+            }
         }
         if let Some(policy) = self.content_security_policy {
             push_field(out, b"Content-Security-Policy: ", policy.as_bytes());
@@ -120,6 +123,22 @@ impl ResponseFields<'_> {
 impl Default for ResponseFields<'_> {
     fn default() -> Self {
         Self::NONE
+    }
+}
+
+/// What a client must send to be served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Challenge<'a> {
+    /// The value of `WWW-Authenticate` (RFC 9110, section 11.6.1).
+    pub text: &'a str,
+    /// `DPoP-Nonce` (RFC 9449, section 8.2).
+    pub dpop_nonce: Option<&'a str>,
+}
+
+impl<'a> Challenge<'a> {
+    /// A challenge without a nonce.
+    pub const fn new(text: &'a str) -> Self {
+        Self { text, dpop_nonce: None }
     }
 }
 
@@ -205,7 +224,7 @@ pub(super) fn push_value(out: &mut Vec<u8>, value: &[u8]) {
 /// Fields that scripts may read in addition to the CORS-safelisted ones.
 const EXPOSE_HEADERS: &[u8] =
     b"Access-Control-Expose-Headers: Mcp-Session-Id, MCP-Protocol-Version, \
-Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate\r\n";
+Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, DPoP-Nonce\r\n";
 
 #[cfg(test)]
 mod tests {
@@ -237,7 +256,10 @@ mod tests {
                 seconds: 60,
                 reset_seconds: 3,
             }),
-            www_authenticate: Some("Bearer realm=\"mcp\""),
+            www_authenticate: Some(Challenge {
+                text: "Bearer realm=\"mcp\"",
+                dpop_nonce: Some("n"),
+            }),
             content_security_policy: Some("default-src 'none'"),
             max_age_seconds: Some(60),
             ..ResponseFields::default()
@@ -248,7 +270,7 @@ mod tests {
              Allow: GET, POST\r\nAccept-Encoding: identity\r\nRetry-After: 120\r\n\
              RateLimit-Policy: \"address-2\";q=100;w=60\r\n\
              RateLimit: \"address-2\";r=0;t=3\r\n\
-             WWW-Authenticate: Bearer realm=\"mcp\"\r\n\
+             WWW-Authenticate: Bearer realm=\"mcp\"\r\nDPoP-Nonce: n\r\n\
              Content-Security-Policy: default-src 'none'\r\n\
              X-Content-Type-Options: nosniff\r\nCache-Control: public, max-age=60\r\n"
         );

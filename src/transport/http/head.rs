@@ -166,6 +166,21 @@ impl Head {
         })
     }
 
+    /// Iterates over the values of the fields with a name that is no [`Field`], without surrounding
+    /// white space; `name` is in lower case. Scans the lines again.
+    pub fn other_fields<'b>(
+        &self,
+        bytes: &'b [u8],
+        name: &'static [u8],
+    ) -> impl Iterator<Item = &'b [u8]> {
+        let head = bytes.get(..self.bytes as usize).unwrap_or_default();
+        head.split(|&byte| byte == b'\n').skip(1).filter_map(move |line| {
+            let (own, value) = line.split_at_checked(name.len())?;
+            let value = value.strip_prefix(b":")?;
+            own.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+        })
+    }
+
     /// Returns the target without its query.
     pub fn path<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let target = self.target.slice(bytes);

@@ -1,8 +1,10 @@
 //! Blocking sockets and pipes with timeouts.
 
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 use rustix::event::Timespec;
@@ -57,5 +59,47 @@ pub(crate) fn wait_until_readable(pipe: impl AsFd) -> io::Result<()> {
     match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&timeout))? {
         0 => Err(io::ErrorKind::TimedOut.into()),
         _ => Ok(()),
+    }
+}
+
+/// A proxy whose address is known before the server behind it starts; runs until the end of the
+/// test.
+pub struct Front {
+    address: SocketAddr,
+    behind: Sender<SocketAddr>,
+}
+
+impl Front {
+    /// Listens on a free port. Connections wait until [`Front::open`].
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (behind, opened) = channel();
+        thread::spawn(move || {
+            let Ok(behind) = opened.recv() else { return };
+            for client in listener.incoming() {
+                let (Ok(client), Ok(server)) = (client, TcpStream::connect(behind)) else { return };
+                for (from, to) in [(&client, &server), (&server, &client)] {
+                    let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+                    let (mut from, mut to) = (clone(from), clone(to));
+                    thread::spawn(move || {
+                        // Either end may close.
+                        io::copy(&mut from, &mut to).ok();
+                        to.shutdown(Shutdown::Write).ok();
+                    });
+                }
+            }
+        });
+        Self { address, behind }
+    }
+
+    /// Passes connections to the server at this address.
+    pub fn open(&self, behind: SocketAddr) {
+        self.behind.send(behind).expect("the proxy runs");
+    }
+
+    /// The URL of its MCP endpoint.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
     }
 }

@@ -81,19 +81,21 @@ impl ClaimRules {
     }
 }
 
-/// Reads the key to which a token is bound (RFC 7800, section 3.1). One that is bound to another
-/// kind of key proves nothing without its proof (RFC 9449, section 7.2).
+/// Reads the key to which a token is bound (RFC 7800, section 3.1): that of a certificate (RFC
+/// 8705, section 3.1) or of proofs (RFC 9449, section 6.1). No other kind of key can be proved.
 fn read_binding(confirmation: &Value) -> Result<Binding, &'static str> {
     let members = confirmation.as_object().filter(|members| members.len() == 1);
-    let certificate = members.and_then(|members| members.get("x5t#S256")?.as_str());
-    let certificate = certificate.ok_or(UNKNOWN_BINDING)?;
-    let bytes = BASE64_URL_SAFE_NO_PAD.decode(certificate).ok();
-    let certificate = bytes.and_then(|bytes| bytes.try_into().ok());
-    Ok(Binding { certificate: certificate.ok_or("the claim cnf has no SHA-256")? })
+    let member = |name: &str| members.and_then(|members| members.get(name)?.as_str());
+    let read = |text: &str| -> Result<[u8; 32], &'static str> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok();
+        bytes.and_then(|bytes| bytes.try_into().ok()).ok_or("the claim cnf has no SHA-256")
+    };
+    match (member("x5t#S256"), member("jkt")) {
+        (Some(certificate), None) => read(certificate).map(Binding::Certificate),
+        (None, Some(key)) => read(key).map(Binding::ProofKey),
+        _ => Err("the token is bound to a key of which this server verifies no proofs"),
+    }
 }
-
-const UNKNOWN_BINDING: &str =
-    "the token is bound to a key, and this server verifies no such proofs";
 
 /// Reads a `NumericDate` (RFC 7519, section 2): seconds, possibly with a fraction.
 #[expect(
@@ -101,7 +103,7 @@ const UNKNOWN_BINDING: &str =
     clippy::cast_sign_loss,
     reason = "the value is in the range, and saturates"
 )]
-fn seconds(value: &Value) -> Option<u64> {
+pub(in crate::guard::auth) fn seconds(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64))
 }
 

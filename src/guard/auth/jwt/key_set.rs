@@ -1,13 +1,15 @@
-//! The public keys of an issuer (JWK Set, RFC 7517), and what they verify.
+//! The public keys of an issuer (JWK Set, RFC 7517) and of proofs, and what they verify.
 
 use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse, ThumbprintHash,
+};
 use jsonwebtoken::{Algorithm, DecodingKey, crypto};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::SignatureError;
 
@@ -94,9 +96,44 @@ impl KeySet {
     }
 }
 
+/// The public key in a proof (`jwk`, RFC 7515, section 4.1.3).
+#[derive(Debug)]
+pub struct EmbeddedKey {
+    key: PublicKey,
+    thumbprint: [u8; 32],
+}
+
+impl EmbeddedKey {
+    /// Reads a JWK; `None` if it is not for signatures that can be verified.
+    pub fn read(jwk: &Map<String, Value>) -> Option<Self> {
+        let jwk: Jwk = serde_json::from_value(jwk.clone().into()).ok()?;
+        let key = read_jwk(&jwk)?;
+        let thumbprint = jwk.thumbprint(ThumbprintHash::SHA256).ok()?;
+        let thumbprint = BASE64_URL_SAFE_NO_PAD.decode(thumbprint).ok()?.try_into().ok()?;
+        Some(Self { key, thumbprint })
+    }
+
+    /// Returns its SHA-256 thumbprint (RFC 7638).
+    pub const fn thumbprint(&self) -> &[u8; 32] {
+        &self.thumbprint
+    }
+
+    /// Returns whether a signature in base64url over `message` is that of this key.
+    pub fn verify(&self, algorithm: &str, message: &[u8], signature: &str) -> bool {
+        let algorithm = algorithm.parse().ok();
+        let fits = |algorithm: &Algorithm| self.key.algorithms.contains(algorithm);
+        algorithm.filter(fits).is_some_and(|algorithm| {
+            matches!(crypto::verify(signature, message, &self.key.key, algorithm), Ok(true))
+        })
+    }
+}
+
 /// Reads one key; `None` if it is not for signatures that can be verified.
 fn read_key(value: Value) -> Option<PublicKey> {
-    let jwk: Jwk = serde_json::from_value(value).ok()?;
+    read_jwk(&serde_json::from_value(value).ok()?)
+}
+
+fn read_jwk(jwk: &Jwk) -> Option<PublicKey> {
     let parameters = &jwk.common;
     if parameters.public_key_use.as_ref().is_some_and(|used| *used != PublicKeyUse::Signature) {
         return None;
@@ -128,7 +165,7 @@ fn read_key(value: Value) -> Option<PublicKey> {
         let named: Algorithm = named.to_string().parse().ok()?;
         algorithms.retain(|algorithm| *algorithm == named);
     }
-    let key = DecodingKey::from_jwk(&jwk).ok().filter(|_| !algorithms.is_empty())?;
+    let key = DecodingKey::from_jwk(jwk).ok().filter(|_| !algorithms.is_empty())?;
     Some(PublicKey { id: parameters.key_id.as_deref().map(Box::from), algorithms, key })
 }
 

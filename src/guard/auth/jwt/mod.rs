@@ -28,10 +28,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use self::claims::ClaimRules;
+pub(super) use self::claims::seconds;
 #[cfg(not(feature = "oauth-jwt"))]
-pub use self::disabled::KeySet;
+pub use self::disabled::{EmbeddedKey, KeySet};
 #[cfg(feature = "oauth-jwt")]
-pub use self::key_set::KeySet;
+pub use self::key_set::{EmbeddedKey, KeySet};
 use super::access::AccessRules;
 use crate::base::principal::Principal;
 

@@ -177,6 +177,8 @@ fn each_invalid_claim_has_its_reason() {
     let verifier = verifier(key_set(&[signer.jwk()]));
     let expired = "the token has expired";
     let audience = "the audience of the token is not this server";
+    let unknown_binding = "the token is bound to a key of which this server verifies no proofs";
+    let thumbprint = BASE64_URL_SAFE_NO_PAD.encode([7; 32]);
     let cases = [
         ("iss", json!("https://as.test/"), "the issuer of the token is not accepted"),
         ("iss", Value::Null, "the issuer of the token is not accepted"),
@@ -190,11 +192,9 @@ fn each_invalid_claim_has_its_reason() {
         ("aud", json!({"a": RESOURCE}), audience),
         ("aud", Value::Null, "the token has no audience"),
         ("sub", Value::Null, "the token has no subject"),
-        (
-            "cnf",
-            json!({"jkt": "x"}),
-            "the token is bound to a key, and this server verifies no such proofs",
-        ),
+        ("cnf", json!({"jkt": "x"}), "the claim cnf has no SHA-256"),
+        ("cnf", json!({"kid": "x"}), unknown_binding),
+        ("cnf", json!({"jkt": thumbprint, "x5t#S256": thumbprint}), unknown_binding),
     ];
     for (name, value, expected) in cases {
         let token = signer.sign(&signer.header(), &claims_with(name, value.clone()));

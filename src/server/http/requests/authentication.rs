@@ -3,7 +3,8 @@
 //! Invariants: the credential of a connection is that of its current request; a request without a
 //! valid token is not dispatched.
 //!
-//! Source: RFC 6750; MCP 2026-07-28, basic/authorization, "Access Token Usage".
+//! Source: RFC 6750; RFC 9449, section 7; MCP 2026-07-28, basic/authorization, "Access Token
+//! Usage".
 
 use std::borrow::Cow;
 
@@ -14,12 +15,12 @@ use super::path::HttpPath;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
-use crate::guard::auth::proof::Proof;
+use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 use crate::transport::http::checks::{self, RequestKind};
-use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::fields::{Challenge, ResponseFields};
 use crate::transport::http::head::{Field, HttpMethod};
 use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
@@ -38,17 +39,34 @@ pub(super) enum Authenticated {
     Waits,
 }
 
+/// How much of a request has arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum RequestPart {
+    /// Its head: it is authenticated again when its body has arrived.
+    Head,
+    /// All of it.
+    Whole,
+}
+
+/// A token with its scheme.
+struct SentToken<'b> {
+    text: Cow<'b, str>,
+    /// It comes with a proof of its key.
+    is_bound: bool,
+}
+
 /// Authenticates a request.
 #[inline]
 pub(super) fn authenticate(
     path: &mut HttpPath<'_>,
     incoming: &IncomingRequest<'_>,
     kind: &RequestKind<'_>,
+    part: RequestPart,
 ) -> Authenticated {
     if !path.dispatcher.auth.is_active() || !kind.is_of_client() {
         return Authenticated::Served;
     }
-    match check(path, incoming) {
+    match check(path, incoming, (kind, part)) {
         Ok(()) => Authenticated::Served,
         Err(AuthError::Pending) => Authenticated::Waits,
         Err(error) => {
@@ -59,7 +77,11 @@ pub(super) fn authenticate(
 }
 
 /// Verifies the token of a request, and keeps it as the credential of the connection.
-fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), AuthError> {
+fn check(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    (kind, part): (&RequestKind<'_>, RequestPart),
+) -> Result<(), AuthError> {
     let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
     let Some(connection) = path.connections.table.get_mut(incoming.key) else {
         return Err(AuthError::Missing);
@@ -76,16 +98,32 @@ fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), 
     {
         return Ok(());
     }
-    let token = read_token(incoming, auth.accepts_query_token());
+    let token = read_token(incoming, (auth.accepts_query_token(), auth.accepts_proofs()));
     let certificate = state.certificate();
     let credential = match token {
-        Ok(Some(token)) => match auth.authenticate(&token, Proof { certificate }, time) {
-            Err(AuthError::Pending) => {
-                auth.wait(&token, incoming.key);
-                return Err(AuthError::Pending);
+        Ok(Some(SentToken { text: token, is_bound })) => {
+            let sent = is_bound.then(|| sent_proof(incoming, kind));
+            // The proof of this request was used when its head arrived.
+            if let (Some(sent), RequestPart::Whole) = (&sent, part)
+                && let Some(known) = state.credential().filter(|it| auth.is_current(it, time))
+                && let Some(admitted) = known.admitted(&token, sent)
+            {
+                facts.keep_credential(state, Some(admitted));
+                return Ok(());
             }
-            authenticated => authenticated.map(Some),
-        },
+            let key = sent.map_or(KeyProof::Bearer, KeyProof::Sent);
+            match auth.authenticate(&token, Proof { certificate, key }, time) {
+                Err(AuthError::Pending) => {
+                    auth.wait(&token, incoming.key);
+                    return Err(AuthError::Pending);
+                }
+                Ok(credential) => Ok(Some(match (&sent, part) {
+                    (Some(sent), RequestPart::Head) => credential.with_admitted(sent),
+                    _ => credential,
+                })),
+                Err(error) => Err(error),
+            }
+        }
         Ok(None) => match (state.attached_principal(), state.credential()) {
             (Some(principal), _) => Ok(Some(Credential::of_session(&principal))),
             (None, Some(known)) if known.is_certificate() && auth.is_current(known, time) => {
@@ -109,13 +147,13 @@ fn check(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Result<(), 
 /// Returns the token of a request, if it has one.
 fn read_token<'b>(
     incoming: &IncomingRequest<'b>,
-    accepts_query_token: bool,
-) -> Result<Option<Cow<'b, str>>, AuthError> {
+    (accepts_query_token, accepts_proofs): (bool, bool),
+) -> Result<Option<SentToken<'b>>, AuthError> {
     let IncomingRequest { head, bytes, .. } = *incoming;
     let of_field = head.field(bytes, Field::Authorization);
     let query = checks::query(head, bytes);
     if query.is_empty() {
-        return of_field.map(|value| Ok(bearer::read_authorization(value)?.into())).transpose();
+        return of_field.map(|value| read_field(value, accepts_proofs)).transpose();
     }
     if bearer::has_access_token(query) {
         return Err(AuthError::InvalidRequest("tokens in the query are not accepted"));
@@ -126,12 +164,47 @@ fn read_token<'b>(
         (Some(_), Some(_)) => {
             Err(AuthError::InvalidRequest("the request has a token in the header and in the query"))
         }
-        (Some(value), None) => Ok(Some(bearer::read_authorization(value)?.into())),
+        (Some(value), None) => read_field(value, accepts_proofs).map(Some),
         (None, Some(value)) => {
             let decoded: Vec<u8> = percent_decode(value).collect();
-            Ok(Some(bearer::read_token(&decoded)?.to_owned().into()))
+            let text = bearer::read_token(&decoded)?.to_owned().into();
+            Ok(Some(SentToken { text, is_bound: false }))
         }
         (None, None) => Ok(None),
+    }
+}
+
+/// Reads the value of `Authorization`.
+fn read_field(value: &[u8], accepts_proofs: bool) -> Result<SentToken<'_>, AuthError> {
+    if accepts_proofs && let Some(text) = bearer::read_bound_token(value)? {
+        return Ok(SentToken { text: text.into(), is_bound: true });
+    }
+    let text = bearer::read_authorization(value)?.into();
+    Ok(SentToken { text, is_bound: false })
+}
+
+/// Returns the proof of a request (RFC 9449, section 4.1).
+fn sent_proof<'b>(incoming: &IncomingRequest<'b>, kind: &RequestKind<'_>) -> SentProof<'b> {
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    let mut values = head.other_fields(bytes, b"dpop");
+    let is_endpoint = matches!(
+        kind,
+        RequestKind::Post { .. }
+            | RequestKind::GetStream { .. }
+            | RequestKind::DeleteSession { .. }
+    );
+    SentProof {
+        values: [values.next(), values.next()],
+        method: match head.method {
+            HttpMethod::Delete => "DELETE",
+            HttpMethod::Get => "GET",
+            HttpMethod::Head => "HEAD",
+            HttpMethod::Options => "OPTIONS",
+            HttpMethod::Post => "POST",
+            HttpMethod::Other => "",
+        },
+        path: str::from_utf8(head.path(bytes)).unwrap_or_default(),
+        is_endpoint,
     }
 }
 
@@ -145,8 +218,15 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
     path.outbox.log(Event::Auth(AuthEvent::Unauthorized { reason: error.label(), peer }));
     let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
     let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
+    let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
+    let nonce = match error {
+        AuthError::NonceNeeded(_) => path.dispatcher.auth.proof_nonce(time),
+        _ => None,
+    };
+    let challenge = challenge.as_deref().map(Challenge::new);
+    let dpop_nonce = nonce.as_deref();
     let fields = ResponseFields {
-        www_authenticate: challenge.as_deref(),
+        www_authenticate: challenge.map(|challenge| Challenge { dpop_nonce, ..challenge }),
         retry_after_seconds,
         ..incoming.response_fields()
     };

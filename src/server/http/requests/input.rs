@@ -1,6 +1,6 @@
 //! Input of HTTP connections: one request after the other, each to what responds to it.
 
-use super::authentication::{self, Authenticated};
+use super::authentication::{self, Authenticated, RequestPart};
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use super::{legacy_sse, plain, post, session, websocket_upgrade};
@@ -13,6 +13,7 @@ use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::frontend::HttpFrontend;
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind, is_metadata_path};
+use crate::transport::http::fields::Challenge;
 use crate::transport::http::head::{Field, Head};
 use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
 use crate::transport::http::reader::{Assembled, RequestEvent};
@@ -89,7 +90,7 @@ impl HttpPath<'_> {
         if !is_admitted && !self.admit(&incoming, &kind) {
             return false;
         }
-        match authentication::authenticate(self, &incoming, &kind) {
+        match authentication::authenticate(self, &incoming, &kind, RequestPart::Whole) {
             Authenticated::Served => {}
             Authenticated::Refused => return false,
             Authenticated::Waits => return true,
@@ -136,8 +137,12 @@ impl HttpPath<'_> {
                     Ok(kind) => {
                         // One that waits for the authorization server may send its body meanwhile.
                         let is_served = self.admit(&incoming, &kind)
-                            && authentication::authenticate(self, &incoming, &kind)
-                                != Authenticated::Refused;
+                            && authentication::authenticate(
+                                self,
+                                &incoming,
+                                &kind,
+                                RequestPart::Head,
+                            ) != Authenticated::Refused;
                         if is_served
                             && head.expects_continue
                             && let Some(out) = self.connections.outgoing(key)
@@ -184,7 +189,8 @@ impl HttpPath<'_> {
         let mut response =
             Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
         if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.is_active() {
-            response.fields.www_authenticate = Some("Bearer error=\"invalid_request\"");
+            let challenge = Challenge::new("Bearer error=\"invalid_request\"");
+            response.fields.www_authenticate = Some(challenge);
         }
         self.write_unsolicited_error(key, &response, &error);
         if let Some(connection) = self.connections.table.get_mut(key) {

@@ -63,7 +63,10 @@ pub(in crate::server::http) fn handle(
             let remaining = path.dispatcher.shard_count;
             let exchange = open_exchange(path, incoming);
             let counters = Box::default();
-            let report = ReportMessage::Metrics { exchange, counters, rate_keys: 0, remaining };
+            let queues = Vec::with_capacity(remaining.into());
+            let rate_keys = 0;
+            let report =
+                ReportMessage::Metrics { exchange, counters, rate_keys, queues, remaining };
             path.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
         }
         RequestKind::Connections { query } => list_connections(path, incoming, query),
