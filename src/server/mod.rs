@@ -56,6 +56,8 @@ mod deferred;
 
 mod dispatch;
 
+mod parity;
+
 mod http;
 
 mod connections;

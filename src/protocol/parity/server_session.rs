@@ -337,8 +337,9 @@ impl ServerSession {
         let _resumed = self.machine.apply(event);
     }
 
-    /// The session has a transport again.
-    pub const fn reattach(&mut self, now: Instant) {
+    /// The session has a transport again, whose client has these capabilities.
+    pub fn reattach(&mut self, capabilities: &Capabilities, now: Instant) {
+        self.capabilities = self.capabilities.intersect(capabilities);
         self.timers.open(now);
     }
 

@@ -93,9 +93,17 @@ impl RequestPath<'_> {
                 let reply_to = ReplyTo::standalone(PeerId::Connection(key));
                 let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
                 let mut peer = peer_state(connection, self.outbox);
-                if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
-                    ndjson::end_line(peer.outgoing);
-                    connection.record.traffic.messages_out += 1;
+                match self.dispatcher.dispatch(ctx, &mut peer, document.root()) {
+                    Outcome::None => {}
+                    Outcome::Envelope => {
+                        let Self { transports, dispatcher, outbox, .. } = self;
+                        let mut parity = transports.parity_path(dispatcher, outbox, now);
+                        parity.receive(key, document.root(), length);
+                    }
+                    _ => {
+                        ndjson::end_line(peer.outgoing);
+                        connection.record.traffic.messages_out += 1;
+                    }
                 }
             }
             Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {

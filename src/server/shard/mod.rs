@@ -174,7 +174,9 @@ impl Shard {
         let before = self.outbox.counters.requests.cancelled;
         let connections = self.connection_keys().into_iter().map(PeerId::Connection);
         let sessions = self.transports.http.sessions.iter_mut().map(|(key, _)| key);
-        let peers: Vec<_> = connections.chain(sessions.map(PeerId::HttpSession)).collect();
+        let parity = self.transports.parity.session_keys().map(PeerId::Parity);
+        let peers: Vec<_> =
+            connections.chain(sessions.map(PeerId::HttpSession)).chain(parity).collect();
         for peer in peers {
             self.path(ring, now).peers().fail_calls(peer, &Error::cut_by_drain());
         }
@@ -412,6 +414,8 @@ impl<R: Ring> Driver<R> for Shard {
         if self.transports.http.is_active() {
             self.path(ring, now).requests().http().expire();
         }
+        let Self { transports, dispatcher, outbox, .. } = self;
+        transports.parity_path(dispatcher, outbox, now).expire();
         self.dispatcher.expire(now, &mut self.outbox);
         expired_credentials::end_expired(self, ring, now);
         self.expire_input(ring, now);

@@ -1,0 +1,262 @@
+//! Messages of clients: to their session, and what it answers.
+
+use super::output::ParityOutput;
+use super::requests;
+use super::resume::{self, NotResumed, Resumed};
+use crate::base::slab::Key;
+use crate::connection::first_message;
+use crate::protocol::error::Error;
+use crate::protocol::json::Value;
+use crate::protocol::parity::capabilities::Capabilities;
+use crate::protocol::parity::envelope::{Envelope, Handshake, Target};
+use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::machine::State;
+use crate::protocol::parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
+use crate::protocol::parity::write::{self, HandshakeAckParams, Resumption};
+use crate::server::auth::Credential;
+use crate::server::connection_state::{MessageOrigin, PeerState};
+use crate::server::dispatch::{Dispatcher, MessageContext, check_handshake};
+use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::service::ClientImplementation;
+
+/// The way of the messages of clients.
+pub(in crate::server) struct ParityPath<'a> {
+    pub(in crate::server) output: ParityOutput<'a>,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+}
+
+impl ParityPath<'_> {
+    /// Handles a message of `bytes` bytes that is none of JSON-RPC.
+    pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
+        let Some(key) = self.session_of(connection) else { return };
+        let ParityOutput { parity, now, .. } = &mut self.output;
+        let settings = parity.settings.session;
+        let Some(session) = parity.get_mut(key) else { return };
+        let in_flight = session.in_flight();
+        let received = match Envelope::read(value) {
+            Ok(envelope) => {
+                let input = Input { settings: &settings, bytes, in_flight, now: *now, envelope };
+                session.protocol.receive(input)
+            }
+            Err(invalid) => Err(ServerSession::reject_malformed(invalid)),
+        };
+        match received {
+            Ok(Action::Start(request)) => {
+                if let Some(token) = request.auth_token {
+                    self.keep_token(key, token);
+                }
+                requests::start(&mut self.output, self.dispatcher, (connection, key), &request);
+            }
+            Ok(Action::None) => {}
+            Ok(Action::Cancel(target)) => {
+                requests::cancel(&mut self.output, self.dispatcher, (connection, key), target);
+            }
+            Ok(Action::Acknowledge(handshake, both)) => {
+                self.acknowledge((connection, key), &handshake, both);
+            }
+            Ok(Action::AcknowledgeCapabilities(both)) => {
+                self.output.write_message(connection, |out| write::capabilities_ack(out, &both));
+                self.output.parity.set_timer(key);
+            }
+            Err(rejection) => self.reject((connection, key), &rejection),
+        }
+    }
+
+    /// Begins the session of a new connection whose first message must be a handshake, so that the
+    /// time of the handshake runs.
+    pub(in crate::server) fn begin(&mut self, connection: Key) {
+        let of_key = self.output.connections.table.get(connection);
+        if of_key.is_some_and(|connection| connection.state.requires_handshake()) {
+            self.session_of(connection);
+        }
+    }
+
+    /// Returns the session that a connection carries, a new one if it has none.
+    #[inline]
+    fn session_of(&mut self, connection_key: Key) -> Option<Key> {
+        let ParityOutput { parity, connections, now, .. } = &mut self.output;
+        let connection = connections.table.get_mut(connection_key)?;
+        let state = &mut connection.state;
+        if state.violated_limit {
+            return None;
+        }
+        if let Some(key) = state.parity_session() {
+            return Some(key);
+        }
+        let Some(key) = parity.create(state.transport, *now) else {
+            let message = "the server has too many sessions; try again later";
+            let error = ParityError::rate_limited(message, 1_000);
+            self.output.write_message(connection_key, |out| write::error(out, None, &error));
+            self.output.close_for(connection_key, error.code);
+            return None;
+        };
+        self.output.attach((connection_key, key), self.dispatcher);
+        Some(key)
+    }
+
+    /// Keeps the token of a message, to be verified with its request.
+    fn keep_token(&mut self, key: Key, token: &str) {
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let known = session.state.credential();
+        let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
+        if self.dispatcher.auth.is_active() && !is_known {
+            let credential = Some(Credential::unverified(token));
+            self.dispatcher.facts.keep_credential(&mut session.state, credential);
+        }
+    }
+
+    /// Authenticates the client of a handshake, and answers it.
+    fn acknowledge(
+        &mut self,
+        (connection, key): (Key, Key),
+        handshake: &Handshake<'_>,
+        both: Capabilities,
+    ) {
+        if let Some(token) = handshake.auth_token {
+            self.keep_token(key, token);
+        }
+        if let Err(error) = self.authenticate((connection, key)) {
+            let error = ParityError::from(&error);
+            return self.fail_session((connection, key), &error);
+        }
+        let ParityOutput { parity, connections, now, .. } = &mut self.output;
+        let settings = parity.settings.session;
+        let Some(session) = parity.get_mut(key) else { return };
+        session.protocol.acknowledge(both, handshake.exchanges_capabilities, &settings, *now);
+        if let Some(connection) = connections.table.get_mut(connection) {
+            let state = &mut connection.state;
+            self.dispatcher.facts.keep_parity_session(state, Some(key), false);
+        }
+        if let Some(client) = handshake.client_info.and_then(ClientImplementation::read) {
+            self.dispatcher.facts.keep_client_info(&mut session.state, client);
+        }
+        let Some(request) = &handshake.resume else {
+            return self.send_ack((connection, key), None);
+        };
+        match resume::resume(parity, key, request, *now) {
+            Ok(resumed) => self.continue_session((connection, key), &resumed),
+            Err(NotResumed::Restart(reason)) => {
+                self.send_ack((connection, key), Some(Resumption::Restart(reason)));
+            }
+            Err(NotResumed::Rejected(error)) => self.fail_session((connection, key), &error),
+        }
+    }
+
+    /// Has a resumed session take the place of the new one of a connection.
+    fn continue_session(&mut self, (connection, new_key): (Key, Key), resumed: &Resumed) {
+        let key = resumed.key;
+        let previous = self.output.parity.get_mut(key).and_then(|it| it.connection.take());
+        if let Some(previous) = previous.filter(|previous| *previous != connection) {
+            // Its client has connected again before the end of the connection was seen.
+            if let Some(connection) = self.output.connections.table.get_mut(previous) {
+                self.dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
+                connection.pending_work.pending_responses = 0;
+            }
+            let reason = "the session was resumed on another connection";
+            self.output.close_connection(previous, 1008, reason);
+        }
+        if let Some(mut replaced) = self.output.parity.remove(new_key) {
+            self.dispatcher.facts.release(&mut replaced.state);
+        }
+        self.output.attach((connection, key), self.dispatcher);
+        self.output.copy_pending_work(key);
+        self.send_ack((connection, key), Some(Resumption::Resumed(&resumed.streams)));
+        for chunk in &resumed.chunks {
+            self.output.write_message(connection, |out| out.extend_from_slice(chunk));
+        }
+    }
+
+    fn send_ack(&mut self, (connection, key): (Key, Key), resumption: Option<Resumption<'_>>) {
+        let token = resume::issue_token(self.output.parity, key);
+        self.output.parity.set_timer(key);
+        let Some(session) = self.output.parity.get(key) else { return };
+        let (id, capabilities) = (session.id.to_string(), *session.protocol.capabilities());
+        let server = self.dispatcher.catalog.server_info();
+        let params = HandshakeAckParams {
+            session_id: &id,
+            capabilities: &capabilities,
+            server_info: (&server.name, &server.version),
+            resume_token: token.as_deref(),
+            resumption,
+        };
+        self.output.write_message(connection, |out| write::handshake_ack(out, &params));
+    }
+
+    fn authenticate(&mut self, (connection_key, key): (Key, Key)) -> Result<(), Error> {
+        let ParityOutput { parity, connections, outbox, now, .. } = &mut self.output;
+        let Some(session) = parity.get_mut(key) else { return Ok(()) };
+        let Some(connection) = connections.table.get(connection_key) else { return Ok(()) };
+        let mut peer = PeerState {
+            origin: MessageOrigin::of_peer(connection.record.peer_address()),
+            state: &mut session.state,
+            pending_work: &mut session.pending_work,
+            outgoing: &mut Vec::new(),
+            outbox,
+            refusal: None,
+        };
+        let reply_to = ReplyTo::standalone(PeerId::Parity(key));
+        let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+        check_handshake(self.dispatcher, ctx, &mut peer)
+    }
+
+    /// Sends the error of a rejected message.
+    fn reject(&mut self, (connection, key): (Key, Key), rejection: &Rejection<'_>) {
+        let Rejection { error, target, is_response, closes } = rejection;
+        self.output.write_message(connection, |out| match target {
+            Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),
+            _ => write::error(out, *target, error),
+        });
+        let state = self.output.parity.get(key).map(|session| session.protocol.state());
+        let mut is_required = false;
+        if state == Some(State::Connecting)
+            && let Some(it) = self.output.connections.table.get_mut(connection)
+        {
+            first_message::record_invalid(it);
+            is_required = it.state.requires_handshake();
+        }
+        if *closes || is_required {
+            self.output.close_for(connection, error.code);
+        }
+    }
+
+    /// Sends an error that ends a session.
+    fn fail_session(&mut self, (connection, key): (Key, Key), error: &ParityError) {
+        if let Some(session) = self.output.parity.get_mut(key) {
+            session.protocol.close();
+        }
+        self.output.write_message(connection, |out| write::error(out, None, error));
+        self.output.close_for(connection, error.code);
+    }
+
+    /// Handles the deadlines that have passed.
+    pub(in crate::server) fn expire(&mut self) {
+        while let Some(key) = self.output.parity.pop_expired(self.output.now) {
+            self.expire_session(key);
+            self.output.parity.set_timer(key);
+        }
+    }
+
+    fn expire_session(&mut self, key: Key) {
+        let (now, settings) = (self.output.now, self.output.parity.settings.session);
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        if session.expires_at.is_some_and(|expires_at| expires_at <= now) {
+            self.output.end_session(key, self.dispatcher);
+            return;
+        }
+        let Some(connection) = session.connection else { return };
+        match session.protocol.expire(&settings, now) {
+            Expired::None => {}
+            Expired::SendKeepalive => {
+                let hint = settings.timeouts.idle.as_secs();
+                self.output.write_message(connection, |out| write::keepalive(out, hint));
+            }
+            Expired::Close(error) => {
+                let code = error.as_ref().map_or(ErrorCode::Internal, |error| error.code);
+                if let Some(error) = &error {
+                    self.output.write_message(connection, |out| write::error(out, None, error));
+                }
+                self.output.close_for(connection, code);
+            }
+        }
+    }
+}

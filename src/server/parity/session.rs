@@ -1,0 +1,159 @@
+//! One session of the parity dialect, as a shard holds it.
+
+use super::convert::result_range;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::PendingWork;
+use crate::protocol::eras::Lifecycle;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::parity::capabilities::Feature;
+use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
+use crate::protocol::revision::Revision;
+use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::ReplyTo;
+use crate::telemetry::label::Transport;
+
+/// The revision whose params and results the dialect has.
+pub(super) const REVISION: Revision = Revision::LATEST_LEGACY;
+
+/// The first number of calls that are no streams.
+const FIRST_CALL_NUMBER: u32 = 1 << 31;
+
+/// One session.
+#[derive(Debug)]
+pub(in crate::server) struct ParitySession {
+    pub(in crate::server) id: SessionId,
+    /// The state as a client of MCP.
+    pub(in crate::server) state: ConnectionState,
+    pub(in crate::server) pending_work: PendingWork,
+    pub(super) protocol: ServerSession,
+    /// The connection that carries it.
+    pub(super) connection: Option<Key>,
+    pub(super) keyed_calls: KeyedCalls,
+    /// Number of resumptions: a token of an earlier one is not valid.
+    pub(super) generation: u32,
+    /// When it ends, unless a client resumes it.
+    pub(super) expires_at: Option<Instant>,
+    /// The earliest timer that is set for it.
+    pub(super) timer: Option<Instant>,
+}
+
+impl ParitySession {
+    pub(super) fn new(
+        id: SessionId,
+        transport: Transport,
+        settings: &SessionSettings,
+        now: Instant,
+    ) -> Self {
+        let mut state = ConnectionState::new(transport, None, Standing::Rejected);
+        state.lifecycle = Lifecycle::initialized(REVISION);
+        Self {
+            id,
+            state,
+            pending_work: PendingWork::default(),
+            protocol: ServerSession::new(settings, now),
+            connection: None,
+            keyed_calls: KeyedCalls::default(),
+            generation: 0,
+            expires_at: None,
+            timer: None,
+        }
+    }
+
+    /// Returns whether it can be resumed on another connection.
+    pub(super) const fn is_resumable(&self) -> bool {
+        self.protocol.capabilities().has(Feature::Resume)
+    }
+
+    /// Returns the requests in flight, streams included.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.pending_work.pending_responses as usize
+    }
+
+    /// Returns the next deadline.
+    pub(super) fn next_deadline(&self, settings: &SessionSettings) -> Option<Instant> {
+        self.expires_at.or_else(|| self.protocol.next_deadline(settings))
+    }
+
+    /// Ends the idempotency key of a call or stream, with the hash of the result in `response`, if
+    /// it has one.
+    pub(super) fn finish_key(&mut self, number: u32, response: Option<&[u8]>) {
+        if number != ReplyTo::STANDALONE
+            && let Some(call) = self.keyed_calls.take(number)
+        {
+            let result = response.map(|text| &text[result_range(text, call.id.as_id())]);
+            self.protocol.keys.finish(&call.key, result.map(sha256));
+        }
+    }
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).into()
+}
+
+/// Returns whether a number is that of a stream.
+pub(super) const fn is_stream(number: u32) -> bool {
+    number != ReplyTo::STANDALONE && number < FIRST_CALL_NUMBER
+}
+
+/// The requests in flight that have an idempotency key.
+#[derive(Debug, Default)]
+pub(super) struct KeyedCalls {
+    calls: Vec<KeyedCall>,
+    last_number: u32,
+}
+
+/// A request with an idempotency key.
+#[derive(Debug)]
+pub(super) struct KeyedCall {
+    number: u32,
+    id: IdBuf,
+    key: Box<str>,
+}
+
+impl KeyedCalls {
+    /// Adds a call and returns its number.
+    pub(super) fn add_call(&mut self, id: Id<'_>, key: &str) -> u32 {
+        // Half of the numbers: a wrap finds the first ones long gone.
+        self.last_number = (self.last_number + 1) % (FIRST_CALL_NUMBER - 1);
+        let number = FIRST_CALL_NUMBER + self.last_number;
+        self.add(number, id, key);
+        number
+    }
+
+    /// Adds the call of a stream.
+    pub(super) fn add(&mut self, number: u32, id: Id<'_>, key: &str) {
+        self.calls.push(KeyedCall { number, id: id.into(), key: key.into() });
+    }
+
+    fn take(&mut self, number: u32) -> Option<KeyedCall> {
+        let index = self.calls.iter().position(|call| call.number == number)?;
+        Some(self.calls.swap_remove(index))
+    }
+
+    /// Returns the number of the request with this id; `STANDALONE` if it has no key.
+    pub(super) fn number_of(&self, id: Id<'_>) -> u32 {
+        let call = self.calls.iter().find(|call| call.id.as_id() == id);
+        call.map_or(ReplyTo::STANDALONE, |call| call.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_calls_and_streams_differ() {
+        let mut calls = KeyedCalls::default();
+        let number = calls.add_call(Id::Signed(1), "k");
+        calls.add(3, Id::Text("q"), "l");
+        assert!(!is_stream(number) && is_stream(3) && !is_stream(ReplyTo::STANDALONE));
+        assert_ne!(number, ReplyTo::NO_STREAM);
+        assert_eq!(calls.number_of(Id::Text("q")), 3);
+        assert_eq!(calls.number_of(Id::Signed(2)), ReplyTo::STANDALONE);
+        assert_eq!(&*calls.take(number).unwrap().key, "k");
+        assert!(calls.take(number).is_none());
+    }
+}
