@@ -153,7 +153,7 @@ fn tools_are_those_of_mcp() {
     let mut client = ParityClient::ready(&server);
     assert_eq!(client.result(&request(1, "tools/list")), expected);
     let sum = client.result(&call("a", "add", json!({"a": 1, "b": 2})));
-    assert_eq!(sum["structuredContent"]["sum"], 3);
+    assert_eq!(sum["structuredContent"]["sum"], 3.0);
     drop((mcp, client));
     server.close();
 }

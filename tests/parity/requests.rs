@@ -46,7 +46,6 @@ fn invalid_requests_get_typed_errors() {
     let mut client = ParityClient::ready(&server);
     for (message, kind, code, mcp_code) in [
         (call(1, "none", json!({})), "response", "error.internal", json!(-32602)),
-        (call(1, "echo", json!({})), "response", "error.internal", json!(-32602)),
         (request(1, "tasks/list"), "response", "error.feature_not_available", Value::Null),
         (request(1, "initialize"), "response", "error.feature_not_available", Value::Null),
         (request(1, "no/such"), "response", "error.feature_not_available", Value::Null),
