@@ -7,6 +7,7 @@ mod authentication;
 mod client;
 mod faults;
 mod handshake;
+mod http;
 mod requests;
 mod resume;
 mod streams;

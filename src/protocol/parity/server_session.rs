@@ -337,6 +337,11 @@ impl ServerSession {
         let _resumed = self.machine.apply(event);
     }
 
+    /// Records a request of the client that is no message.
+    pub const fn record_received(&mut self, now: Instant) {
+        self.timers.record_received(now);
+    }
+
     /// The session has a transport again, whose client has these capabilities.
     pub fn reattach(&mut self, capabilities: &Capabilities, now: Instant) {
         self.capabilities = self.capabilities.intersect(capabilities);

@@ -14,6 +14,7 @@ use crate::server::http::{GaugeTotals, HttpFrontend};
 use crate::server::memory::HolderSearch;
 use crate::server::outbox::Outbox;
 use crate::server::parity::{ParityFrontend, ParityOutput, ParityPath};
+use crate::server::reply_to::PeerId;
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
@@ -40,6 +41,12 @@ impl Transports {
         self.connections.options = limits.connections;
         self.http.set_limits(limits.http_request, limits.http_timeouts, limits.sessions);
         self.websockets.rules = limits.websocket;
+    }
+
+    /// Returns the sessions of all kinds.
+    pub(in crate::server) fn session_peers(&mut self) -> Vec<PeerId> {
+        let legacy = self.http.sessions.iter_mut().map(|(key, _)| PeerId::HttpSession(key));
+        legacy.chain(self.parity.session_keys().map(PeerId::Parity)).collect()
     }
 
     /// Returns the path of messages of the parity dialect.

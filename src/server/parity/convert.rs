@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::parity::envelope::ChunkType;
-use crate::protocol::parity::error::ParityError;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::write::{self, RESPONSE_HEAD};
 
 /// The beginning of a response of JSON-RPC, up to the id.
@@ -42,12 +42,16 @@ pub(super) fn result_range(response: &[u8], id: Id<'_>) -> Range<usize> {
 #[cold]
 pub(super) fn error_in_place(out: &mut Vec<u8>, start: usize, kind: ErrorKind) {
     let response = out.split_off(start);
-    write_error_response(out, &response, kind);
+    let _code = write_error_response(out, &response, kind);
 }
 
-/// Appends an error response of JSON-RPC as one of the dialect.
+/// Appends an error response of JSON-RPC as one of the dialect, and returns its code.
 #[cold]
-pub(super) fn write_error_response(out: &mut Vec<u8>, response: &[u8], kind: ErrorKind) {
+pub(super) fn write_error_response(
+    out: &mut Vec<u8>,
+    response: &[u8],
+    kind: ErrorKind,
+) -> ErrorCode {
     let json: serde_json::Value = serde_json::from_slice(response).unwrap_or_default();
     let error = read_error(&json, kind);
     match &json["id"] {
@@ -58,6 +62,7 @@ pub(super) fn write_error_response(out: &mut Vec<u8>, response: &[u8], kind: Err
             write::error_response(out, id.unwrap_or(Id::Text("")), &error);
         }
     }
+    error.code
 }
 
 /// Returns the error of a response.

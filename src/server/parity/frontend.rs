@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 use super::resume_tokens::ResumeTokens;
 use super::session::ParitySession;
 use super::settings::ParitySettings;
+use crate::base::principal::Principal;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::timer::TimerWheel;
@@ -24,6 +25,10 @@ pub(in crate::server) struct ParityFrontend {
     pub(super) tokens: ResumeTokens,
     /// Buffer for reuse.
     pub(super) scratch: Vec<u8>,
+    /// Bytes of the chunks that all sessions keep.
+    held_bytes: usize,
+    /// Whether the present HTTP request has its response, or will have it.
+    pub(super) is_answered: bool,
 }
 
 impl ParityFrontend {
@@ -40,12 +45,41 @@ impl ParityFrontend {
             ids,
             tokens,
             scratch: Vec::new(),
+            held_bytes: 0,
+            is_answered: false,
         }
     }
 
     /// Returns the number of sessions.
     pub(in crate::server) const fn len(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Returns the bytes of the chunks that all sessions keep.
+    pub(in crate::server) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Accounts the chunks that a session keeps.
+    pub(super) fn account(&mut self, key: Key) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            let bytes = session.held_bytes();
+            self.held_bytes = self.held_bytes - session.accounted_bytes + bytes;
+            session.accounted_bytes = bytes;
+        }
+    }
+
+    /// Returns whether an HTTP request waits for the response of a session. Cost: a pass over all
+    /// sessions.
+    pub(in crate::server) fn owes_responses(&self) -> bool {
+        let mut carriers = self.sessions.iter().filter_map(|(_, it)| it.http.as_ref());
+        carriers.any(|http| !http.exchanges.is_empty())
+    }
+
+    /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
+    pub(super) fn oldest_detached(&self) -> Option<Key> {
+        let detached = self.sessions.iter().filter_map(|(key, it)| Some((it.expires_at?, key)));
+        detached.min().map(|(_, key)| key)
     }
 
     /// Returns the keys of all sessions.
@@ -71,6 +105,16 @@ impl ParityFrontend {
         self.sessions.get(key).map(|session| &session.state.in_flight)
     }
 
+    /// Returns the session that a resume token of this caller is for.
+    pub(in crate::server) fn session_of_token(
+        &self,
+        token: &str,
+        principal: Option<&Principal>,
+    ) -> Option<SessionId> {
+        let identity = principal.map(Principal::identity).unwrap_or_default();
+        Some(self.tokens.open(token, &identity).ok()?.session)
+    }
+
     /// Returns the session with this id.
     pub(super) fn find(&self, id: SessionId) -> Option<Key> {
         self.keys.get(&id).copied()
@@ -90,6 +134,7 @@ impl ParityFrontend {
     pub(super) fn remove(&mut self, key: Key) -> Option<Box<ParitySession>> {
         let session = self.sessions.remove(key)?;
         self.keys.remove(&session.id);
+        self.held_bytes -= session.accounted_bytes;
         Some(session)
     }
 
@@ -97,7 +142,8 @@ impl ParityFrontend {
     pub(super) fn set_timer(&mut self, key: Key) {
         let Self { settings, sessions, timers, .. } = self;
         let Some(session) = sessions.get_mut(key) else { return };
-        let Some(deadline) = session.next_deadline(&settings.session) else { return };
+        let of_session = settings.of(session.http.is_some());
+        let Some(deadline) = session.next_deadline(of_session) else { return };
         if session.timer.is_none_or(|set| deadline < set) {
             session.timer = Some(deadline);
             timers.purge_stale(sessions.len(), |key| sessions.get(*key).is_some());

@@ -11,6 +11,7 @@
 //! session without connection lives as long as its streams can be resumed, and no longer; the
 //! number of sessions and the bytes that they keep are bounded.
 
+mod carrier;
 mod convert;
 mod resume_tokens;
 mod session;
@@ -25,6 +26,8 @@ mod resume;
 mod requests;
 
 mod input;
+
+mod http;
 
 pub(super) use self::frontend::ParityFrontend;
 pub(super) use self::input::ParityPath;

@@ -3,30 +3,36 @@
 //! Invariants: a chunk gets its number where it is written, so that what is dropped leaves no gap;
 //! the last chunks of a stream are always written.
 
+use super::carrier::Carrier;
 use super::convert;
 use super::frontend::ParityFrontend;
-use super::session::{ParitySession, is_stream};
+use super::session::{ParitySession, QueuedChunk, is_stream};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
 use crate::protocol::eras::Lifecycle;
-use crate::protocol::in_flight::RequestKey;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::parity::envelope::ChunkType;
-use crate::protocol::parity::error::ErrorCode;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::WindowLimits;
+use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, Outbox};
+use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{
+    ExchangeAddress, ParityHttpOutput, ParityMessage, ShardMessage,
+};
 use crate::server::websocket::WebSocketFrontend;
+use crate::telemetry::label::Transport;
 use crate::transport::ndjson;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
 use crate::transport::websocket::writer;
 
-/// Chunks of ended streams that are kept for a client that returns.
+/// Ended streams of a session whose chunks are kept for a client that returns.
 const ENDED_STREAMS_MAX: usize = 16;
 
 /// The sessions with the connections that carry them.
@@ -60,7 +66,54 @@ impl ParityOutput<'_> {
         outbox.counters.traffic.messages_out += 1;
     }
 
-    /// Sends what the dispatcher has written for a call of a session, after its dispatch.
+    /// Sends output to an HTTP exchange.
+    pub(super) fn forward(&mut self, exchange: ExchangeAddress, output: ParityHttpOutput) {
+        let message = ParityMessage::Output { exchange, output };
+        self.outbox.forward(exchange.shard, ShardMessage::Parity(Box::new(message)));
+    }
+
+    /// Answers a message; over HTTP with this status.
+    pub(super) fn reply(
+        &mut self,
+        (carrier, key): (Carrier<'_>, Key),
+        status: u16,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        match carrier {
+            Carrier::Connection(connection) => self.write_message(connection, write),
+            Carrier::Exchange { address, .. } => {
+                let mut text = Vec::new();
+                write(&mut text);
+                let session = self.parity.get(key).filter(|session| session.has_begun());
+                let session = session.map(|session| session.id);
+                self.forward(address, ParityHttpOutput::Response { status, session, text });
+                self.parity.is_answered = true;
+            }
+        }
+    }
+
+    /// Writes the response to a call.
+    pub(super) fn respond(
+        &mut self,
+        (key, number): (Key, u32),
+        status: u16,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        if let Some(connection) = session.connection {
+            return self.write_message(connection, write);
+        }
+        let id = session.id;
+        let exchange = session.http.as_mut().and_then(|http| http.take_exchange(number));
+        if let Some(exchange) = exchange {
+            let mut text = Vec::new();
+            write(&mut text);
+            let session = Some(id);
+            self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+        }
+    }
+
+    /// Sends what the dispatcher has written for a call of a session.
     pub(in crate::server) fn send(
         &mut self,
         (key, number): (Key, u32),
@@ -71,11 +124,10 @@ impl ParityOutput<'_> {
             return self.send_to_stream((key, number), outcome, text);
         }
         let Some(session) = self.parity.get_mut(key) else { return };
-        let Some(connection) = session.connection else { return };
         match outcome {
             Outcome::Response => {
                 session.finish_key(number, Some(text));
-                self.write_message(connection, |out| {
+                self.respond((key, number), 200, |out| {
                     let start = out.len();
                     out.extend_from_slice(text);
                     convert::response_in_place(out, start);
@@ -83,9 +135,10 @@ impl ParityOutput<'_> {
             }
             Outcome::Error(kind) => {
                 session.finish_key(number, None);
-                self.write_message(connection, |out| {
-                    convert::write_error_response(out, text, kind);
-                });
+                let mut response = Vec::new();
+                let code = convert::write_error_response(&mut response, text, kind);
+                let status = code.properties().http_status;
+                self.respond((key, number), status, |out| out.extend_from_slice(&response));
             }
             // The dialect has no notifications outside of streams.
             Outcome::Notification | Outcome::None | Outcome::Envelope => {}
@@ -124,9 +177,9 @@ impl ParityOutput<'_> {
         }
     }
 
-    /// Writes a chunk to the connection of the session, and keeps it.
+    /// Writes a chunk to what carries the session, and keeps it.
     fn write_chunk(&mut self, (key, number): (Key, u32), chunk: (ChunkType, &[u8])) {
-        self.write_stream(key, |session, window, out, now| {
+        self.write_stream((key, number), |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_chunk(out, chunk, window, now);
             }
@@ -135,17 +188,23 @@ impl ParityOutput<'_> {
 
     /// Writes the end of a stream.
     pub(super) fn end_stream(&mut self, (key, number): (Key, u32), reason: &str) {
-        self.write_stream(key, |session, window, out, now| {
+        self.write_stream((key, number), |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_eos(out, reason, window, now);
             }
             session.protocol.streams.remove_ended(window, ENDED_STREAMS_MAX, now);
         });
+        // The response that has carried its chunks is complete.
+        let session = self.parity.get_mut(key);
+        let exchange = session.and_then(|it| it.http.as_mut()?.take_exchange(number));
+        if let Some(exchange) = exchange {
+            self.forward(exchange, ParityHttpOutput::End);
+        }
     }
 
     fn write_stream(
         &mut self,
-        key: Key,
+        (key, number): (Key, u32),
         write: impl FnOnce(&mut ParitySession, Option<&WindowLimits>, &mut Vec<u8>, Instant),
     ) {
         let (now, settings) = (self.now, self.parity.settings.session);
@@ -153,12 +212,64 @@ impl ParityOutput<'_> {
         text.clear();
         let Some(session) = self.parity.get_mut(key) else { return };
         let window = session.protocol.window(&settings);
+        // Before: an ended stream may be removed.
+        let is_http = session.http.is_some();
+        let stream = session.protocol.streams.get_mut(number).filter(|_| is_http);
+        let id = stream.map(|stream| format!("{}:{}", stream.id(), stream.next_seq()));
         write(session, window.as_ref(), &mut text, now);
         let connection = session.connection;
-        if let Some(connection) = connection.filter(|_| !text.is_empty()) {
-            self.write_message(connection, |out| out.extend_from_slice(&text));
+        match (connection, id) {
+            _ if text.is_empty() => {}
+            (Some(connection), _) => {
+                self.write_message(connection, |out| out.extend_from_slice(&text));
+            }
+            (None, Some(id)) => {
+                let chunk = QueuedChunk { id: id.into(), text: text.clone() };
+                self.send_event((key, number), chunk);
+            }
+            (None, None) => {}
         }
+        self.parity.account(key);
         self.parity.scratch = text;
+    }
+
+    /// Sends a chunk as an event, or keeps it until there is an event stream.
+    pub(super) fn send_event(&mut self, (key, number): (Key, u32), chunk: QueuedChunk) {
+        let bytes_max = self.parity.settings.session.window_bytes_max;
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let session_id = session.id;
+        let Some(http) = &mut session.http else { return };
+        let Some(exchange) = http.exchange_of(number) else {
+            http.queue(chunk, bytes_max);
+            return self.parity.account(key);
+        };
+        self.forward(exchange, event_of(session_id, chunk));
+    }
+
+    /// Sends the chunks that wait for the event stream.
+    pub(super) fn flush_events(&mut self, key: Key) {
+        loop {
+            let Some(session) = self.parity.get_mut(key) else { return };
+            let session_id = session.id;
+            let Some(http) = &mut session.http else { return };
+            let Some(events) = http.events else { return };
+            let Some(chunk) = http.pop_queued() else { return self.parity.account(key) };
+            self.forward(events, event_of(session_id, chunk));
+        }
+    }
+
+    /// Sends a `keepalive`: over HTTP to the event stream, if there is one.
+    pub(super) fn send_keepalive(&mut self, key: Key, hint: u64) {
+        let Some(session) = self.parity.get(key) else { return };
+        if let Some(connection) = session.connection {
+            return self.write_message(connection, |out| write::keepalive(out, hint));
+        }
+        if let Some(events) = session.http.as_ref().and_then(|http| http.events) {
+            let mut data = Vec::new();
+            write::keepalive(&mut data, hint);
+            let (session, name, id) = (session.id, "keepalive", None);
+            self.forward(events, ParityHttpOutput::Event { session, name, id, data });
+        }
     }
 
     /// Completes a request of a session in flight.
@@ -186,13 +297,24 @@ impl ParityOutput<'_> {
     /// Cancels the calls of a session whose connection reads no more responses; those of streams
     /// that can be resumed continue.
     pub(in crate::server) fn cancel_calls(&mut self, key: Key, deferred: &mut DeferredWork) {
+        let session = self.parity.get(key);
+        let keeps_streams = session.is_some_and(ParitySession::is_resumable);
+        self.cancel_if(key, deferred, |number| !(keeps_streams && is_stream(number)));
+    }
+
+    /// Cancels the calls of a session that `is_over` returns `true` for, by their numbers.
+    pub(super) fn cancel_if(
+        &mut self,
+        key: Key,
+        deferred: &mut DeferredWork,
+        is_over: impl Fn(u32) -> bool,
+    ) {
         let Some(session) = self.parity.get_mut(key) else { return };
-        let keeps_streams = session.is_resumable();
         let call_ids: Vec<_> = session.state.in_flight.calls().collect();
         for call_id in call_ids {
             let Some(call) = deferred.calls.find_awaited(call_id) else { continue };
             let number = call.reply_to.stream;
-            if keeps_streams && is_stream(number) {
+            if !is_over(number) {
                 continue;
             }
             let id = call.id.clone();
@@ -223,12 +345,40 @@ impl ParityOutput<'_> {
         }
     }
 
-    /// Ends a session that no client has resumed.
+    /// Begins a session. At the limit of sessions the one ends that has waited longest for its
+    /// client. Returns `None` if there is none.
+    pub(super) fn create_session(
+        &mut self,
+        transport: Transport,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<Key> {
+        if let Some(key) = self.parity.create(transport, self.now) {
+            return Some(key);
+        }
+        let oldest = self.parity.oldest_detached()?;
+        self.end_session(oldest, dispatcher);
+        self.parity.create(transport, self.now)
+    }
+
+    /// Ends a session.
     pub(super) fn end_session(&mut self, key: Key, dispatcher: &mut Dispatcher) {
-        if let Some(mut session) = self.parity.remove(key) {
-            let in_flight = &mut session.state.in_flight;
-            dispatcher.deferred.abandon_calls(in_flight, self.outbox);
-            dispatcher.facts.release(&mut session.state);
+        let Some(mut session) = self.parity.remove(key) else { return };
+        let in_flight = &mut session.state.in_flight;
+        dispatcher.deferred.abandon_calls(in_flight, self.outbox);
+        dispatcher.facts.release(&mut session.state);
+        let Some(http) = session.http.take() else { return };
+        if let Some(events) = http.events {
+            self.forward(events, ParityHttpOutput::End);
+        }
+        for (number, exchange) in http.exchanges {
+            if is_stream(number) {
+                self.forward(exchange, ParityHttpOutput::End);
+            } else {
+                let mut text = Vec::new();
+                write::error(&mut text, None, &ParityError::cancelled());
+                let (status, session) = (ErrorCode::Internal.properties().http_status, None);
+                self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+            }
         }
     }
 
@@ -241,6 +391,7 @@ impl ParityOutput<'_> {
         let Some(connection) = self.connections.table.get_mut(connection_key) else { return };
         let Some(session) = self.parity.get_mut(key) else { return };
         session.connection = Some(connection_key);
+        session.http = None;
         session.state.transport = connection.state.transport;
         session.state.client = connection.state.client;
         dispatcher.facts.copy_identity(&connection.state, &mut session.state);
@@ -267,12 +418,8 @@ impl ParityOutput<'_> {
             self.outbox.push(Effect::Close { key, reason: CloseReason::ProtocolViolation });
         }
     }
+}
 
-    /// Removes the request in flight with this id and returns its call.
-    pub(super) fn take_call(session: &mut ParitySession, id: Id<'_>) -> Option<Key> {
-        match session.state.in_flight.remove(id)? {
-            RequestKey::Call(call_id) => Some(call_id),
-            RequestKey::Stream(_) | RequestKey::Waiting => None,
-        }
-    }
+fn event_of(session: SessionId, QueuedChunk { id, text }: QueuedChunk) -> ParityHttpOutput {
+    ParityHttpOutput::Event { session, name: "stream.chunk", id: Some(id), data: text }
 }

@@ -20,7 +20,18 @@ pub(super) struct Resumed {
     /// Its streams, each with the number of its next chunk for the client.
     pub(super) streams: Vec<(String, u64)>,
     /// The texts of the chunks after the acknowledged ones, in order.
-    pub(super) chunks: Vec<Box<[u8]>>,
+    pub(super) chunks: Vec<RepeatedChunk>,
+}
+
+/// A chunk that is sent again.
+#[derive(Debug)]
+pub(super) struct RepeatedChunk {
+    /// The stream.
+    pub(super) stream: Box<str>,
+    /// The number.
+    pub(super) seq: u64,
+    /// The text.
+    pub(super) text: Box<[u8]>,
 }
 
 /// Why a session does not continue.
@@ -77,13 +88,12 @@ pub(super) fn resume(
 }
 
 /// Returns the streams with the numbers of their next chunks, and the chunks to send again.
-#[expect(clippy::type_complexity, reason = "the two lists of a resumption")]
 fn continue_streams(
     session: &mut ParitySession,
     acknowledged: &[(&str, u64)],
     window: &WindowLimits,
     now: Instant,
-) -> Result<(Vec<(String, u64)>, Vec<Box<[u8]>>), &'static str> {
+) -> Result<(Vec<(String, u64)>, Vec<RepeatedChunk>), &'static str> {
     let streams = &mut session.protocol.streams;
     if acknowledged.iter().any(|(id, _)| streams.find_mut(id).is_none()) {
         return Err("unknown_stream");
@@ -98,7 +108,11 @@ fn continue_streams(
         let (id, has_ended) = (stream.id().to_owned(), stream.has_ended());
         match stream.resume(last, window, now) {
             Ok(texts) => {
-                chunks.extend(texts.map(Into::into));
+                chunks.extend((last + 1..).zip(texts).map(|(seq, text)| RepeatedChunk {
+                    stream: id.as_str().into(),
+                    seq,
+                    text: text.into(),
+                }));
                 continued.push((id, last + 1));
             }
             Err(_) if named.is_none() && has_ended => {}

@@ -1,5 +1,7 @@
 //! One session of the parity dialect, as a shard holds it.
 
+use std::collections::VecDeque;
+
 use super::convert::result_range;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -7,11 +9,13 @@ use crate::connection::PendingWork;
 use crate::protocol::eras::Lifecycle;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::parity::capabilities::Feature;
+use crate::protocol::parity::machine::State;
 use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::ReplyTo;
+use crate::server::shard_message::ExchangeAddress;
 use crate::telemetry::label::Transport;
 
 /// The revision whose params and results the dialect has.
@@ -30,6 +34,8 @@ pub(in crate::server) struct ParitySession {
     pub(super) protocol: ServerSession,
     /// The connection that carries it.
     pub(super) connection: Option<Key>,
+    /// What carries it over HTTP, in place of a connection.
+    pub(super) http: Option<Box<HttpCarrier>>,
     pub(super) keyed_calls: KeyedCalls,
     /// Number of resumptions: a token of an earlier one is not valid.
     pub(super) generation: u32,
@@ -37,6 +43,8 @@ pub(in crate::server) struct ParitySession {
     pub(super) expires_at: Option<Instant>,
     /// The earliest timer that is set for it.
     pub(super) timer: Option<Instant>,
+    /// Bytes last accounted for it.
+    pub(super) accounted_bytes: usize,
 }
 
 impl ParitySession {
@@ -54,11 +62,21 @@ impl ParitySession {
             pending_work: PendingWork::default(),
             protocol: ServerSession::new(settings, now),
             connection: None,
+            http: None,
             keyed_calls: KeyedCalls::default(),
             generation: 0,
             expires_at: None,
             timer: None,
+            accounted_bytes: 0,
         }
+    }
+
+    /// Returns whether its handshake was accepted, and it has not ended.
+    pub(super) const fn has_begun(&self) -> bool {
+        !matches!(
+            self.protocol.state(),
+            State::Disconnected | State::Connecting | State::HandshakeSent | State::Closing
+        )
     }
 
     /// Returns whether it can be resumed on another connection.
@@ -69,6 +87,12 @@ impl ParitySession {
     /// Returns the requests in flight, streams included.
     pub(super) const fn in_flight(&self) -> usize {
         self.pending_work.pending_responses as usize
+    }
+
+    /// Returns the bytes of the chunks that it keeps.
+    pub(super) fn held_bytes(&self) -> usize {
+        let queued = self.http.as_ref().map_or(0, |http| http.queued_bytes);
+        self.protocol.streams.window_bytes() + queued
     }
 
     /// Returns the next deadline.
@@ -98,6 +122,69 @@ pub(super) const fn is_stream(number: u32) -> bool {
     number != ReplyTo::STANDALONE && number < FIRST_CALL_NUMBER
 }
 
+/// What carries a session over HTTP.
+#[derive(Debug, Default)]
+pub(super) struct HttpCarrier {
+    /// The event stream.
+    pub(super) events: Option<ExchangeAddress>,
+    /// The exchanges that wait for the response to a call, or carry the chunks of a stream, with
+    /// the numbers of these.
+    pub(super) exchanges: Vec<(u32, ExchangeAddress)>,
+    /// The chunks that were written while there was no event stream.
+    queue: VecDeque<QueuedChunk>,
+    queued_bytes: usize,
+}
+
+/// A chunk that waits for an event stream.
+#[derive(Debug)]
+pub(super) struct QueuedChunk {
+    /// The id of its event.
+    pub(super) id: Box<str>,
+    /// Its text.
+    pub(super) text: Vec<u8>,
+}
+
+impl HttpCarrier {
+    /// Takes the exchange of a call or stream.
+    pub(super) fn take_exchange(&mut self, number: u32) -> Option<ExchangeAddress> {
+        let index = self.exchanges.iter().position(|(known, _)| *known == number)?;
+        Some(self.exchanges.swap_remove(index).1)
+    }
+
+    /// Returns the exchange that carries the chunks of a stream: its own, or the event stream.
+    pub(super) fn exchange_of(&self, number: u32) -> Option<ExchangeAddress> {
+        let own = self.exchanges.iter().find(|(known, _)| *known == number);
+        own.map(|(_, exchange)| *exchange).or(self.events)
+    }
+
+    /// Removes a closed exchange, and returns the number of its call or stream.
+    pub(super) fn remove(&mut self, exchange: ExchangeAddress) -> Option<u32> {
+        if self.events == Some(exchange) {
+            self.events = None;
+        }
+        let index = self.exchanges.iter().position(|(_, known)| *known == exchange)?;
+        Some(self.exchanges.swap_remove(index).0)
+    }
+
+    /// Keeps a chunk for an event stream, within `bytes_max`: the oldest ones are dropped.
+    pub(super) fn queue(&mut self, chunk: QueuedChunk, bytes_max: usize) {
+        self.queued_bytes += chunk.text.len();
+        self.queue.push_back(chunk);
+        while self.queued_bytes > bytes_max
+            && let Some(dropped) = self.queue.pop_front()
+        {
+            self.queued_bytes -= dropped.text.len();
+        }
+    }
+
+    /// Takes the next chunk for the event stream.
+    pub(super) fn pop_queued(&mut self) -> Option<QueuedChunk> {
+        let chunk = self.queue.pop_front()?;
+        self.queued_bytes -= chunk.text.len();
+        Some(chunk)
+    }
+}
+
 /// The requests in flight that have an idempotency key.
 #[derive(Debug, Default)]
 pub(super) struct KeyedCalls {
@@ -114,16 +201,14 @@ pub(super) struct KeyedCall {
 }
 
 impl KeyedCalls {
-    /// Adds a call and returns its number.
-    pub(super) fn add_call(&mut self, id: Id<'_>, key: &str) -> u32 {
+    /// Returns the number of a new call.
+    pub(super) const fn next_number(&mut self) -> u32 {
         // Half of the numbers: a wrap finds the first ones long gone.
         self.last_number = (self.last_number + 1) % (FIRST_CALL_NUMBER - 1);
-        let number = FIRST_CALL_NUMBER + self.last_number;
-        self.add(number, id, key);
-        number
+        FIRST_CALL_NUMBER + self.last_number
     }
 
-    /// Adds the call of a stream.
+    /// Adds a call or the call of a stream.
     pub(super) fn add(&mut self, number: u32, id: Id<'_>, key: &str) {
         self.calls.push(KeyedCall { number, id: id.into(), key: key.into() });
     }
@@ -147,7 +232,8 @@ mod tests {
     #[test]
     fn numbers_of_calls_and_streams_differ() {
         let mut calls = KeyedCalls::default();
-        let number = calls.add_call(Id::Signed(1), "k");
+        let number = calls.next_number();
+        calls.add(number, Id::Signed(1), "k");
         calls.add(3, Id::Text("q"), "l");
         assert!(!is_stream(number) && is_stream(3) && !is_stream(ReplyTo::STANDALONE));
         assert_ne!(number, ReplyTo::NO_STREAM);

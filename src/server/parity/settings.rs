@@ -12,11 +12,18 @@ use crate::server::options::{CapabilitiesTimeoutPolicy, Options};
 pub(in crate::server) struct ParitySettings {
     /// What every session is granted.
     pub(in crate::server) session: SessionSettings,
+    /// What a session over HTTP is granted: the same, with the keepalives of event streams.
+    pub(in crate::server) http_session: SessionSettings,
     /// Sessions of the shard.
     pub(in crate::server) sessions_max: usize,
 }
 
 impl ParitySettings {
+    /// Returns what a session is granted.
+    pub(super) const fn of(&self, is_http: bool) -> &SessionSettings {
+        if is_http { &self.http_session } else { &self.session }
+    }
+
     /// The settings of one of `shards` shards that has at most `connections_max` connections.
     pub(in crate::server) fn new(options: &Options, connections_max: usize) -> Self {
         let parity = &options.parity;
@@ -46,7 +53,10 @@ impl ParitySettings {
             window_bytes_max: parity.resume_window_bytes,
             keys_max: parity.idempotency_keys_max as usize,
         };
+        let timeouts =
+            SessionTimeouts { keepalive: parity.sse_keepalive_interval, ..session.timeouts };
+        let http_session = SessionSettings { timeouts, ..session };
         // Each connection carries one; as many may wait for a new connection.
-        Self { session, sessions_max: connections_max.saturating_mul(2) }
+        Self { session, http_session, sessions_max: connections_max.saturating_mul(2) }
     }
 }

@@ -42,7 +42,7 @@ use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
-use crate::server::options::Options;
+use crate::server::options::{Options, ParityMode};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
@@ -399,6 +399,8 @@ fn check_profile(options: &Options) -> CheckProfile {
             &options.http.legacy_messages_path,
         ),
         websocket: options.websocket.path.as_deref().map(Rc::from),
+        parity: (options.parity.mode != ParityMode::Off)
+            .then(|| options.parity.path.as_str().into()),
         resource_metadata: false,
         operators: match (options.admin.address, options.http.address) {
             (Some(_), _) => OperatorEndpoints::None,

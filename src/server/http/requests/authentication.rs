@@ -15,6 +15,8 @@ use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
 use crate::guard::auth::proof::Proof;
+use crate::protocol::parity;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -145,10 +147,30 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
     path.outbox.log(Event::Auth(AuthEvent::Unauthorized { reason: error.label(), peer }));
     let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
     let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
+    let (status, body) =
+        if path.is_parity(incoming) { parity_refusal(error) } else { (status, body) };
     let fields = ResponseFields {
         www_authenticate: challenge.as_deref(),
         retry_after_seconds,
         ..incoming.response_fields()
     };
     path.respond(incoming, (Status::from(status), BodyKind::Json, fields), body.as_bytes());
+}
+
+/// Returns status and body of the refusal in the terms of the parity dialect.
+#[cold]
+fn parity_refusal(error: &AuthError) -> (u16, String) {
+    let error = match error {
+        AuthError::Unavailable(_) | AuthError::Pending => {
+            ParityError::rate_limited(error.unavailable_reason(), 1_000)
+        }
+        AuthError::Missing => ParityError::new(ErrorCode::Unauthorized, "a token is needed"),
+        AuthError::InvalidToken(reason) => {
+            ParityError::new(ErrorCode::Unauthorized, reason.to_string())
+        }
+        AuthError::InvalidRequest(reason) => ParityError::new(ErrorCode::Unauthorized, *reason),
+    };
+    let mut body = Vec::new();
+    parity::write::error(&mut body, None, &error);
+    (error.code.properties().http_status, String::from_utf8(body).unwrap_or_default())
 }
