@@ -144,8 +144,9 @@ pub mod options {
         AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy,
         ClientCertificateMode, DemoServices, EngineOptions, ExecutorKind, FileOptions, HttpOptions,
         LimitOptions, ListenerTlsOptions, LogFormat, LogLevel, LogOptions, MemoryGuardOptions,
-        OverloadOptions, ParityMode, ParityOptions, Profile, RateOptions, RingBackend,
-        SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions,
+        OverloadOptions, ParityMode, ParityOptions, ParityTimeouts, Profile, RateOptions,
+        RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
+        WebSocketOptions,
     };
 }
 

@@ -74,7 +74,7 @@ fn message_beyond_limit_closes_with_error() {
 }
 
 #[test]
-fn many_half_handshakes_cost_nobody_else() {
+fn half_handshakes_do_not_delay_other_clients() {
     let server = TestServer::start(options());
     let mut clients: Vec<_> = (0..200).map(|_| ParityClient::connect(&server)).collect();
     for client in &mut clients {

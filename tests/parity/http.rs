@@ -337,8 +337,8 @@ fn cancelled_and_abandoned_requests_end() {
 #[test]
 fn silent_session_ends_with_its_events() {
     let mut options = options();
-    options.parity.sse_keepalive_interval = std::time::Duration::from_millis(50);
-    options.parity.idle_timeout = std::time::Duration::from_millis(300);
+    options.parity.timeouts.sse_keepalive = std::time::Duration::from_millis(50);
+    options.parity.timeouts.idle = std::time::Duration::from_millis(300);
     let server = TestServer::with_test_tools(options);
     let session = Session::begin(&server);
     let mut events = session.events();

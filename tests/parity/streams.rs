@@ -135,7 +135,7 @@ fn key_of_stream_is_accepted_once() {
     server.close();
 }
 
-/// A client that does not read keeps the order of its streams, and costs nobody else.
+/// A client that does not read keeps the order of its streams, and delays no other client.
 #[test]
 fn slow_reader_loses_only_progress() {
     let server = TestServer::with_test_tools(options());

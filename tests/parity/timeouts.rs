@@ -14,7 +14,7 @@ const SHORT: Duration = Duration::from_millis(50);
 #[test]
 fn session_without_handshake_is_closed() {
     let mut options = options();
-    options.parity.handshake_timeout = SHORT;
+    options.parity.timeouts.handshake = SHORT;
     let server = TestServer::start(options);
     let mut client = ParityClient::connect(&server);
     client.expect_error(&request(1, "ping"), "response", "error.feature_not_available");
@@ -30,7 +30,7 @@ fn session_without_handshake_is_closed() {
 #[test]
 fn silent_connection_of_only_dialect_is_closed() {
     let mut options = options();
-    options.parity.handshake_timeout = SHORT;
+    options.parity.timeouts.handshake = SHORT;
     options.parity.mode = ParityMode::Only;
     let server = TestServer::start(options);
     let mut client = ParityClient::connect(&server);
@@ -44,9 +44,9 @@ fn silent_connection_of_only_dialect_is_closed() {
 fn missing_capabilities_follow_the_policy() {
     for policy in [CapabilitiesTimeoutPolicy::Continue, CapabilitiesTimeoutPolicy::Fail] {
         let mut options = options();
-        options.parity.capabilities_timeout = SHORT;
-        options.parity.capabilities_timeout_policy = policy;
-        options.parity.keepalive_interval = SHORT;
+        options.parity.timeouts.capabilities = SHORT;
+        options.parity.timeouts.capabilities_policy = policy;
+        options.parity.timeouts.keepalive = SHORT;
         let server = TestServer::start(options);
         let mut client = ParityClient::connect(&server);
         let mut offered = handshake();
@@ -67,8 +67,8 @@ fn missing_capabilities_follow_the_policy() {
 #[test]
 fn silent_session_gets_keepalives_then_closes() {
     let mut options = options();
-    options.parity.keepalive_interval = SHORT;
-    options.parity.idle_timeout = Duration::from_secs(1);
+    options.parity.timeouts.keepalive = SHORT;
+    options.parity.timeouts.idle = Duration::from_secs(1);
     let server = TestServer::start(options);
     let mut client = ParityClient::ready(&server);
     let keepalive = client.receive();

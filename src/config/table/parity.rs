@@ -41,7 +41,7 @@ pub(super) static PARITY: Section = Section {
             cost: "a client without handshake keeps its connection for that long",
             source: SOURCE,
             is_reloadable: false,
-            field: |options| &mut options.parity.handshake_timeout,
+            field: |options| &mut options.parity.timeouts.handshake,
         },
         Row {
             key: "parity.capabilities_timeout_ms",
@@ -52,7 +52,7 @@ pub(super) static PARITY: Section = Section {
             cost: "a client without them keeps its connection for that long",
             source: SOURCE,
             is_reloadable: false,
-            field: |options| &mut options.parity.capabilities_timeout,
+            field: |options| &mut options.parity.timeouts.capabilities,
         },
         Row {
             key: "parity.capabilities_timeout_policy",
@@ -63,7 +63,7 @@ pub(super) static PARITY: Section = Section {
             cost: "none",
             source: SOURCE,
             is_reloadable: false,
-            field: |options| &mut options.parity.capabilities_timeout_policy,
+            field: |options| &mut options.parity.timeouts.capabilities_policy,
         },
         Row {
             key: "parity.keepalive_secs",
@@ -74,7 +74,7 @@ pub(super) static PARITY: Section = Section {
             cost: "44 bytes per connection and interval",
             source: SOURCE,
             is_reloadable: false,
-            field: |options| &mut options.parity.keepalive_interval,
+            field: |options| &mut options.parity.timeouts.keepalive,
         },
         Row {
             key: "parity.sse_keepalive_secs",
@@ -85,7 +85,7 @@ pub(super) static PARITY: Section = Section {
             cost: "60 bytes per stream and interval",
             source: SOURCE,
             is_reloadable: false,
-            field: |options| &mut options.parity.sse_keepalive_interval,
+            field: |options| &mut options.parity.timeouts.sse_keepalive,
         },
         Row {
             key: "parity.idle_timeout_secs",
@@ -96,7 +96,7 @@ pub(super) static PARITY: Section = Section {
             cost: "clients that have vanished keep their place for that long",
             source: SOURCE,
             is_reloadable: false,
-            field: |options| &mut options.parity.idle_timeout,
+            field: |options| &mut options.parity.timeouts.idle,
         },
         Row {
             key: "parity.concurrent_max",

@@ -1,5 +1,5 @@
-//! Requests that need no handler: lists, pages of which were encoded with the catalog or are written
-//! for a caller, and the log level.
+//! Requests without handler: lists, whose pages were encoded with the catalog or are written for a
+//! caller, and the log level.
 
 use super::admission::Request;
 use super::{authorization, write_request_error, write_result};

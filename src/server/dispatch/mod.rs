@@ -13,11 +13,11 @@
 //! cancellations are processed.
 
 mod admission;
-mod dialect;
 mod task_context;
 
 mod authorization;
 
+mod dialect;
 mod handlers;
 mod lists;
 mod task_creation;

@@ -28,7 +28,7 @@ pub use self::auth::AuthOptions;
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions};
-pub use self::parity::{CapabilitiesTimeoutPolicy, ParityMode, ParityOptions};
+pub use self::parity::{CapabilitiesTimeoutPolicy, ParityMode, ParityOptions, ParityTimeouts};
 pub use self::rate::RateOptions;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::{
     AdminOptions, AuthOptions, BreakerOptions, EngineOptions, FileOptions, HttpOptions, KIB,
     LimitOptions, ListenerTlsOptions, MemoryGuardOptions, Options, OverloadOptions, ParityOptions,
-    Profile, RateOptions, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
+    ParityTimeouts, Profile, RateOptions, ServiceOptions, StdioOptions, TcpOptions,
+    WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -80,11 +81,14 @@ impl Options {
 
 fn tiny_parity() -> ParityOptions {
     ParityOptions {
-        handshake_timeout: Duration::from_millis(100),
-        capabilities_timeout: Duration::from_millis(100),
-        keepalive_interval: Duration::from_millis(100),
-        sse_keepalive_interval: Duration::from_millis(100),
-        idle_timeout: Duration::from_millis(200),
+        timeouts: ParityTimeouts {
+            handshake: Duration::from_millis(100),
+            capabilities: Duration::from_millis(100),
+            keepalive: Duration::from_millis(100),
+            sse_keepalive: Duration::from_millis(100),
+            idle: Duration::from_millis(200),
+            ..ParityTimeouts::default()
+        },
         concurrent_max: 4,
         resume_window_chunks: 8,
         resume_window_bytes: 4096,

@@ -30,7 +30,7 @@ pub(in crate::server) struct ParityPath<'a> {
 }
 
 impl ParityPath<'_> {
-    /// Handles a message of `bytes` bytes that is none of JSON-RPC.
+    /// Handles a message of the dialect of `bytes` bytes.
     pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
         if let Some(key) = self.session_of(connection) {
             self.receive_from((Carrier::Connection(connection), key), value, bytes);
@@ -150,7 +150,8 @@ impl ParityPath<'_> {
         let Some(request) = &handshake.resume else {
             return self.send_ack((carrier, key), None);
         };
-        match resume::resume(parity, key, request, *now) {
+        let shards = (self.dispatcher.handlers.shard, self.dispatcher.shard_count);
+        match resume::resume(parity, key, request, shards, *now) {
             Ok(resumed) => self.continue_session((carrier, key), &resumed),
             Err(NotResumed::Restart(reason)) => {
                 self.send_ack((carrier, key), Some(Resumption::Restart(reason)));

@@ -8,6 +8,7 @@ use super::resume_tokens::{TokenContents, TokenError};
 use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
+use crate::engine::mesh::ShardId;
 use crate::protocol::parity::envelope::Resume;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::WindowLimits;
@@ -43,11 +44,13 @@ pub(super) enum NotResumed {
     Rejected(ParityError),
 }
 
-/// Resumes the session of a token, whose caller has this identity.
+/// Resumes the session of a token on this shard, one of `shards`. A session of another shard
+/// continues over HTTP only, whose requests reach it.
 pub(super) fn resume(
     parity: &mut ParityFrontend,
     new_key: Key,
     request: &Resume<'_>,
+    (shard, shards): (ShardId, u16),
     now: Instant,
 ) -> Result<Resumed, NotResumed> {
     let acknowledged = request.acknowledged().map_err(NotResumed::Rejected)?;
@@ -66,6 +69,9 @@ pub(super) fn resume(
         }
     };
     let TokenContents { session: id, generation } = contents;
+    if id.owner(shards) != shard {
+        return Err(NotResumed::Restart("other_shard"));
+    }
     let Some(key) = parity.find(id) else { return Err(NotResumed::Restart("expired")) };
     let settings = parity.settings.session;
     let Some(session) = parity.get_mut(key) else { return Err(NotResumed::Restart("expired")) };

@@ -217,12 +217,6 @@ impl KeyedCalls {
         let index = self.calls.iter().position(|call| call.number == number)?;
         Some(self.calls.swap_remove(index))
     }
-
-    /// Returns the number of the request with this id; `STANDALONE` if it has no key.
-    pub(super) fn number_of(&self, id: Id<'_>) -> u32 {
-        let call = self.calls.iter().find(|call| call.id.as_id() == id);
-        call.map_or(ReplyTo::STANDALONE, |call| call.number)
-    }
 }
 
 #[cfg(test)]
@@ -237,8 +231,7 @@ mod tests {
         calls.add(3, Id::Text("q"), "l");
         assert!(!is_stream(number) && is_stream(3) && !is_stream(ReplyTo::STANDALONE));
         assert_ne!(number, ReplyTo::NO_STREAM);
-        assert_eq!(calls.number_of(Id::Text("q")), 3);
-        assert_eq!(calls.number_of(Id::Signed(2)), ReplyTo::STANDALONE);
+        assert_eq!(calls.take(3).unwrap().id.as_id(), Id::Text("q"));
         assert_eq!(&*calls.take(number).unwrap().key, "k");
         assert!(calls.take(number).is_none());
     }

@@ -39,22 +39,22 @@ impl ParitySettings {
             chunks: parity.resume_window_chunks,
             seconds: seconds(parity.resume_window),
         });
-        let policy = parity.capabilities_timeout_policy;
+        let policy = parity.timeouts.capabilities_policy;
         let session = SessionSettings {
             capabilities,
             timeouts: SessionTimeouts {
-                handshake: parity.handshake_timeout,
-                capabilities: parity.capabilities_timeout,
+                handshake: parity.timeouts.handshake,
+                capabilities: parity.timeouts.capabilities,
                 continues_without_capabilities: policy == CapabilitiesTimeoutPolicy::Continue,
-                keepalive: parity.keepalive_interval,
-                idle: parity.idle_timeout,
+                keepalive: parity.timeouts.keepalive,
+                idle: parity.timeouts.idle,
             },
             streams_max: parity.streams_max as usize,
             window_bytes_max: parity.resume_window_bytes,
             keys_max: parity.idempotency_keys_max as usize,
         };
         let timeouts =
-            SessionTimeouts { keepalive: parity.sse_keepalive_interval, ..session.timeouts };
+            SessionTimeouts { keepalive: parity.timeouts.sse_keepalive, ..session.timeouts };
         let http_session = SessionSettings { timeouts, ..session };
         // Each connection carries one; as many may wait for a new connection.
         Self { session, http_session, sessions_max: connections_max.saturating_mul(2) }

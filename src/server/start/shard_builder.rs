@@ -250,14 +250,8 @@ impl ShardBuilder {
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
         let shared = (self.replay_filter, self.running);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
-        let http = HttpParts {
-            checks: request_checks(&self.options, &self.auth, self.origin_guard),
-            operator_checks: RequestChecks::new(operator_profile(), self.operator_guard),
-            limits: limits.http_request,
-            timeouts: limits.http_timeouts,
-            sessions: SessionStore::new(limits.sessions, session_ids),
-            gauges: self.gauges,
-        };
+        let guards = (self.origin_guard, self.operator_guard);
+        let http = http_parts(&self.options, &self.auth, guards, &limits, session_ids, self.gauges);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
@@ -310,6 +304,24 @@ impl ShardBuilder {
             events: Vec::new(),
             limits: Arc::new(limits),
         }
+    }
+}
+
+fn http_parts(
+    options: &Options,
+    auth: &Authentication,
+    (origin, operators): (OriginGuard, OriginGuard),
+    limits: &ShardLimits,
+    session_ids: OwnerIds,
+    gauges: Gauges,
+) -> HttpParts {
+    HttpParts {
+        checks: request_checks(options, auth, origin),
+        operator_checks: RequestChecks::new(operator_profile(), operators),
+        limits: limits.http_request,
+        timeouts: limits.http_timeouts,
+        sessions: SessionStore::new(limits.sessions, session_ids),
+        gauges,
     }
 }
 

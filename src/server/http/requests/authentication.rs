@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
+use super::path::{HttpPath, is_parity};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
@@ -148,7 +148,7 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
     let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
     let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
     let (status, body) =
-        if path.is_parity(incoming) { parity_refusal(error) } else { (status, body) };
+        if is_parity(path.http, incoming) { parity_refusal(error) } else { (status, body) };
     let fields = ResponseFields {
         www_authenticate: challenge.as_deref(),
         retry_after_seconds,

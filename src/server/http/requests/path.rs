@@ -232,19 +232,12 @@ impl HttpPath<'_> {
     ) {
         self.outbox.count_error(error);
         let mut text = Vec::new();
-        if self.is_parity(incoming) {
+        if is_parity(self.http, incoming) {
             parity::write::error(&mut text, None, &ParityError::from(error));
         } else {
             model::write_error_response(&mut text, None, error, None);
         }
         self.respond(incoming, (status, BodyKind::Json, fields), &text);
-    }
-
-    /// Returns whether a request is for an endpoint of the parity dialect.
-    #[cold]
-    pub(super) fn is_parity(&self, incoming: &IncomingRequest<'_>) -> bool {
-        let path = incoming.head.path(incoming.bytes);
-        checks::is_parity_path(path, &self.http.checks.profile)
     }
 
     /// Writes a complete response, without the body for HEAD.
@@ -320,4 +313,10 @@ impl HttpPath<'_> {
         }
         self.outbox.push(Effect::AdvanceExchange(incoming.key));
     }
+}
+
+/// Returns whether a request is for an endpoint of the parity dialect.
+#[cold]
+pub(super) fn is_parity(http: &HttpFrontend, incoming: &IncomingRequest<'_>) -> bool {
+    checks::is_parity_path(incoming.head.path(incoming.bytes), &http.checks.profile)
 }

@@ -1,6 +1,10 @@
 //! Options of the parity dialect.
 
+mod timeouts;
+
 use std::time::Duration;
+
+pub use self::timeouts::{CapabilitiesTimeoutPolicy, ParityTimeouts};
 
 /// The parity dialect: a handshake, streams and resumption over every transport, beside MCP.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -10,22 +14,8 @@ pub struct ParityOptions {
     pub mode: ParityMode,
     /// Path of the endpoint over HTTP. Default `/parity`.
     pub path: String,
-    /// Time from the first message, or from the connection where no other dialect is served, to an
-    /// acceptable handshake; then the client gets `error.internal`. Default 5 s.
-    pub handshake_timeout: Duration,
-    /// Time from the acknowledgement of a handshake to the capabilities that it has announced.
-    /// Default 5 s.
-    pub capabilities_timeout: Duration,
-    /// What follows when that time is over. Default [`CapabilitiesTimeoutPolicy::Continue`].
-    pub capabilities_timeout_policy: CapabilitiesTimeoutPolicy,
-    /// Silence of a client over TCP, stdio and WebSocket after which it gets a `keepalive`. Cost:
-    /// 44 bytes each. Default 60 s.
-    pub keepalive_interval: Duration,
-    /// Silence of an event stream after which its client gets a `keepalive`. Default 30 s.
-    pub sse_keepalive_interval: Duration,
-    /// Time in which a client has to send something after a `keepalive`; then its connection
-    /// closes. Default 120 s.
-    pub idle_timeout: Duration,
+    /// Times of a session.
+    pub timeouts: ParityTimeouts,
     /// Requests in flight of a session, its streams included (`maxConcurrent`); a further one gets
     /// `error.rate_limited`. Default 64.
     pub concurrent_max: u32,
@@ -55,19 +45,8 @@ pub enum ParityMode {
     On,
     /// MCP.
     Off,
-    /// The parity dialect.
+    /// The parity dialect over TCP, stdio and WebSocket; over HTTP both, each at its path.
     Only,
-}
-
-/// What follows when the announced capabilities do not come.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum CapabilitiesTimeoutPolicy {
-    /// The session is ready, with the capabilities of the handshake.
-    #[default]
-    Continue,
-    /// The client gets `error.feature_not_available`, and the connection closes.
-    Fail,
 }
 
 impl Default for ParityOptions {
@@ -75,12 +54,7 @@ impl Default for ParityOptions {
         Self {
             mode: ParityMode::On,
             path: "/parity".into(),
-            handshake_timeout: Duration::from_secs(5),
-            capabilities_timeout: Duration::from_secs(5),
-            capabilities_timeout_policy: CapabilitiesTimeoutPolicy::Continue,
-            keepalive_interval: Duration::from_mins(1),
-            sse_keepalive_interval: Duration::from_secs(30),
-            idle_timeout: Duration::from_mins(2),
+            timeouts: ParityTimeouts::default(),
             concurrent_max: 64,
             payload_bytes_max: 0,
             resume_window_chunks: 1_000,
