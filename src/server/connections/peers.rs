@@ -165,6 +165,10 @@ impl Peers<'_> {
         if let Some(session) = state.parity_session() {
             let mut parity = transports.parity_path(dispatcher, outbox, self.now);
             parity.output.cancel_calls(session, &mut parity.dispatcher.deferred);
+            // Streams that continue do not keep this connection open.
+            if let Some(connection) = parity.output.connections.table.get_mut(key) {
+                connection.pending_work.pending_responses = 0;
+            }
         }
     }
 

@@ -141,8 +141,10 @@ impl ParityPath<'_> {
         if let Carrier::Connection(connection) = carrier
             && let Some(connection) = connections.table.get_mut(connection)
         {
-            let state = &mut connection.state;
-            self.dispatcher.facts.keep_parity_session(state, Some(key), false);
+            let (facts, state) = (&mut self.dispatcher.facts, &mut connection.state);
+            facts.keep_parity_session(state, Some(key), false);
+            // The connection ends with the validity of its credential.
+            facts.keep_credential(state, session.state.credential().cloned());
         }
         if let Some(client) = handshake.client_info.and_then(ClientImplementation::read) {
             self.dispatcher.facts.keep_client_info(&mut session.state, client);
