@@ -10,7 +10,7 @@ use crate::options;
 
 #[test]
 fn handshake_is_acknowledged_with_intersection() {
-    let server = TestServer::start(options());
+    let server = TestServer::with_test_tools(options());
     let mut client = ParityClient::connect(&server);
     let mut offered = handshake();
     offered["capabilities"]["prompts"] = json!(false);
@@ -23,6 +23,7 @@ fn handshake_is_acknowledged_with_intersection() {
     assert!(ack.get("resumed").is_none(), "{ack}");
     let agreed = &ack["capabilities"];
     assert_eq!((&agreed["tools"], &agreed["prompts"]), (&json!(true), &json!(false)));
+    assert_eq!(agreed["resources"], true);
     assert_eq!(agreed["maxConcurrent"], 5);
     assert_eq!(agreed["resumeWindow"], json!({"chunks": 1_000, "seconds": 60}));
     let error =
@@ -30,6 +31,15 @@ fn handshake_is_acknowledged_with_intersection() {
     assert_eq!(error["retryable"], false);
     client.ping();
     drop(client);
+    server.close();
+}
+
+#[test]
+fn capabilities_are_those_of_the_catalog() {
+    let server = TestServer::start(options());
+    let ack = ParityClient::connect(&server).exchange(&handshake());
+    let agreed = &ack["capabilities"];
+    assert_eq!((&agreed["tools"], &agreed["resources"]), (&json!(true), &json!(false)), "{ack}");
     server.close();
 }
 

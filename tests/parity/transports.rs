@@ -14,6 +14,8 @@ fn stdio_carries_the_dialect() {
     let mut client = ParityClient::new(process.take_pipes());
     let ack = client.exchange(&handshake());
     assert_eq!(ack["serverInfo"]["name"], "corelane", "{ack}");
+    // The session ends with the process.
+    assert_eq!(ack["capabilities"]["resume"], false);
     client.ping();
     let stream = client.open_stream(call(1, "slow", json!({"steps": 2, "step_ms": 0})));
     let chunks = client.receive_stream(&stream, 1);

@@ -9,7 +9,7 @@ use crate::base::slab::Key;
 use crate::connection::first_message;
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
-use crate::protocol::parity::capabilities::Capabilities;
+use crate::protocol::parity::capabilities::{Capabilities, Feature};
 use crate::protocol::parity::envelope::{Envelope, Handshake, Target};
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::machine::State;
@@ -20,7 +20,7 @@ use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, check_handshake};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
-use crate::service::ClientImplementation;
+use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::label::Transport;
 
 /// The way of the messages of clients.
@@ -45,8 +45,12 @@ impl ParityPath<'_> {
         bytes: usize,
     ) {
         let ParityOutput { parity, now, .. } = &mut self.output;
-        let settings = parity.settings.session;
+        let mut settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
+        if !session.has_begun() {
+            let offered = offered_features(&self.dispatcher.catalog, session.state.transport);
+            settings.capabilities = settings.capabilities.intersect(&offered);
+        }
         let in_flight = session.in_flight();
         let received = match Envelope::read(value) {
             Ok(envelope) => {
@@ -351,4 +355,18 @@ impl ParityPath<'_> {
             }
         }
     }
+}
+
+/// Returns the features that a catalog has over a transport. A session of the only connection of a
+/// process ends with it, and cannot be resumed.
+#[cold]
+fn offered_features(catalog: &Catalog, transport: Transport) -> Capabilities {
+    let is_offered = |feature: &Feature| match feature {
+        Feature::Tools => catalog.has_features(Features::TOOLS),
+        Feature::Resources => catalog.has_features(Features::RESOURCES),
+        Feature::Prompts => catalog.has_features(Features::PROMPTS),
+        Feature::Resume => !transport.is_only_connection(),
+        Feature::Streaming | Feature::Cancellation => true,
+    };
+    Capabilities::of(Feature::ALL.into_iter().filter(is_offered))
 }
