@@ -121,7 +121,7 @@ fn idempotency_key_is_accepted_once() {
 
 fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    corelane::protocol::parity::idempotency::hex(&Sha256::digest(bytes))
 }
 
 #[test]

@@ -76,6 +76,14 @@ impl IdempotencyKeys {
     }
 }
 
+/// Returns the bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |value: u8| DIGITS[usize::from(value & 15)];
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}
+
 #[cold]
 fn already_processed(state: KeyState) -> ParityError {
     let error = |message| ParityError::new(ErrorCode::AlreadyProcessed, message);
@@ -83,7 +91,7 @@ fn already_processed(state: KeyState) -> ParityError {
         KeyState::Running => error("a request with this idempotencyKey is running"),
         KeyState::Failed => error("a request with this idempotencyKey has failed"),
         KeyState::Finished(hash) => {
-            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash = hex(&hash);
             error("a request with this idempotencyKey has been answered")
                 .with_details(format!("{{\"resultHash\":\"{hash}\"}}"))
         }

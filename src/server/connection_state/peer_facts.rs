@@ -204,9 +204,9 @@ impl FactsMemory {
     ) {
         let Some(known) = &from.facts else { return };
         self.change(to, |facts| {
-            facts.extensions = known.extensions.clone();
-            facts.credential = known.credential.clone();
-            facts.certificate = known.certificate.clone();
+            facts.extensions.clone_from(&known.extensions);
+            facts.credential.clone_from(&known.credential);
+            facts.certificate.clone_from(&known.certificate);
         });
     }
 

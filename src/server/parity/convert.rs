@@ -74,7 +74,7 @@ pub(super) fn error_of(response: &[u8], kind: ErrorKind) -> ParityError {
 fn read_error(response: &serde_json::Value, kind: ErrorKind) -> ParityError {
     let error = &response["error"];
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
-    let code = code.unwrap_or(kind.properties().code);
+    let code = code.unwrap_or_else(|| kind.properties().code);
     let message = error["message"].as_str().unwrap_or("the request has failed").to_owned();
     let data = error.get("data").map(ToString::to_string);
     ParityError::from_mcp(kind, code, message.into(), data.as_deref())

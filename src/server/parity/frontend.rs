@@ -33,12 +33,12 @@ pub(in crate::server) struct ParityFrontend {
 
 impl ParityFrontend {
     pub(in crate::server) fn new(
-        settings: ParitySettings,
+        settings: &ParitySettings,
         ids: OwnerIds,
         tokens: ResumeTokens,
     ) -> Self {
         Self {
-            settings,
+            settings: *settings,
             sessions: Slab::new(settings.sessions_max),
             keys: HashMap::default(),
             timers: TimerWheel::new(),

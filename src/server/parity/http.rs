@@ -5,7 +5,7 @@
 
 use super::carrier::{Carrier, ResponseKind};
 use super::input::ParityPath;
-use super::session::is_stream;
+use super::session::{ParitySession, is_stream};
 use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
@@ -65,7 +65,7 @@ impl ParityPath<'_> {
                 }
             }
         }
-        let begun = self.output.parity.get(key).is_some_and(|session| session.has_begun());
+        let begun = self.output.parity.get(key).is_some_and(ParitySession::has_begun);
         if session.is_none() && !begun {
             self.output.end_session(key, self.dispatcher);
         }

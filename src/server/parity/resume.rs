@@ -11,7 +11,7 @@ use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
 use crate::protocol::parity::envelope::Resume;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
-use crate::protocol::parity::stream::WindowLimits;
+use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
 
 /// A session that continues.
 #[derive(Debug)]
@@ -93,18 +93,21 @@ pub(super) fn resume(
     Ok(Resumed { key, streams, chunks })
 }
 
+/// The streams with the numbers of their next chunks, and the chunks to send again.
+type Continued = (Vec<(String, u64)>, Vec<RepeatedChunk>);
+
 /// Returns the streams with the numbers of their next chunks, and the chunks to send again.
 fn continue_streams(
     session: &mut ParitySession,
     acknowledged: &[(&str, u64)],
     window: &WindowLimits,
     now: Instant,
-) -> Result<(Vec<(String, u64)>, Vec<RepeatedChunk>), &'static str> {
+) -> Result<Continued, &'static str> {
     let streams = &mut session.protocol.streams;
     if acknowledged.iter().any(|(id, _)| streams.find_mut(id).is_none()) {
         return Err("unknown_stream");
     }
-    let numbers: Vec<u32> = streams.iter().map(|stream| stream.number()).collect();
+    let numbers: Vec<u32> = streams.iter().map(OutgoingStream::number).collect();
     let (mut continued, mut chunks) = (Vec::new(), Vec::new());
     for number in numbers {
         let Some(stream) = streams.get_mut(number) else { continue };

@@ -9,6 +9,7 @@ use std::fmt;
 use crate::engine::mesh::ShardId;
 use crate::guard::secure_rng::SecureRng;
 use crate::guard::state_cipher::StateCipher;
+use crate::protocol::parity::idempotency::hex;
 use crate::server::owner_id::SessionId;
 
 /// The random stream of the key and the name of the process, which all shards share: behind those
@@ -48,7 +49,7 @@ impl ResumeTokens {
         let (mut key, life) = ([0; 32], draw());
         key[..16].copy_from_slice(&draw());
         key[16..].copy_from_slice(&draw());
-        let life = life[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let life = hex(&life[..8]);
         Self { cipher: StateCipher::new(&key), life, nonce: u64::from(shard.0) << 48 }
     }
 

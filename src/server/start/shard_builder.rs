@@ -377,7 +377,7 @@ fn parity_frontend(
 ) -> ParityFrontend {
     let settings = ParitySettings::new(options, limits.connections.connections_max);
     let ids = owner_ids(entropy, PARITY_ID_STREAM, shard, shards);
-    ParityFrontend::new(settings, ids, ResumeTokens::new(&entropy.secret, shard))
+    ParityFrontend::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))
 }
 
 /// Maximum calls of a shard.

@@ -142,17 +142,14 @@ fn forward(
 /// Responds with the JSON Schema that the path ends with.
 fn respond_schema(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, requested: &[u8]) {
     let name = requested.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    match SCHEMAS.iter().find(|(known, _)| known.as_bytes() == name) {
-        Some((_, schema)) => {
-            let kind = BodyKind::Text("application/schema+json");
-            let fields = incoming.response_fields();
-            path.respond(incoming, (Status::OK, kind, fields), schema.as_bytes());
-        }
-        None => {
-            let error = ParityError::feature_not_available("no such schema");
-            respond_error(path, incoming, Status::NOT_FOUND, &error);
-        }
-    }
+    let found = SCHEMAS.iter().find(|(known, _)| known.as_bytes() == name);
+    let Some((_, schema)) = found else {
+        let error = ParityError::feature_not_available("no such schema");
+        return respond_error(path, incoming, Status::NOT_FOUND, &error);
+    };
+    let kind = BodyKind::Text("application/schema+json");
+    let fields = incoming.response_fields();
+    path.respond(incoming, (Status::OK, kind, fields), schema.as_bytes());
 }
 
 fn respond_error(
