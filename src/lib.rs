@@ -141,11 +141,12 @@ pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
-        AdminOptions, AuthOptions, BreakerOptions, ClientCertificateMode, DemoServices, DpopMode,
-        EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, ListenerTlsOptions,
-        LogFormat, LogLevel, LogOptions, MemoryGuardOptions, OverloadOptions, Profile, RateOptions,
-        RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
-        WebSocketOptions,
+        AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy,
+        ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, FileOptions,
+        HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel, LogOptions,
+        MemoryGuardOptions, OverloadOptions, ParityMode, ParityOptions, ParityTimeouts, Profile,
+        RateOptions, RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions,
+        Utf8CloseCode, WebSocketOptions,
     };
 }
 

@@ -18,17 +18,27 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 18] = [
+pub static RULES: [Rule; 19] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
-    Rule { keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: mcp_path_is_free },
-    Rule { keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH], check: sse_path_is_free },
     Rule {
-        keys: &[MESSAGES_PATH, MCP_PATH, SSE_PATH, WEBSOCKET_PATH],
+        keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH, PARITY_PATH],
+        check: mcp_path_is_free,
+    },
+    Rule {
+        keys: &[SSE_PATH, MCP_PATH, MESSAGES_PATH, WEBSOCKET_PATH, PARITY_PATH],
+        check: sse_path_is_free,
+    },
+    Rule {
+        keys: &[MESSAGES_PATH, MCP_PATH, SSE_PATH, WEBSOCKET_PATH, PARITY_PATH],
         check: messages_path_is_free,
     },
     Rule {
-        keys: &[WEBSOCKET_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH],
+        keys: &[WEBSOCKET_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH, PARITY_PATH],
         check: websocket_path_is_free,
+    },
+    Rule {
+        keys: &[PARITY_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH],
+        check: parity_path_is_free,
     },
     Rule { keys: &["tls.require", "tcp.address", "http.address"], check: tls_is_required },
     Rule { keys: &["shards", "cpus"], check: cpus_suffice_for_shards },
@@ -78,6 +88,7 @@ const MCP_PATH: &str = "http.path";
 const SSE_PATH: &str = "http.legacy_sse_path";
 const MESSAGES_PATH: &str = "http.legacy_messages_path";
 const WEBSOCKET_PATH: &str = "websocket.path";
+const PARITY_PATH: &str = "parity.path";
 
 fn mcp_path_is_free(options: &Options) -> Option<Diagnostic> {
     path_is_free(options, MCP_PATH)
@@ -89,6 +100,10 @@ fn sse_path_is_free(options: &Options) -> Option<Diagnostic> {
 
 fn messages_path_is_free(options: &Options) -> Option<Diagnostic> {
     path_is_free(options, MESSAGES_PATH)
+}
+
+fn parity_path_is_free(options: &Options) -> Option<Diagnostic> {
+    path_is_free(options, PARITY_PATH)
 }
 
 fn websocket_path_is_free(options: &Options) -> Option<Diagnostic> {
@@ -117,12 +132,13 @@ fn path_is_free(options: &Options, key: &str) -> Option<Diagnostic> {
 }
 
 /// Returns the paths that options set, with their keys.
-fn paths(options: &Options) -> [(&'static str, Option<&str>); 4] {
+fn paths(options: &Options) -> [(&'static str, Option<&str>); 5] {
     [
         (MCP_PATH, Some(&options.http.path)),
         (SSE_PATH, Some(&options.http.legacy_sse_path)),
         (MESSAGES_PATH, Some(&options.http.legacy_messages_path)),
         (WEBSOCKET_PATH, options.websocket.path.as_deref()),
+        (PARITY_PATH, Some(&options.parity.path)),
     ]
 }
 
@@ -304,16 +320,17 @@ mod tests {
     #[test]
     fn used_path_is_reported_where_it_is_set() {
         type SetPath = fn(&mut Options, &str);
-        let set: [(&str, SetPath); 4] = [
+        let set: [(&str, SetPath); 5] = [
             ("http.path", |it, path| it.http.path = path.to_owned()),
             ("http.legacy_sse_path", |it, path| it.http.legacy_sse_path = path.to_owned()),
             ("http.legacy_messages_path", |it, path| {
                 it.http.legacy_messages_path = path.to_owned();
             }),
             ("websocket.path", |it, path| it.websocket.path = Some(path.to_owned())),
+            ("parity.path", |it, path| it.parity.path = path.to_owned()),
         ];
         let fixed = ["/", "/status", "/healthz", "/readyz", "/metrics", "/connections"];
-        let defaults = ["/mcp", "/sse", "/messages", "/mcp/ws"];
+        let defaults = ["/mcp", "/sse", "/messages", "/mcp/ws", "/parity"];
         for (index, (key, set_path)) in set.into_iter().enumerate() {
             let others = (0..defaults.len()).filter(|other| *other != index);
             for path in others.clone().map(|other| defaults[other]).chain(fixed) {

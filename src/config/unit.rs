@@ -62,6 +62,13 @@ pub enum Unit {
     },
     /// A list of values of the `Origin` header, or `default` for an empty one.
     Origins,
+    /// Milliseconds, of which a number without suffix stands for a thousand.
+    Seconds {
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
+    },
     /// `true` or `false`.
     Switch,
     /// A text of one or more lines, or `default`.
@@ -112,13 +119,15 @@ impl Unit {
     pub fn format(&self, number: u64) -> String {
         let suffixes: &[(&str, u64)] = match self {
             Self::Bytes { .. } | Self::BytesOrOff { .. } => &SIZES,
-            Self::Milliseconds { .. } => &TIMES,
+            Self::Milliseconds { .. } | Self::Seconds { .. } => &TIMES,
             _ => &[],
         };
         let fits = |factor: u64| number >= factor && number.is_multiple_of(factor);
         match suffixes.iter().rev().find(|(_, factor)| fits(*factor)) {
             Some((suffix, factor)) => format!("{}{suffix}", number / factor),
-            None if matches!(self, Self::Milliseconds { .. }) => format!("{number}ms"),
+            None if matches!(self, Self::Milliseconds { .. } | Self::Seconds { .. }) => {
+                format!("{number}ms")
+            }
             None => number.to_string(),
         }
     }
@@ -137,7 +146,7 @@ impl Unit {
             Self::EndpointPath => "PATH".to_owned(),
             Self::Files => "FILES|off".to_owned(),
             Self::Hosts | Self::Origins | Self::Words => "LIST|default".to_owned(),
-            Self::Milliseconds { .. } => "TIME".to_owned(),
+            Self::Milliseconds { .. } | Self::Seconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
             Self::Text => "TEXT|default".to_owned(),
             Self::UriPrefix => "URI|off".to_owned(),
@@ -156,7 +165,7 @@ impl Unit {
             Self::Directory => "the path of a directory",
             Self::Files => "a list of files",
             Self::Hosts => "a list of hosts",
-            Self::Milliseconds { .. } => "a time",
+            Self::Milliseconds { .. } | Self::Seconds { .. } => "a time",
             Self::Origins => "a list of origins",
             Self::Switch => "true or false",
             Self::Text => "a text",
@@ -178,7 +187,8 @@ impl Unit {
             | Self::BytesOrOff { min: least, max: most }
             | Self::Count { min: least, max: most }
             | Self::CountOrAuto { min: least, max: most }
-            | Self::Milliseconds { min: least, max: most } => (least, most),
+            | Self::Milliseconds { min: least, max: most }
+            | Self::Seconds { min: least, max: most } => (least, most),
             Self::Cpus { max: most } => (0, most),
             Self::Address
             | Self::Choice(_)
@@ -215,6 +225,7 @@ impl Unit {
             Self::Origins => {
                 "write a list such as https://app.example.com,http://dev.example:*, or default"
             }
+            Self::Seconds { .. } => "write seconds, or a time such as 500ms, 30s, 5min or 1h",
             Self::Switch => "write true or false",
             Self::Text => "write a text of at most 4 KiB, or default",
             Self::UriPrefix => "write scheme:// or a longer beginning that ends with /, or off",
@@ -226,7 +237,7 @@ impl Unit {
     /// Returns the factor of `suffix` in this unit.
     fn factor(&self, suffix: &str) -> Option<u64> {
         if suffix.is_empty() {
-            return Some(1);
+            return Some(if matches!(self, Self::Seconds { .. }) { 1_000 } else { 1 });
         }
         match self {
             Self::Bytes { .. } | Self::BytesOrOff { .. } => match suffix {
@@ -236,8 +247,8 @@ impl Unit {
                 "GB" => Some(1_000_000_000),
                 _ => SIZES.iter().find(|(known, _)| *known == suffix).map(|(_, factor)| *factor),
             },
-            Self::Milliseconds { .. } if suffix == "ms" => Some(1),
-            Self::Milliseconds { .. } => {
+            Self::Milliseconds { .. } | Self::Seconds { .. } if suffix == "ms" => Some(1),
+            Self::Milliseconds { .. } | Self::Seconds { .. } => {
                 TIMES.iter().find(|(known, _)| *known == suffix).map(|(_, factor)| *factor)
             }
             _ => None,

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{
-    ClientCertificateMode, DemoServices, DpopMode, ExecutorKind, LogFormat, LogLevel, Profile,
-    RingBackend, SecondStream, Utf8CloseCode,
+    CapabilitiesTimeoutPolicy, ClientCertificateMode, DemoServices, DpopMode, ExecutorKind,
+    LogFormat, LogLevel, ParityMode, Profile, RingBackend, SecondStream, Utf8CloseCode,
 };
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
@@ -71,6 +71,8 @@ macro_rules! choices {
     };
 }
 
+choices!(CapabilitiesTimeoutPolicy { "continue" => Continue, "fail" => Fail, });
+choices!(ParityMode { "on" => On, "off" => Off, "only" => Only, });
 choices!(ClientCertificateMode { "off" => Off, "asked" => Asked, "required" => Required, });
 choices!(DpopMode { "off" => Off, "allowed" => Allowed, "required" => Required, });
 choices!(Profile { "standard" => Standard, "tiny" => Tiny, });

@@ -16,6 +16,7 @@
 //! | [`model`] | MCP types and the encoders of results, errors and notifications |
 //! | [`parameter_header`] | arguments that clients repeat as HTTP headers |
 //! | [`in_flight`] | the unanswered requests of one connection |
+//! | [`parity`] | the parity dialect: envelopes, states, streams, sessions |
 //! | [`fuzz`] | body of a fuzz target over all of it |
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,12 @@ pub mod model;
 pub mod parameter_header;
 
 pub mod in_flight;
+
+#[cfg_attr(
+    not(any(test, feature = "internals")),
+    expect(dead_code, reason = "the client has no parity dialect yet: its side is for tests")
+)]
+pub mod parity;
 
 #[cfg(feature = "internals")]
 pub mod fuzz;

@@ -57,6 +57,8 @@ mod deferred;
 
 mod dispatch;
 
+mod parity;
+
 mod http;
 
 mod connections;

@@ -16,13 +16,16 @@ pub(super) enum PeerId {
     Connection(Key),
     /// A legacy HTTP session.
     HttpSession(Key),
+    /// A session of the parity dialect.
+    Parity(Key),
 }
 
 /// Where a message for a peer goes: the path on which its request came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ReplyTo {
     pub(super) peer_id: PeerId,
-    /// The stream of the HTTP session; `STANDALONE` for a connection.
+    /// The stream of the HTTP session, or the stream or call of the parity session; `STANDALONE`
+    /// for a connection.
     pub(super) stream: u32,
 }
 
@@ -55,6 +58,8 @@ pub(super) enum Outcome {
     Error(ErrorKind),
     /// A notification or server request: written before the response, or unrelated to one.
     Notification,
+    /// Nothing: the message is one of the parity dialect, and not dispatched yet.
+    Envelope,
 }
 
 impl Outcome {

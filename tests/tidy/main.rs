@@ -63,7 +63,7 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("Totals", 16, 25, 1, "mirrors the JSON of a result"),
     exception("SecondResult", 23, 25, 1, "mirrors the JSON and CSV of one second"),
     exception("Dialect", 27, 25, 1, "table of the differences between revisions, one field each"),
-    exception("Options", 15, 25, 1, "mirrors the sections of the configuration file"),
+    exception("Options", 16, 25, 1, "mirrors the sections of the configuration file"),
     exception("AuthOptions", 29, 25, 1, "mirrors the keys of the configuration file"),
     exception("HttpOptions", 20, 25, 1, "mirrors the keys of the configuration file"),
     exception("ListenerTlsOptions", 15, 25, 1, "mirrors the keys of the configuration file"),

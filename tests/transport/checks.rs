@@ -22,6 +22,7 @@ const fn profile(strict: Option<Revision>, legacy: bool, legacy_sse: bool) -> Ch
         session_id_query: false,
         paths: EndpointPaths::DEFAULT,
         websocket: None,
+        parity: None,
         resource_metadata: false,
         operators: OperatorEndpoints::All,
     }

@@ -16,6 +16,7 @@ mod http;
 mod limits;
 mod listeners;
 mod overload;
+mod parity;
 mod rate;
 mod services;
 mod tls;
@@ -52,7 +53,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 19] = [
+pub static SECTIONS: [&Section; 20] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
@@ -62,6 +63,7 @@ pub static SECTIONS: [&Section; 19] = [
     &tls::TLS,
     &auth::AUTH,
     &rate::RATE,
+    &parity::PARITY,
     &listeners::STDIO,
     &limits::LIMITS,
     &overload::OVERLOAD,

@@ -74,6 +74,12 @@ impl<'a> RequestMetaObject<'a> {
         Ok(Self { protocol_version: version, capabilities, log_level, progress_token })
     }
 
+    /// Returns the same for a request whose revision is known, with its own progress token.
+    #[must_use]
+    pub const fn with_progress_token(self, progress_token: Option<Id<'a>>) -> Self {
+        Self { protocol_version: None, progress_token, ..self }
+    }
+
     /// Returns whether the request is modern: its `_meta` has
     /// `io.modelcontextprotocol/protocolVersion`.
     #[inline]

@@ -122,6 +122,8 @@ pub(in crate::server) enum ResponseOwner {
     Connection,
     /// A legacy session, on any shard.
     Session(SessionId),
+    /// A session of the parity dialect, on any shard; `None` during its handshake.
+    Parity(Option<SessionId>),
 }
 
 /// A request whose response is not complete.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::ConnectionState;
 use crate::base::principal::Principal;
+use crate::base::slab::Key;
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
@@ -22,6 +23,10 @@ pub(in crate::server) struct PeerFacts {
     extensions: Option<ExtensionSlot>,
     credential: Option<Credential>,
     certificate: Option<Box<ClientCertificate>>,
+    /// The session of the parity dialect that the connection carries.
+    parity_session: Option<Key>,
+    /// The first message must be a handshake of the parity dialect, and has not come.
+    requires_handshake: bool,
 }
 
 impl PeerFacts {
@@ -81,6 +86,18 @@ impl ConnectionState {
     #[inline]
     pub(in crate::server) fn certificate(&self) -> Option<&ClientCertificate> {
         self.facts.as_ref()?.certificate.as_deref()
+    }
+
+    /// Returns the session of the parity dialect that the connection carries.
+    #[inline]
+    pub(in crate::server) fn parity_session(&self) -> Option<Key> {
+        self.facts.as_ref()?.parity_session
+    }
+
+    /// Returns whether the connection closes unless its next message is a handshake of the parity
+    /// dialect.
+    pub(in crate::server) fn requires_handshake(&self) -> bool {
+        self.facts.as_ref().is_some_and(|facts| facts.requires_handshake)
     }
 
     /// Returns the bytes of what is kept of the peer.
@@ -163,6 +180,34 @@ impl FactsMemory {
         certificate: ClientCertificate,
     ) {
         self.change(state, |facts| facts.certificate = Some(Box::new(certificate)));
+    }
+
+    /// Keeps the session of the parity dialect that a connection carries, and whether the handshake
+    /// must come next.
+    pub(in crate::server) fn keep_parity_session(
+        &mut self,
+        state: &mut ConnectionState,
+        session: Option<Key>,
+        requires_handshake: bool,
+    ) {
+        self.change(state, |facts| {
+            facts.parity_session = session;
+            facts.requires_handshake = requires_handshake;
+        });
+    }
+
+    /// Keeps for a session of the parity dialect what identifies the caller of its connection.
+    pub(in crate::server) fn copy_identity(
+        &mut self,
+        from: &ConnectionState,
+        to: &mut ConnectionState,
+    ) {
+        let Some(known) = &from.facts else { return };
+        self.change(to, |facts| {
+            facts.extensions.clone_from(&known.extensions);
+            facts.credential.clone_from(&known.credential);
+            facts.certificate.clone_from(&known.certificate);
+        });
     }
 
     /// Drops what is kept of a peer that is gone.

@@ -268,6 +268,8 @@ impl NotificationWriter<'_> {
                 self.notified.sessions.push((key, stream.id().map(IdBuf::from)));
                 return true;
             }
+            // The dialect has no subscriptions.
+            PeerId::Parity(_) => return true,
         };
         let Some(connection) = self.transports.connections.table.get_mut(key) else { return true };
         if connection.queued_bytes()

@@ -22,7 +22,7 @@ use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
-use crate::server::dispatch::Dispatcher;
+use crate::server::dispatch::{Dispatcher, require_handshake};
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::telemetry::event::Event;
@@ -58,7 +58,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         socket: Socket,
         peer: Option<SocketAddr>,
     ) {
-        let Transports { acceptor, connections, .. } = &mut *self.transports;
+        let Transports { acceptor, .. } = &mut *self.transports;
         let transport = kind.transport();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
         let admission = acceptor.admit(kind, client, self.now);
@@ -69,12 +69,18 @@ impl<R: Ring> ConnectionPath<'_, R> {
             self.ring.submit(Operation::Close(socket));
             return;
         };
-        let state = ConnectionState::new(transport, client, standing);
+        let mut state = ConnectionState::new(transport, client, standing);
+        if transport != Transport::Http {
+            require_handshake(self.dispatcher, &mut state);
+        }
+        let Transports { acceptor, connections, .. } = &mut *self.transports;
         let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };
         let sockets = SocketPair { receive: socket, send: socket, peer, codec };
         match (connections.open_connection(self.ring, sockets, state, self.now), refusal) {
-            (Ok(_), None) => {
+            (Ok(key), None) => {
                 self.outbox.counters.connections.accepted += u64::from(standing.is_counted());
+                let Self { transports, dispatcher, outbox, now, .. } = self;
+                transports.parity_path(dispatcher, outbox, *now).begin(key);
             }
             (Ok(key), Some(reason)) => self.reject(key, reason),
             (Err(state), _) => {
@@ -390,7 +396,11 @@ impl<R: Ring> ConnectionPath<'_, R> {
         if let Some(exchange) = state.exchange.take() {
             self.requests().http().exchanges().release(key, &exchange, false);
         }
-        let Self { dispatcher, outbox, now, .. } = self;
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        if let Some(session) = state.parity_session() {
+            let mut parity = transports.parity_path(dispatcher, outbox, *now);
+            parity.output.detach(session, parity.dispatcher);
+        }
         let peer = Some((PeerId::Connection(key), None));
         dispatcher.held.take(key);
         dispatcher.facts.release(&mut state);

@@ -20,6 +20,11 @@ impl<R: Ring> ConnectionPath<'_, R> {
                     self.check_memory(key);
                     start_waiting(self, key);
                     self.schedule_reading(key);
+                } else if let PeerId::Parity(session) = to.peer_id
+                    && let Some(key) = self.transports.parity.connection_of(session)
+                {
+                    self.check_memory(key);
+                    self.schedule_reading(key);
                 }
             }
             Effect::EndSubscription { to, id, text } => {
@@ -37,6 +42,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
                     let http = &mut self.transports.http;
                     http.session_output(self.outbox, self.now).end_stream(key, stream);
                 }
+                // Its last chunk is written with the cancellation.
+                PeerId::Parity(_) => {}
             },
             Effect::HoldInput(key) => hold_input(self, key),
             Effect::CloseStream(ReplyTo { peer_id, stream }) => {
@@ -97,7 +104,12 @@ impl<R: Ring> ConnectionPath<'_, R> {
     }
 
     fn check_peer_memory(&mut self, peer_id: PeerId) {
-        if let PeerId::Connection(key) = peer_id {
+        let key = match peer_id {
+            PeerId::Connection(key) => Some(key),
+            PeerId::Parity(session) => self.transports.parity.connection_of(session),
+            PeerId::HttpSession(_) => None,
+        };
+        if let Some(key) = key {
             self.check_memory(key);
         }
     }

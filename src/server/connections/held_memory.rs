@@ -13,11 +13,11 @@ pub(in crate::server) fn held_memory(
     transports: &Transports,
     dispatcher: &Dispatcher,
 ) -> HeldMemory {
-    let Transports { connections, http, .. } = transports;
+    let Transports { connections, http, parity, .. } = transports;
     let Dispatcher { handlers, deferred, subscriptions, facts, .. } = dispatcher;
     HeldMemory {
         connections: connections.memory.held_bytes(),
-        sessions: http.sessions.held_bytes(),
+        sessions: http.sessions.held_bytes() + parity.held_bytes(),
         handlers: handlers.memory.held_bytes(),
         blocking_results: handlers.results.held_bytes(),
         task_results: deferred.tasks.table.usage().result_bytes,

@@ -15,6 +15,7 @@ use crate::protocol::model;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
+use crate::server::parity::ParityOutput;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::transport::ndjson;
 use crate::transport::websocket::writer;
@@ -33,7 +34,7 @@ impl Peers<'_> {
         &mut self,
         peer_id: PeerId,
     ) -> Option<(&mut ConnectionState, &mut PendingWork)> {
-        let Transports { connections, http, .. } = &mut *self.transports;
+        let Transports { connections, http, parity, .. } = &mut *self.transports;
         match peer_id {
             PeerId::Connection(key) => {
                 let Connection { state, pending_work, .. } = connections.table.get_mut(key)?;
@@ -43,17 +44,25 @@ impl Peers<'_> {
                 let HttpSession { state, pending_work, .. } = http.sessions.get_mut(key)?;
                 Some((state, pending_work))
             }
+            PeerId::Parity(key) => {
+                let session = parity.get_mut(key)?;
+                Some((&mut session.state, &mut session.pending_work))
+            }
         }
     }
 
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
     pub(in crate::server) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
         let Self { transports, outbox, now, .. } = self;
-        let Transports { connections, http, websockets, .. } = &mut **transports;
+        let Transports { connections, http, websockets, parity, .. } = &mut **transports;
         let key = match to.peer_id {
             PeerId::Connection(key) => key,
             PeerId::HttpSession(key) => {
                 return http.send_to_session((key, to.stream), (outcome, text), outbox, *now);
+            }
+            PeerId::Parity(key) => {
+                let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
+                return { output }.send((key, to.stream), outcome, text);
             }
         };
         let codec = connections.table.codec(key);
@@ -89,6 +98,8 @@ impl Peers<'_> {
                 !is_discarding && !connections.table.is_input_over(key)
             }
             PeerId::HttpSession(key) => http.can_respond(key),
+            // The dialect has no requests of the server.
+            PeerId::Parity(_) => false,
         }
     }
 
@@ -96,8 +107,15 @@ impl Peers<'_> {
     /// space, and the peer has violated no limit.
     pub(in crate::server) fn takes_best_effort(&self, peer_id: PeerId) -> bool {
         // What a session has not received is buffered within limits of its own.
-        let PeerId::Connection(key) = peer_id else { return true };
-        let connections = &self.transports.connections;
+        let Transports { connections, parity, .. } = &*self.transports;
+        let key = match peer_id {
+            PeerId::Connection(key) => key,
+            PeerId::HttpSession(_) => return true,
+            PeerId::Parity(key) => match parity.connection_of(key) {
+                Some(key) => key,
+                None => return true,
+            },
+        };
         connections.table.get(key).is_some_and(|it| {
             it.queued_bytes() <= it.queue_bytes_max(&connections.options)
                 && !it.state.violated_limit
@@ -128,6 +146,12 @@ impl Peers<'_> {
                     http.sessions.end_request(key, self.now);
                 }
             }
+            PeerId::Parity(key) => {
+                let Self { transports, outbox, now, .. } = self;
+                let Transports { connections, websockets, parity, .. } = &mut **transports;
+                let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
+                { output }.complete_request(key, id);
+            }
         }
     }
 
@@ -138,22 +162,35 @@ impl Peers<'_> {
         let connection = transports.connections.table.get_mut(key);
         let Some(Connection { state, pending_work, .. }) = connection else { return };
         dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
+        if let Some(session) = state.parity_session() {
+            let mut parity = transports.parity_path(dispatcher, outbox, self.now);
+            parity.output.cancel_calls(session, &mut parity.dispatcher.deferred);
+            // Streams that continue do not keep this connection open.
+            if let Some(connection) = parity.output.connections.table.get_mut(key) {
+                connection.pending_work.pending_responses = 0;
+            }
+        }
     }
 
     /// Cancels every call of a connection and responds to it that it took longer than `timeout`.
     pub(in crate::server) fn time_out_calls(&mut self, key: Key, timeout: Duration) {
         let Self { transports, dispatcher, outbox, .. } = self;
         let Some(connection) = transports.connections.table.get(key) else { return };
-        dispatcher.deferred.time_out_calls(&connection.state.in_flight, timeout, outbox);
+        let session = connection.state.parity_session();
+        let of_session = session.and_then(|session| transports.parity.in_flight(session));
+        for in_flight in [Some(&connection.state.in_flight), of_session].into_iter().flatten() {
+            dispatcher.deferred.time_out_calls(in_flight, timeout, outbox);
+        }
     }
 
     /// Cancels every call of a peer and responds to it with `error`.
     pub(in crate::server) fn fail_calls(&mut self, peer_id: PeerId, error: &Error) {
         let Self { transports, dispatcher, outbox, .. } = self;
-        let Transports { connections, http, .. } = &mut **transports;
+        let Transports { connections, http, parity, .. } = &mut **transports;
         let in_flight = match peer_id {
             PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
             PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
+            PeerId::Parity(key) => parity.in_flight(key),
         };
         if let Some(in_flight) = in_flight {
             dispatcher.deferred.fail_calls(in_flight, error, outbox);
@@ -200,10 +237,11 @@ impl Peers<'_> {
     /// Fails the open client requests of a peer, because no response will be read.
     pub(in crate::server) fn fail_client_requests(&mut self, peer_id: PeerId) {
         let Self { transports, dispatcher, outbox, now } = self;
-        let Transports { connections, http, .. } = &mut **transports;
+        let Transports { connections, http, parity, .. } = &mut **transports;
         let in_flight = match peer_id {
             PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
             PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
+            PeerId::Parity(key) => parity.in_flight(key),
         };
         dispatcher.deferred.fail_client_requests(Some((peer_id, in_flight)), *now, outbox);
     }

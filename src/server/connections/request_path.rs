@@ -16,6 +16,7 @@ use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::http::HttpPath;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::shard_message::ParityMessage;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::ndjson::{self, LineEvent};
@@ -53,8 +54,41 @@ impl RequestPath<'_> {
     /// Returns the path of HTTP requests.
     pub(in crate::server) const fn http(&mut self) -> HttpPath<'_> {
         let Self { transports, parser, dispatcher, outbox, now } = self;
-        let Transports { connections, http, websockets, acceptor, .. } = transports;
-        HttpPath { http, connections, parser, dispatcher, websockets, acceptor, outbox, now: *now }
+        let Transports { connections, http, websockets, acceptor, parity, .. } = transports;
+        HttpPath {
+            http,
+            connections,
+            parser,
+            dispatcher,
+            websockets,
+            acceptor,
+            parity,
+            outbox,
+            now: *now,
+        }
+    }
+
+    /// Handles the deadlines of sessions of the parity dialect.
+    pub(in crate::server) fn expire_parity(&mut self) {
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        transports.parity_path(dispatcher, outbox, *now).expire();
+    }
+
+    /// Handles a message of the parity dialect from another shard, or from this one.
+    pub(in crate::server) fn handle_parity_message(&mut self, message: ParityMessage) {
+        let Self { transports, parser, dispatcher, outbox, now } = self;
+        let mut parity = transports.parity_path(dispatcher, outbox, *now);
+        match message {
+            ParityMessage::Request { session, exchange, caller, op } => {
+                parity.handle_request(parser, (session, exchange), &caller, op);
+            }
+            ParityMessage::ExchangeClosed { session, exchange } => {
+                parity.close_exchange(session, exchange);
+            }
+            ParityMessage::Output { exchange, output } => {
+                self.http().exchanges().write_parity_output(exchange, output);
+            }
+        }
     }
 
     /// Dispatches the lines in `input`, as [`RequestPath::read`] does.
@@ -93,11 +127,22 @@ impl RequestPath<'_> {
                 let reply_to = ReplyTo::standalone(PeerId::Connection(key));
                 let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
                 let mut peer = peer_state(connection, self.outbox);
-                if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
-                    ndjson::end_line(peer.outgoing);
-                    connection.record.traffic.messages_out += 1;
-                } else if !self.dispatcher.held.is_empty() && self.dispatcher.held.contains(key) {
-                    self.transports.connections.table.hold_input(key);
+                match self.dispatcher.dispatch(ctx, &mut peer, document.root()) {
+                    Outcome::None => {
+                        let held = &self.dispatcher.held;
+                        if !held.is_empty() && held.contains(key) {
+                            self.transports.connections.table.hold_input(key);
+                        }
+                    }
+                    Outcome::Envelope => {
+                        let Self { transports, dispatcher, outbox, .. } = self;
+                        let mut parity = transports.parity_path(dispatcher, outbox, now);
+                        parity.receive(key, document.root(), length);
+                    }
+                    _ => {
+                        ndjson::end_line(peer.outgoing);
+                        connection.record.traffic.messages_out += 1;
+                    }
                 }
             }
             Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {

@@ -9,8 +9,12 @@ use crate::connection::{ConnectionStatistics, Connections};
 use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
+use crate::server::dispatch::Dispatcher;
 use crate::server::http::{GaugeTotals, HttpFrontend};
 use crate::server::memory::HolderSearch;
+use crate::server::outbox::Outbox;
+use crate::server::parity::{ParityFrontend, ParityOutput, ParityPath};
+use crate::server::reply_to::PeerId;
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
@@ -26,6 +30,7 @@ pub(in crate::server) struct Transports {
     pub(in crate::server) websockets: WebSocketFrontend,
     pub(in crate::server) holder_search: HolderSearch,
     pub(in crate::server) large_work: LargeWork,
+    pub(in crate::server) parity: ParityFrontend,
 }
 
 impl Transports {
@@ -38,11 +43,30 @@ impl Transports {
         self.websockets.rules = limits.websocket;
     }
 
+    /// Returns the sessions of all kinds.
+    pub(in crate::server) fn session_peers(&mut self) -> Vec<PeerId> {
+        let legacy = self.http.sessions.iter_mut().map(|(key, _)| PeerId::HttpSession(key));
+        legacy.chain(self.parity.session_keys().map(PeerId::Parity)).collect()
+    }
+
+    /// Returns the path of messages of the parity dialect.
+    pub(in crate::server) const fn parity_path<'a>(
+        &'a mut self,
+        dispatcher: &'a mut Dispatcher,
+        outbox: &'a mut Outbox,
+        now: Instant,
+    ) -> ParityPath<'a> {
+        let Self { connections, websockets, parity, .. } = self;
+        let output = ParityOutput { parity, connections, websockets, outbox, now };
+        ParityPath { output, dispatcher }
+    }
+
     /// Returns the next deadline of connections, their calls, exchanges and sessions.
     pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         let http = self.http.is_active().then(|| self.http.next_deadline()).flatten();
         let large_work = self.large_work.next_deadline();
-        [self.connections.deadline(), self.half_closed.next_deadline(), http, large_work]
+        let parity = self.parity.next_deadline();
+        [self.connections.deadline(), self.half_closed.next_deadline(), http, large_work, parity]
             .into_iter()
             .flatten()
             .min()
@@ -86,7 +110,7 @@ impl Transports {
     pub(in crate::server) const fn count_open(&self, open: &mut OpenWork) {
         open.connections = self.connections.table.len();
         open.exchanges = self.http.open_exchanges();
-        open.sessions = self.http.sessions.len();
+        open.sessions = self.http.sessions.len() + self.parity.len();
     }
 
     /// Returns the numbers of all shards that are no counters, of a server with `shards` that have

@@ -41,7 +41,7 @@ pub(super) fn hold_request(
 }
 
 /// The error for a request that is to be sent again.
-fn try_again() -> Error {
+pub(super) fn try_again() -> Error {
     Error::new(ErrorKind::TooManyRequests, "the token is being verified; try again")
         .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
 }

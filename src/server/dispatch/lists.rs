@@ -1,15 +1,27 @@
-//! List requests: pages that were encoded with the catalog, or the entries that a caller may use.
+//! Requests without handler: lists, whose pages were encoded with the catalog or are written for a
+//! caller, and the log level.
 
 use super::admission::Request;
 use super::{authorization, write_request_error, write_result};
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::model;
-use crate::protocol::params::PaginatedRequestParams;
+use crate::protocol::params::{PaginatedRequestParams, SetLevelRequestParams};
 use crate::server::auth::Authentication;
 use crate::server::connection_state::PeerState;
 use crate::server::reply_to::Outcome;
 use crate::service::Catalog;
+
+/// `logging/setLevel`: also applies to calls in flight.
+pub(super) fn set_log_level(peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
+    match SetLevelRequestParams::read(request.params()) {
+        Ok(SetLevelRequestParams { level }) => {
+            peer.state.log_level = level;
+            write_result(peer, request, b"{}")
+        }
+        Err(error) => write_request_error(peer, request, &error),
+    }
+}
 
 /// Writes the requested page of a list.
 #[inline]

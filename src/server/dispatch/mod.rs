@@ -18,6 +18,7 @@ mod task_context;
 
 mod authorization;
 
+mod dialect;
 mod handlers;
 mod lists;
 mod task_creation;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, check_revision, count_request, record_invalid, validate};
+pub(super) use self::dialect::{check_handshake, require_handshake};
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
@@ -43,6 +45,7 @@ use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
 use super::held_messages::HeldMessages;
+use super::options::ParityMode;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
@@ -53,13 +56,13 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
 use crate::engine::ring::cycles::CycleCount;
-use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Method};
+use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Lifecycle, Method};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::RequestKey;
 use crate::protocol::json::{Array, Value};
 use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
-use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
+use crate::protocol::params::{CancelledNotificationParams, RequestParams};
 use crate::protocol::revision::Revision;
 use crate::server::shard_message::{TaskEvent, TaskMessage};
 use crate::service::{Catalog, ClientImplementation};
@@ -87,6 +90,8 @@ pub(super) struct Dispatcher {
     pub(super) rate: RateLimits,
     /// The number of shards.
     pub(super) shard_count: u16,
+    /// Which dialects are served.
+    pub(super) parity: ParityMode,
 }
 
 /// The context of one message.
@@ -230,6 +235,7 @@ impl Dispatcher {
                 self.deferred.handle_response(peer_id, response, ctx.now, peer.outbox);
                 Outcome::None
             }
+            Err(_) if dialect::is_envelope(self, ctx, peer, value) => Outcome::Envelope,
             Err(refused) => {
                 record_invalid(ctx, peer);
                 let revision = peer.state.lifecycle.revision();
@@ -289,7 +295,7 @@ impl Dispatcher {
         raw: &RawRequest<'_>,
     ) -> Outcome {
         let state = &*peer.state;
-        if !state.in_flight.is_empty() && sequential::must_wait(self, peer, raw) {
+        if !state.in_flight.is_empty() && sequential::must_wait(self, ctx, peer, raw) {
             return sequential::queue_request(self, ctx, peer, raw);
         }
         let request = match validate(ctx, raw, state.lifecycle, &state.in_flight) {
@@ -339,7 +345,7 @@ impl Dispatcher {
             | Method::TasksCancel => {
                 task_requests::dispatch_task_request(self, ctx, peer, &request)
             }
-            Method::LoggingSetLevel => set_log_level(peer, &request),
+            Method::LoggingSetLevel => lists::set_log_level(peer, &request),
             Method::Ping => write_result(peer, &request, b"{}"),
             Method::Discover => write_result(peer, &request, self.catalog.discover_result()),
             Method::Initialize => self.initialize(peer, &request),
@@ -462,17 +468,6 @@ pub(super) fn reject_text(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &
     outcome
 }
 
-/// `logging/setLevel`: also applies to calls in flight.
-fn set_log_level(peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
-    match SetLevelRequestParams::read(request.params()) {
-        Ok(SetLevelRequestParams { level }) => {
-            peer.state.log_level = level;
-            write_result(peer, request, b"{}")
-        }
-        Err(error) => write_request_error(peer, request, &error),
-    }
-}
-
 /// Writes the error response of a request.
 fn write_request_error(peer: &mut PeerState<'_>, request: &Request<'_>, error: &Error) -> Outcome {
     write_error(peer, Some(request.id()), error, Some(request.revision))
@@ -485,7 +480,11 @@ fn write_error(
     revision: Option<Revision>,
 ) -> Outcome {
     peer.outbox.count_error(error);
-    model::write_error_response(peer.outgoing, id, error, revision);
+    if peer.state.lifecycle == Lifecycle::OtherDialect {
+        dialect::write_error(peer, id, error);
+    } else {
+        model::write_error_response(peer.outgoing, id, error, revision);
+    }
     Outcome::Error(error.kind)
 }
 

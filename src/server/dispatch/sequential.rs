@@ -14,11 +14,13 @@ use crate::telemetry::label::Transport;
 #[cold]
 pub(super) fn must_wait(
     dispatcher: &Dispatcher,
+    ctx: MessageContext,
     peer: &PeerState<'_>,
     raw: &RawRequest<'_>,
 ) -> bool {
     let in_flight = &peer.state.in_flight;
     peer.state.transport == Transport::Stdio
+        && matches!(ctx.reply_to.peer_id, PeerId::Connection(_))
         && dispatcher.waiting.defers(in_flight)
         && !in_flight.contains(raw.id)
 }

@@ -8,6 +8,7 @@ mod http;
 
 mod log;
 mod overload;
+mod parity;
 mod rate;
 mod services;
 mod stdio;
@@ -27,6 +28,7 @@ pub use self::auth::{AuthOptions, DpopMode};
 pub use self::http::{HttpOptions, SecondStream};
 pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions};
+pub use self::parity::{CapabilitiesTimeoutPolicy, ParityMode, ParityOptions, ParityTimeouts};
 pub use self::rate::RateOptions;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
@@ -59,6 +61,8 @@ pub struct Options {
     pub overload: OverloadOptions,
     /// Rate limits of requests and connections.
     pub rate: RateOptions,
+    /// The parity dialect.
+    pub parity: ParityOptions,
     /// MCP over standard input and output.
     pub stdio: StdioOptions,
     /// Limits per message, request and connection.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::{
     AdminOptions, AuthOptions, BreakerOptions, EngineOptions, FileOptions, HttpOptions, KIB,
-    LimitOptions, ListenerTlsOptions, MemoryGuardOptions, Options, OverloadOptions, Profile,
-    RateOptions, ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
+    LimitOptions, ListenerTlsOptions, MemoryGuardOptions, Options, OverloadOptions, ParityOptions,
+    ParityTimeouts, Profile, RateOptions, ServiceOptions, StdioOptions, TcpOptions,
+    WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -35,6 +36,7 @@ impl Options {
             auth: tiny_auth(),
             overload: tiny_overload(),
             rate: RateOptions { keys_max: 64, ..RateOptions::default() },
+            parity: tiny_parity(),
             stdio: StdioOptions { buffer_bytes: 512, ..StdioOptions::default() },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -74,6 +76,26 @@ impl Options {
             },
             ..Self::default()
         }
+    }
+}
+
+fn tiny_parity() -> ParityOptions {
+    ParityOptions {
+        timeouts: ParityTimeouts {
+            handshake: Duration::from_millis(100),
+            capabilities: Duration::from_millis(100),
+            keepalive: Duration::from_millis(100),
+            sse_keepalive: Duration::from_millis(100),
+            idle: Duration::from_millis(200),
+            ..ParityTimeouts::default()
+        },
+        concurrent_max: 4,
+        resume_window_chunks: 8,
+        resume_window_bytes: 4096,
+        resume_window: Duration::from_millis(500),
+        streams_max: 3,
+        idempotency_keys_max: 4,
+        ..ParityOptions::default()
     }
 }
 

@@ -146,6 +146,7 @@ impl RateLimits {
             session: match peer_id {
                 PeerId::Connection(key) => key.to_bits(),
                 PeerId::HttpSession(key) => !key.to_bits(),
+                PeerId::Parity(key) => key.to_bits() ^ 1 << 63,
             },
         };
         let admitted = self.limiter.admit(&caller, target, now.nanoseconds());
@@ -198,7 +199,7 @@ impl RateLimits {
 #[inline]
 fn address_of(peer: &PeerState<'_>, peer_id: PeerId) -> Option<ClientAddress> {
     match (peer_id, peer.origin.peer_addr) {
-        (PeerId::HttpSession(_), Some(address)) => {
+        (PeerId::HttpSession(_) | PeerId::Parity(_), Some(address)) => {
             ClientAddress::new(std::net::SocketAddr::from(*address).ip())
         }
         _ => peer.state.client,

@@ -31,6 +31,9 @@ impl Shard {
             ShardMessage::Http(message) => {
                 self.path(ring, now).requests().http().handle_message(*message);
             }
+            ShardMessage::Parity(message) => {
+                self.path(ring, now).requests().handle_parity_message(*message);
+            }
             ShardMessage::Task(message) => match *message {
                 TaskMessage::Changed { task, version, caller, tail } => {
                     self.broadcast(ring, now, |broadcaster, recipients| {

@@ -173,8 +173,7 @@ impl Shard {
         }
         let before = self.outbox.counters.requests.cancelled;
         let connections = self.connection_keys().into_iter().map(PeerId::Connection);
-        let sessions = self.transports.http.sessions.iter_mut().map(|(key, _)| key);
-        let peers: Vec<_> = connections.chain(sessions.map(PeerId::HttpSession)).collect();
+        let peers: Vec<_> = connections.chain(self.transports.session_peers()).collect();
         for peer in peers {
             self.path(ring, now).peers().fail_calls(peer, &Error::cut_by_drain());
         }
@@ -412,6 +411,7 @@ impl<R: Ring> Driver<R> for Shard {
         if self.transports.http.is_active() {
             self.path(ring, now).requests().http().expire();
         }
+        self.path(ring, now).requests().expire_parity();
         self.dispatcher.expire(now, &mut self.outbox);
         expired_credentials::end_expired(self, ring, now);
         self.expire_input(ring, now);
@@ -493,7 +493,8 @@ impl<R: Ring> Driver<R> for Shard {
         let has_sessions = !self.lifecycle.is_aborted() && self.transports.http.sessions.len() > 0;
         let is_left = !self.transports.connections.table.is_empty()
             || !self.transports.large_work.is_empty()
-            || self.inbox.queued() > 0;
+            || self.inbox.queued() > 0
+            || self.transports.parity.owes_responses();
         self.lifecycle.ends() && !waits && !has_sessions && !is_left
     }
 }

@@ -3,6 +3,7 @@
 mod handler_message;
 mod http_message;
 mod limits;
+mod parity_message;
 mod rate_message;
 mod report_message;
 mod task_message;
@@ -24,6 +25,7 @@ pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
 };
+pub(super) use self::parity_message::{ParityCaller, ParityHttpOutput, ParityMessage, ParityOp};
 pub(super) use self::rate_message::RateMessage;
 pub(super) use self::report_message::ReportMessage;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
@@ -53,6 +55,8 @@ pub(super) enum ShardMessage {
     /// About an HTTP exchange or session.
     Http(Box<HttpMessage>),
     Task(Box<TaskMessage>),
+    /// About an HTTP exchange or session of the parity dialect.
+    Parity(Box<ParityMessage>),
     /// About shares of rate limits.
     Rate(Box<RateMessage>),
     /// A report of all shards.

@@ -33,7 +33,7 @@ use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
 use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::deferred::DeferredWork;
-use crate::server::dispatch::{Dispatcher, Handlers};
+use crate::server::dispatch::{Dispatcher, Handlers, require_handshake};
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
@@ -43,10 +43,11 @@ use crate::server::held_messages::HeldMessages;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
-use crate::server::options::Options;
+use crate::server::options::{Options, ParityMode};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
+use crate::server::parity::{ParityFrontend, ParitySettings, ResumeTokens};
 use crate::server::rate::RateSource;
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
@@ -65,6 +66,9 @@ const TASK_ID_STREAM: u32 = 1;
 
 /// First random stream of session ids: behind those of every shard's task ids.
 const SESSION_ID_STREAM: u32 = 1 << 16 | 1;
+
+/// First random stream of session ids of the parity dialect, behind those of session ids.
+const PARITY_ID_STREAM: u32 = 1 << 17 | 1;
 
 /// What the server offers, and the state that its handlers read.
 #[derive(Clone, Debug)]
@@ -218,6 +222,7 @@ impl ShardBuilder {
                 }
                 ShardInput::OnlyConnection { input, output, transport } => {
                     let mut state = ConnectionState::new(transport, None, Standing::Rejected);
+                    require_handshake(&mut driver.dispatcher, &mut state);
                     driver.dispatcher.facts.keep_credential(&mut state, credential.take());
                     let stream = SocketPair {
                         receive: input,
@@ -276,6 +281,7 @@ impl ShardBuilder {
             auth: self.auth,
             rate: self.rate.shard_part((shard, shards)),
             shard_count: shards,
+            parity: self.options.parity.mode,
         };
         let transports = Transports {
             connections: Connections::new(limits.connections),
@@ -285,6 +291,7 @@ impl ShardBuilder {
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
+            parity: parity_frontend(&self.options, &self.entropy, &limits, (shard, shards)),
         };
         Shard {
             id: shard,
@@ -357,6 +364,18 @@ fn deferred_work(
     }
 }
 
+/// Creates the sessions of the parity dialect of `shard`, one of `shards`.
+fn parity_frontend(
+    options: &Options,
+    entropy: &Entropy,
+    limits: &ShardLimits,
+    (shard, shards): (ShardId, u16),
+) -> ParityFrontend {
+    let settings = ParitySettings::new(options, limits.connections.connections_max);
+    let ids = owner_ids(entropy, PARITY_ID_STREAM, shard, shards);
+    ParityFrontend::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))
+}
+
 /// Maximum calls of a shard.
 const fn calls_max(limits: &ShardLimits) -> usize {
     limits.connections.connections_max.saturating_mul(limits.requests_in_flight_max)
@@ -388,6 +407,8 @@ fn check_profile(options: &Options) -> CheckProfile {
             &options.http.legacy_messages_path,
         ),
         websocket: options.websocket.path.as_deref().map(Rc::from),
+        parity: (options.parity.mode != ParityMode::Off)
+            .then(|| options.parity.path.as_str().into()),
         resource_metadata: false,
         operators: match (options.admin.address, options.http.address) {
             (Some(_), _) => OperatorEndpoints::None,

@@ -136,6 +136,26 @@ pub fn write_endpoint(out: &mut Vec<u8>, framing: StreamFraming, uri: &str) {
     chunk.end(out);
 }
 
+/// Appends an event with a name, and an id if there is one. `data` is one line.
+pub fn write_named_event(
+    out: &mut Vec<u8>,
+    framing: StreamFraming,
+    (name, id): (&str, Option<&str>),
+    data: &[u8],
+) {
+    let chunk = Chunk::begin(out, framing);
+    out.extend_from_slice(b"event: ");
+    out.extend_from_slice(name.as_bytes());
+    if let Some(id) = id {
+        out.extend_from_slice(b"\nid: ");
+        out.extend_from_slice(id.as_bytes());
+    }
+    out.extend_from_slice(b"\ndata: ");
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\n\n");
+    chunk.end(out);
+}
+
 /// Appends the last chunk. A stream without chunks ends with the connection.
 pub fn end_stream(out: &mut Vec<u8>, framing: StreamFraming) {
     if framing.is_chunked {

@@ -133,8 +133,21 @@ impl RequestPath<'_> {
         let reply_to = ReplyTo::standalone(PeerId::Connection(key));
         let ctx = MessageContext { reply_to, now: self.now, in_batch: false, is_modern: false };
         let dispatcher = &mut *self.dispatcher;
-        let document = self.parser.parse(text.reborrow());
-        let outcome = match document.map(|it| dispatcher.dispatch(ctx, &mut peer, it.root())) {
+        let length = text.as_bytes().len();
+        let dispatched = match self.parser.parse(text.reborrow()) {
+            Ok(document) => match dispatcher.dispatch(ctx, &mut peer, document.root()) {
+                Outcome::Envelope => {
+                    writer::cancel_message(peer.outgoing, mark);
+                    let Self { transports, dispatcher, outbox, now, .. } = self;
+                    let mut parity = transports.parity_path(dispatcher, outbox, *now);
+                    parity.receive(key, document.root(), length);
+                    return true;
+                }
+                outcome => Ok(outcome),
+            },
+            Err(error) => Err(error),
+        };
+        let outcome = match dispatched {
             Ok(outcome) => outcome,
             Err(error) if is_invalid_utf8(error, text.as_bytes(), is_checked) => {
                 writer::cancel_message(peer.outgoing, mark);

@@ -65,7 +65,7 @@ fn dispatch_audited(
         Outcome::Response if counters.tasks_created > tasks => call.log("task"),
         Outcome::Response => call.log("succeeded"),
         Outcome::Error(_) => call.log("error"),
-        Outcome::None | Outcome::Notification => {
+        Outcome::None | Outcome::Notification | Outcome::Envelope => {
             let call_id = peer.state.in_flight.call_of(request.id());
             match call_id {
                 Some(call_id) => dispatcher.deferred.calls.attach_audit(call_id, call),

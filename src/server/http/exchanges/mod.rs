@@ -16,7 +16,9 @@ use crate::server::connection_state::{
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{ExchangeAddress, HttpMessage, HttpTimeouts, ShardMessage};
+use crate::server::shard_message::{
+    ExchangeAddress, HttpMessage, HttpTimeouts, ParityMessage, ShardMessage,
+};
 use crate::transport::http::date::Date;
 use crate::transport::http::sse::EventId;
 
@@ -233,11 +235,20 @@ impl ExchangePath<'_> {
     pub(in crate::server) fn release(&mut self, key: Key, exchange: &HttpExchange, is_sent: bool) {
         let Self { exchanges, outbox, .. } = self;
         exchanges.open -= 1;
-        let ResponseOwner::Session(session) = exchange.owner else { return };
         let address =
             ExchangeAddress { shard: exchanges.shard, connection: key, serial: exchange.serial };
-        let message = HttpMessage::ExchangeClosed { session, exchange: address, is_sent };
-        outbox.forward(exchanges.owner_of(session), ShardMessage::Http(Box::new(message)));
+        match exchange.owner {
+            ResponseOwner::Session(session) => {
+                let message = HttpMessage::ExchangeClosed { session, exchange: address, is_sent };
+                outbox.forward(exchanges.owner_of(session), ShardMessage::Http(Box::new(message)));
+            }
+            ResponseOwner::Parity(Some(session)) => {
+                let message = ParityMessage::ExchangeClosed { session, exchange: address };
+                let message = ShardMessage::Parity(Box::new(message));
+                outbox.forward(exchanges.owner_of(session), message);
+            }
+            ResponseOwner::Connection | ResponseOwner::Parity(None) => {}
+        }
     }
 
     /// Ends a session's stream without outstanding responses, because the server drains.
@@ -294,6 +305,8 @@ impl ExchangePath<'_> {
                 let owner = self.exchanges.owner_of(session);
                 self.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
             }
+            // Its session sends events.
+            ResponseOwner::Parity(_) => {}
             ResponseOwner::Session(_) | ResponseOwner::Connection => {
                 let now = self.now;
                 self.with_exchange(key, |exchange, out, date| {

@@ -4,12 +4,13 @@ use super::ExchangePath;
 use crate::connection::first_message;
 use crate::protocol::error::Error;
 use crate::protocol::model;
-use crate::server::connection_state::HttpExchange;
+use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{ExchangeAddress, HttpOutput};
+use crate::server::shard_message::{ExchangeAddress, HttpOutput, ParityHttpOutput};
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::response::BodyKind;
+use crate::transport::http::sse;
 use crate::transport::http::status::Status;
 
 impl ExchangePath<'_> {
@@ -80,6 +81,48 @@ impl ExchangePath<'_> {
             }),
             HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::begin_event_stream),
         }
+    }
+
+    /// Writes output of a session of the parity dialect to an exchange of this shard, if it is not
+    /// over.
+    pub(in crate::server) fn write_parity_output(
+        &mut self,
+        to: ExchangeAddress,
+        output: ParityHttpOutput,
+    ) {
+        let connection = self.connections.table.get(to.connection);
+        let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
+        if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
+            return;
+        }
+        self.with_exchange(to.connection, |exchange, out, date| match output {
+            ParityHttpOutput::Response { status, session, text } => {
+                if !exchange.is_streaming {
+                    exchange.format.session_id = session;
+                    let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
+                    exchange.write_response(out, (Status::from(status), body), date, |out| {
+                        out.extend_from_slice(&text);
+                    });
+                }
+                exchange.is_complete = true;
+            }
+            ParityHttpOutput::Event { session, name, id, data } => {
+                exchange.owner = ResponseOwner::Parity(Some(session));
+                exchange.format.session_id = Some(session);
+                exchange.begin_event_stream(out, date);
+                let framing = exchange.format.framing();
+                sse::write_named_event(out, framing, (name, id.as_deref()), &data);
+            }
+            ParityHttpOutput::End => {
+                exchange.begin_event_stream(out, date);
+                exchange.end_event_stream(out, None);
+                exchange.is_complete = true;
+            }
+        });
+        if let Some(connection) = self.connections.table.get_mut(to.connection) {
+            connection.record.traffic.messages_out += 1;
+        }
+        self.outbox.counters.traffic.messages_out += 1;
     }
 
     fn write_check_error(&mut self, to: ExchangeAddress, id: CheckId) {

@@ -11,11 +11,13 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
+use super::path::{HttpPath, is_parity};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
 use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
+use crate::protocol::parity;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
@@ -225,10 +227,33 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
     };
     let challenge = challenge.as_deref().map(Challenge::new);
     let dpop_nonce = nonce.as_deref();
+    let (status, body) =
+        if is_parity(path.http, incoming) { parity_refusal(error) } else { (status, body) };
     let fields = ResponseFields {
         www_authenticate: challenge.map(|challenge| Challenge { dpop_nonce, ..challenge }),
         retry_after_seconds,
         ..incoming.response_fields()
     };
     path.respond(incoming, (Status::from(status), BodyKind::Json, fields), body.as_bytes());
+}
+
+/// Returns status and body of the refusal in the terms of the parity dialect.
+#[cold]
+fn parity_refusal(error: &AuthError) -> (u16, String) {
+    let error = match error {
+        AuthError::Unavailable(_) | AuthError::Pending => {
+            ParityError::rate_limited(error.unavailable_reason(), 1_000)
+        }
+        AuthError::Missing => ParityError::new(ErrorCode::Unauthorized, "a token is needed"),
+        AuthError::InvalidToken(reason) => {
+            ParityError::new(ErrorCode::Unauthorized, reason.to_string())
+        }
+        AuthError::UnprovedToken(reason)
+        | AuthError::InvalidProof(reason)
+        | AuthError::NonceNeeded(reason)
+        | AuthError::InvalidRequest(reason) => ParityError::new(ErrorCode::Unauthorized, *reason),
+    };
+    let mut body = Vec::new();
+    parity::write::error(&mut body, None, &error);
+    (error.code.properties().http_status, String::from_utf8(body).unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use super::authentication::{self, Authenticated, RequestPart};
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
-use super::{legacy_sse, plain, post, session, websocket_upgrade};
+use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
 use crate::connection::{first_message, hold_request};
 use crate::guard::origin::RejectedHeader;
@@ -106,6 +106,7 @@ impl HttpPath<'_> {
                 session::handle_delete(self, &incoming, session_id);
             }
             RequestKind::Upgrade => websocket_upgrade::handle(self, &incoming),
+            RequestKind::Parity(request) => parity::handle(self, &incoming, request, &text),
             RequestKind::LegacySse => legacy_sse::open_stream(self, &incoming),
             RequestKind::LegacyMessage { session_id } => {
                 legacy_sse::handle_post(self, &incoming, session_id, text);

@@ -13,6 +13,7 @@ mod authentication;
 mod plain;
 mod websocket_upgrade;
 
+mod parity;
 mod session;
 
 mod legacy_sse;

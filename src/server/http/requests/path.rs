@@ -9,6 +9,8 @@ use crate::connection::Connections;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::protocol::model;
+use crate::protocol::parity;
+use crate::protocol::parity::error::ParityError;
 use crate::protocol::revision::Revision;
 use crate::server::acceptance::{Acceptor, refusal_error};
 use crate::server::connection_state::{
@@ -21,6 +23,7 @@ use crate::server::http::session_error_message;
 use crate::server::http::sessions::SessionOwner;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
+use crate::server::parity::ParityFrontend;
 use crate::server::shard_message::HttpMessage;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::{RefusalReason, Transport};
@@ -38,6 +41,7 @@ pub(in crate::server) struct HttpPath<'a> {
     pub(in crate::server) dispatcher: &'a mut Dispatcher,
     pub(in crate::server) websockets: &'a mut WebSocketFrontend,
     pub(in crate::server) acceptor: &'a mut Acceptor,
+    pub(in crate::server) parity: &'a ParityFrontend,
     pub(in crate::server) outbox: &'a mut Outbox,
     pub(in crate::server) now: Instant,
 }
@@ -79,7 +83,7 @@ impl HttpPath<'_> {
         let owner = connection.and_then(|it| it.state.exchange.as_ref()).map(|it| it.owner);
         let session = match owner {
             Some(ResponseOwner::Session(id)) => self.http.sessions.find(id),
-            Some(ResponseOwner::Connection) | None => None,
+            Some(ResponseOwner::Connection | ResponseOwner::Parity(_)) | None => None,
         };
         let http_session = session.and_then(|key| self.http.sessions.get_mut(key));
         if http_session.is_some_and(|it| it.owes_legacy_sse_response()) {
@@ -228,7 +232,11 @@ impl HttpPath<'_> {
     ) {
         self.outbox.count_error(error);
         let mut text = Vec::new();
-        model::write_error_response(&mut text, None, error, None);
+        if is_parity(self.http, incoming) {
+            parity::write::error(&mut text, None, &ParityError::from(error));
+        } else {
+            model::write_error_response(&mut text, None, error, None);
+        }
         self.respond(incoming, (status, BodyKind::Json, fields), &text);
     }
 
@@ -305,4 +313,10 @@ impl HttpPath<'_> {
         }
         self.outbox.push(Effect::AdvanceExchange(incoming.key));
     }
+}
+
+/// Returns whether a request is for an endpoint of the parity dialect.
+#[cold]
+pub(super) fn is_parity(http: &HttpFrontend, incoming: &IncomingRequest<'_>) -> bool {
+    checks::is_parity_path(incoming.head.path(incoming.bytes), &http.checks.profile)
 }

@@ -322,7 +322,8 @@ fn finish_response(
             let mark = format.replace_head_with_error(out, (mark, kind), about, date);
             response::end_response(out, mark);
         }
-        Outcome::None => {
+        // Envelopes of the parity dialect have an endpoint of their own.
+        Outcome::None | Outcome::Envelope => {
             out.truncate(mark.head());
             return PostOutcome::Pending(None);
         }

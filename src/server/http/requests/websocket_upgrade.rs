@@ -8,6 +8,7 @@
 
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
+use crate::server::dispatch::require_handshake;
 use crate::server::owner_id::SessionId;
 use crate::server::websocket::CompressionParams;
 use crate::transport::websocket::handshake;
@@ -43,5 +44,6 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
         connection.state.compression = CompressionParams { window_bits };
         let fields = handshake::other_fields(head, bytes);
         path.dispatcher.facts.keep_upgrade_fields(&mut connection.state, fields);
+        require_handshake(path.dispatcher, &mut connection.state);
     }
 }

@@ -4,7 +4,7 @@ use std::str;
 
 use super::paths::EndpointPaths;
 use super::profile::{CheckProfile, OperatorEndpoints};
-use super::request_kind::{RequestKind, Route, SESSION_PARAMETER};
+use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER};
 use super::table::{CheckId, Rejection};
 use crate::protocol::error::Error;
 use crate::protocol::revision::Revision;
@@ -45,6 +45,24 @@ pub fn check_head<'b>(
         (Route::Ready, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Ready),
         (Route::Status, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Status),
         (Route::WebSocket, HttpMethod::Get) => Ok(RequestKind::Upgrade),
+        (Route::Parity, HttpMethod::Post) => {
+            check_content(head, false)?;
+            let session_id = head.field(bytes, Field::McpSessionId);
+            let streams = head.accept.event_stream && !head.accept.json;
+            Ok(RequestKind::Parity(ParityRequest::Message { session_id, streams }))
+        }
+        (Route::Parity, HttpMethod::Delete) => {
+            let session_id = head.field(bytes, Field::McpSessionId);
+            Ok(RequestKind::Parity(ParityRequest::End { session_id }))
+        }
+        (Route::ParityEvents, HttpMethod::Get) => {
+            let session_id = head.field(bytes, Field::McpSessionId);
+            let query = query(head, bytes);
+            Ok(RequestKind::Parity(ParityRequest::Events { session_id, query }))
+        }
+        (Route::ParitySchemas, HttpMethod::Get | HttpMethod::Head) => {
+            Ok(RequestKind::Parity(ParityRequest::Schema { path: head.path(bytes) }))
+        }
         (route, _) => Err(reject_method(route.allow(profile))),
     }
 }
@@ -267,6 +285,7 @@ const STATELESS_PROFILE: CheckProfile = CheckProfile {
     session_id_query: false,
     paths: EndpointPaths::DEFAULT,
     websocket: None,
+    parity: None,
     resource_metadata: false,
     operators: OperatorEndpoints::Monitoring,
 };

@@ -25,5 +25,7 @@ pub use era::{Era, era};
 pub use head_checks::{check_head, query, query_parameter, session_id_in_query};
 pub use paths::EndpointPaths;
 pub use profile::{CheckProfile, OperatorEndpoints};
-pub use request_kind::{RequestKind, SESSION_PARAMETER, is_fixed_path, is_metadata_path};
+pub use request_kind::{
+    ParityRequest, RequestKind, SESSION_PARAMETER, is_fixed_path, is_metadata_path, is_parity_path,
+};
 pub use table::{CheckId, Rejection};

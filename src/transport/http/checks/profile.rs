@@ -37,6 +37,9 @@ pub struct CheckProfile {
     pub paths: EndpointPaths,
     /// The path of the WebSocket endpoint. Default `None`. The other paths take precedence over it.
     pub websocket: Option<Rc<str>>,
+    /// The path of the endpoint of the parity dialect. Default `None`. The other paths take
+    /// precedence over it.
+    pub parity: Option<Rc<str>>,
     /// Whether the metadata of the protected resource is served (RFC 9728). Default false.
     pub resource_metadata: bool,
     /// The endpoints of operators. Default [`OperatorEndpoints::Monitoring`].
@@ -52,6 +55,7 @@ impl Default for CheckProfile {
             session_id_query: false,
             paths: EndpointPaths::DEFAULT,
             websocket: None,
+            parity: None,
             resource_metadata: false,
             operators: OperatorEndpoints::Monitoring,
         }

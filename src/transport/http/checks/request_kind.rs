@@ -60,9 +60,40 @@ pub enum RequestKind<'b> {
         /// The value of `Last-Event-ID`, if a stream is resumed.
         last_event_id: Option<&'b [u8]>,
     },
+    /// A request of the parity dialect.
+    Parity(ParityRequest<'b>),
     /// GET of the WebSocket path; validated by
     /// [`handshake`](crate::transport::websocket::handshake).
     Upgrade,
+}
+
+/// A request of the parity dialect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ParityRequest<'b> {
+    /// POST of one message.
+    Message {
+        /// The session; `None` for a handshake.
+        session_id: Option<&'b [u8]>,
+        /// Whether the response to a streaming request is an event stream.
+        streams: bool,
+    },
+    /// GET of the event stream of a session.
+    Events {
+        /// The session; `None` for a handshake in the query.
+        session_id: Option<&'b [u8]>,
+        /// The query.
+        query: &'b [u8],
+    },
+    /// DELETE: ends a session.
+    End {
+        /// The session.
+        session_id: Option<&'b [u8]>,
+    },
+    /// GET of a JSON schema.
+    Schema {
+        /// The whole path.
+        path: &'b [u8],
+    },
 }
 
 impl RequestKind<'_> {
@@ -77,6 +108,11 @@ impl RequestKind<'_> {
                 | Self::LegacyMessage { .. }
                 | Self::LegacySse
                 | Self::Upgrade
+                | Self::Parity(
+                    ParityRequest::Message { .. }
+                        | ParityRequest::Events { .. }
+                        | ParityRequest::End { .. }
+                )
         )
     }
 
@@ -111,6 +147,9 @@ pub(super) enum Route {
     ResourceMetadata,
     Status,
     WebSocket,
+    Parity,
+    ParityEvents,
+    ParitySchemas,
     /// `*`: the server itself, for OPTIONS only.
     Asterisk,
 }
@@ -146,10 +185,20 @@ impl Route {
             _ => match Self::find_fixed(path) {
                 Some(route) => route,
                 None if profile.websocket.as_deref().is_some_and(is) => Self::WebSocket,
-                None => return None,
+                None => Self::find_parity(path, profile)?,
             },
         };
         route.is_served(profile).then_some(route)
+    }
+
+    /// Returns the route of a path of the parity dialect.
+    fn find_parity(path: &[u8], profile: &CheckProfile) -> Option<Self> {
+        let rest = path.strip_prefix(profile.parity.as_deref()?.as_bytes())?;
+        match rest {
+            b"" => Some(Self::Parity),
+            b"/events" => Some(Self::ParityEvents),
+            _ => rest.starts_with(b"/schemas/").then_some(Self::ParitySchemas),
+        }
     }
 
     const fn is_served(self, profile: &CheckProfile) -> bool {
@@ -179,10 +228,18 @@ impl Route {
             Self::Mcp | Self::Asterisk if profile.has_streams() => "POST, GET, DELETE, OPTIONS",
             Self::Mcp | Self::Asterisk if profile.has_sessions() => "POST, DELETE, OPTIONS",
             Self::Mcp | Self::Asterisk | Self::LegacyMessages => "POST, OPTIONS",
-            Self::Connections | Self::LegacySse | Self::Metrics | Self::WebSocket => "GET, OPTIONS",
-            Self::Health | Self::Page | Self::Ready | Self::ResourceMetadata | Self::Status => {
-                "GET, HEAD, OPTIONS"
-            }
+            Self::Parity => "POST, DELETE, OPTIONS",
+            Self::Connections
+            | Self::LegacySse
+            | Self::Metrics
+            | Self::ParityEvents
+            | Self::WebSocket => "GET, OPTIONS",
+            Self::ParitySchemas
+            | Self::Health
+            | Self::Page
+            | Self::Ready
+            | Self::ResourceMetadata
+            | Self::Status => "GET, HEAD, OPTIONS",
         }
     }
 }
@@ -196,4 +253,11 @@ pub fn is_metadata_path(path: &[u8], profile: &CheckProfile) -> bool {
         || is(profile.paths.mcp())
         || profile.websocket.as_deref().is_some_and(is)
         || (profile.has_legacy_sse() && is(profile.paths.legacy_sse()))
+}
+
+/// Returns whether the path is one of the parity dialect.
+pub fn is_parity_path(path: &[u8], profile: &CheckProfile) -> bool {
+    Route::find_other(path, profile).is_some_and(|route| {
+        matches!(route, Route::Parity | Route::ParityEvents | Route::ParitySchemas)
+    })
 }

@@ -1,0 +1,140 @@
+//! Idempotency keys of requests: a key is accepted once.
+//!
+//! Invariants: at most `keys_max` keys are known; the oldest finished one makes room for a new one,
+//! a running one never does.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::error::{ErrorCode, ParityError};
+
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 128;
+
+/// The keys of one session. An empty table allocates nothing.
+#[derive(Debug, Default)]
+pub struct IdempotencyKeys {
+    keys: HashMap<Box<str>, KeyState>,
+    /// The finished keys, oldest first.
+    finished: VecDeque<Box<str>>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum KeyState {
+    Running,
+    Finished([u8; 32]),
+    /// Without a result to hash.
+    Failed,
+}
+
+impl IdempotencyKeys {
+    /// Returns the number of known keys.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns whether no key is known.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Accepts the key of a new request.
+    ///
+    /// # Errors
+    ///
+    /// `error.already_processed` for a known key, with the hash of the result once there is one;
+    /// `error.rate_limited` if all of `keys_max` keys are of running requests.
+    pub fn begin(&mut self, key: &str, keys_max: usize) -> Result<(), ParityError> {
+        if let Some(state) = self.keys.get(key) {
+            return Err(already_processed(*state));
+        }
+        while self.keys.len() >= keys_max {
+            let Some(oldest) = self.finished.pop_front() else {
+                let message = "too many requests with an idempotency key are in flight";
+                return Err(ParityError::rate_limited(message, 1_000));
+            };
+            self.keys.remove(&oldest);
+        }
+        self.keys.insert(key.into(), KeyState::Running);
+        Ok(())
+    }
+
+    /// Records the end of the request with this key, with the SHA-256 of its result if it has one.
+    pub fn finish(&mut self, key: &str, result_hash: Option<[u8; 32]>) {
+        if let Some(state) = self.keys.get_mut(key)
+            && *state == KeyState::Running
+        {
+            *state = result_hash.map_or(KeyState::Failed, KeyState::Finished);
+            self.finished.push_back(key.into());
+        }
+    }
+
+    /// Forgets the key of a request that did not start.
+    pub fn forget(&mut self, key: &str) {
+        if self.keys.get(key) == Some(&KeyState::Running) {
+            self.keys.remove(key);
+        }
+    }
+}
+
+/// Returns the bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |value: u8| DIGITS[usize::from(value & 15)];
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}
+
+#[cold]
+fn already_processed(state: KeyState) -> ParityError {
+    let error = |message| ParityError::new(ErrorCode::AlreadyProcessed, message);
+    match state {
+        KeyState::Running => error("a request with this idempotencyKey is running"),
+        KeyState::Failed => error("a request with this idempotencyKey has failed"),
+        KeyState::Finished(hash) => {
+            let hash = hex(&hash);
+            error("a request with this idempotencyKey has been answered")
+                .with_details(format!("{{\"resultHash\":\"{hash}\"}}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_is_accepted_once() {
+        let mut keys = IdempotencyKeys::default();
+        assert!(keys.begin("a", 4).is_ok());
+        let running = keys.begin("a", 4).unwrap_err();
+        assert_eq!(running.code, ErrorCode::AlreadyProcessed);
+        assert_eq!(running.details, None);
+        keys.finish("a", Some([0xab; 32]));
+        let finished = keys.begin("a", 4).unwrap_err();
+        let details = format!("{{\"resultHash\":\"{}\"}}", "ab".repeat(32));
+        assert_eq!(finished.details.as_deref(), Some(&*details));
+        assert!(!finished.retryable);
+    }
+
+    #[test]
+    fn oldest_finished_key_makes_room() {
+        let mut keys = IdempotencyKeys::default();
+        for key in ["a", "b", "c"] {
+            assert!(keys.begin(key, 3).is_ok());
+        }
+        assert_eq!(keys.begin("d", 3).unwrap_err().code, ErrorCode::RateLimited);
+        keys.finish("b", None);
+        keys.finish("a", None);
+        assert!(keys.begin("d", 3).is_ok());
+        assert!(keys.begin("b", 3).is_ok(), "forgotten");
+        assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn key_of_unstarted_request_is_forgotten() {
+        let mut keys = IdempotencyKeys::default();
+        assert!(keys.begin("a", 3).is_ok());
+        keys.forget("a");
+        assert!(keys.is_empty() && keys.begin("a", 3).is_ok());
+    }
+}

@@ -1,0 +1,337 @@
+//! Chunks of streams: numbered and kept on the way out, de-duplicated on the way in.
+//!
+//! Invariants: the numbers of a stream begin at 1 and grow by 1; nothing follows `eos`; the chunks
+//! kept of a stream are its last ones, within the limits of the window.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::envelope::ChunkType;
+use super::error::ParityError;
+use super::write;
+use crate::base::time::Instant;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+
+/// What is kept of each stream for a client that returns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WindowLimits {
+    /// Number of chunks.
+    pub chunks_max: usize,
+    /// Bytes of their texts.
+    pub bytes_max: usize,
+    /// Age of a chunk.
+    pub age_max: Duration,
+}
+
+/// One outgoing stream.
+#[derive(Debug)]
+pub struct OutgoingStream {
+    number: u32,
+    id: Box<str>,
+    /// The request that has opened it.
+    request: IdBuf,
+    next_seq: u64,
+    /// When it has ended.
+    ended_at: Option<Instant>,
+    window: VecDeque<StoredChunk>,
+    window_bytes: usize,
+}
+
+#[derive(Debug)]
+struct StoredChunk {
+    stored_at: Instant,
+    text: Box<[u8]>,
+}
+
+/// Why a stream cannot continue where its client left it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ResumeError {
+    /// No stream has this id.
+    UnknownStream,
+    /// Chunks after the acknowledged one are not kept any more.
+    StaleWindow,
+    /// The acknowledged number was never sent.
+    FutureSeq,
+}
+
+impl ResumeError {
+    /// Returns the `reason` of the advice to restart.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownStream => "unknown_stream",
+            // Neither can continue.
+            Self::StaleWindow | Self::FutureSeq => "stale_window",
+        }
+    }
+}
+
+impl OutgoingStream {
+    /// Returns the id on the wire.
+    pub const fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the number within the session.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the id of the request.
+    pub const fn request(&self) -> Id<'_> {
+        self.request.as_id()
+    }
+
+    /// Returns the number of the next chunk.
+    pub const fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Returns whether `eos` was written.
+    pub const fn has_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+
+    /// Returns the bytes of the chunks that are kept.
+    pub const fn window_bytes(&self) -> usize {
+        self.window_bytes
+    }
+
+    /// Appends the next chunk to `out` and keeps it within `limits`. Does nothing after the end.
+    pub fn write_chunk(
+        &mut self,
+        out: &mut Vec<u8>,
+        (chunk_type, data): (ChunkType, &[u8]),
+        limits: Option<&WindowLimits>,
+        now: Instant,
+    ) {
+        if self.has_ended() {
+            return;
+        }
+        let start = out.len();
+        write::chunk(out, (&self.id, self.next_seq), chunk_type, data);
+        self.store(&out[start..], limits, now);
+    }
+
+    /// Appends the last chunk to `out`.
+    pub fn write_eos(
+        &mut self,
+        out: &mut Vec<u8>,
+        reason: &str,
+        limits: Option<&WindowLimits>,
+        now: Instant,
+    ) {
+        if self.has_ended() {
+            return;
+        }
+        let start = out.len();
+        write::eos(out, (&self.id, self.next_seq), reason);
+        self.store(&out[start..], limits, now);
+        self.ended_at = Some(now);
+    }
+
+    fn store(&mut self, text: &[u8], limits: Option<&WindowLimits>, now: Instant) {
+        self.next_seq += 1;
+        let Some(limits) = limits else { return };
+        self.window.push_back(StoredChunk { stored_at: now, text: text.into() });
+        self.window_bytes += text.len();
+        while self.window.len() > limits.chunks_max || self.window_bytes > limits.bytes_max {
+            self.drop_oldest();
+        }
+        self.drop_aged(limits, now);
+    }
+
+    fn drop_aged(&mut self, limits: &WindowLimits, now: Instant) {
+        let is_aged = |chunk: &StoredChunk| now.since(chunk.stored_at) > limits.age_max;
+        while self.window.front().is_some_and(is_aged) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(chunk) = self.window.pop_front() {
+            self.window_bytes -= chunk.text.len();
+        }
+    }
+
+    /// Returns the texts of the chunks after `last_ack_seq`, 0 for all.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError`] if one of them is not kept, or the number was never sent.
+    pub fn resume(
+        &mut self,
+        last_ack_seq: u64,
+        limits: &WindowLimits,
+        now: Instant,
+    ) -> Result<impl Iterator<Item = &[u8]>, ResumeError> {
+        self.drop_aged(limits, now);
+        if last_ack_seq >= self.next_seq {
+            return Err(ResumeError::FutureSeq);
+        }
+        let first = self.next_seq - self.window.len() as u64;
+        let skipped = (last_ack_seq + 1).checked_sub(first).ok_or(ResumeError::StaleWindow)?;
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        Ok(self.window.iter().skip(skipped).map(|chunk| &*chunk.text))
+    }
+}
+
+/// The outgoing streams of a session. Without streams nothing is allocated.
+#[derive(Debug, Default)]
+pub struct OutgoingStreams {
+    streams: Vec<OutgoingStream>,
+    last_number: u32,
+}
+
+impl OutgoingStreams {
+    /// Opens a stream for a request.
+    ///
+    /// # Errors
+    ///
+    /// `error.rate_limited` if `streams_max` are open.
+    pub fn open(
+        &mut self,
+        request: Id<'_>,
+        streams_max: usize,
+    ) -> Result<&mut OutgoingStream, ParityError> {
+        if self.open_count() >= streams_max {
+            let message = format!("{streams_max} streams are open; await the end of one");
+            return Err(ParityError::rate_limited(message, 1_000));
+        }
+        self.last_number = self.last_number.checked_add(1).ok_or_else(|| {
+            ParityError::rate_limited("the session has no stream ids left; begin another", 1_000)
+        })?;
+        let number = self.last_number;
+        let stream = OutgoingStream {
+            number,
+            id: format!("s{number}").into(),
+            request: request.into(),
+            next_seq: 1,
+            ended_at: None,
+            window: VecDeque::new(),
+            window_bytes: 0,
+        };
+        Ok(self.streams.push_mut(stream))
+    }
+
+    /// Returns the stream with this number.
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut OutgoingStream> {
+        self.streams.iter_mut().find(|stream| stream.number == number)
+    }
+
+    /// Returns the stream with this id.
+    pub fn find_mut(&mut self, id: &str) -> Option<&mut OutgoingStream> {
+        self.streams.iter_mut().find(|stream| &*stream.id == id)
+    }
+
+    /// Returns the number of the open stream of a request.
+    pub fn number_of(&self, request: Id<'_>) -> Option<u32> {
+        let mut open = self.streams.iter().filter(|stream| !stream.has_ended());
+        open.find(|stream| stream.request() == request).map(OutgoingStream::number)
+    }
+
+    /// Returns the number of streams that have not ended.
+    pub fn open_count(&self) -> usize {
+        self.streams.iter().filter(|stream| !stream.has_ended()).count()
+    }
+
+    /// Returns the bytes of the chunks that are kept.
+    pub fn window_bytes(&self) -> usize {
+        self.streams.iter().map(|stream| stream.window_bytes).sum()
+    }
+
+    /// Returns the streams.
+    pub fn iter(&self) -> impl Iterator<Item = &OutgoingStream> {
+        self.streams.iter()
+    }
+
+    /// Removes the streams that have ended, except the last `kept_max` whose chunks are kept and
+    /// not too old.
+    pub fn remove_ended(&mut self, limits: Option<&WindowLimits>, kept_max: usize, now: Instant) {
+        let ended = self.streams.iter().filter(|stream| stream.has_ended()).count();
+        let mut excess = ended.saturating_sub(kept_max);
+        self.streams.retain(|stream| {
+            let Some(ended_at) = stream.ended_at else { return true };
+            let is_kept = limits.is_some_and(|limits| now.since(ended_at) <= limits.age_max);
+            if is_kept && excess == 0 {
+                return true;
+            }
+            excess = excess.saturating_sub(1);
+            false
+        });
+        if self.streams.is_empty() {
+            self.streams = Vec::new();
+        }
+    }
+}
+
+/// The incoming streams of a client.
+#[derive(Debug, Default)]
+pub struct IncomingStreams {
+    streams: HashMap<Box<str>, IncomingStream>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IncomingStream {
+    last_seq: u64,
+    has_ended: bool,
+}
+
+/// What a received chunk is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Received {
+    /// The next one.
+    Next,
+    /// Received before, to be ignored.
+    Duplicate,
+    /// Chunks before it are missing; it is not accepted.
+    Gap {
+        /// The number of the next chunk.
+        expected: u64,
+    },
+    /// The stream has ended before.
+    AfterEnd,
+    /// No stream has this id.
+    UnknownStream,
+}
+
+impl IncomingStreams {
+    /// Adds the stream of a response.
+    pub fn open(&mut self, stream_id: &str) {
+        let stream = IncomingStream { last_seq: 0, has_ended: false };
+        self.streams.entry(stream_id.into()).or_insert(stream);
+    }
+
+    /// Records a chunk.
+    pub fn receive(&mut self, stream_id: &str, seq: u64, chunk_type: ChunkType) -> Received {
+        let Some(stream) = self.streams.get_mut(stream_id) else { return Received::UnknownStream };
+        if seq <= stream.last_seq {
+            return Received::Duplicate;
+        }
+        if stream.has_ended {
+            return Received::AfterEnd;
+        }
+        if seq != stream.last_seq + 1 {
+            return Received::Gap { expected: stream.last_seq + 1 };
+        }
+        stream.last_seq = seq;
+        stream.has_ended = chunk_type == ChunkType::Eos;
+        Received::Next
+    }
+
+    /// Forgets a stream.
+    pub fn remove(&mut self, stream_id: &str) {
+        self.streams.remove(stream_id);
+    }
+
+    /// Returns the last number received of each stream that has not ended, ordered by id.
+    pub fn last_ack_seq(&self) -> Vec<(String, u64)> {
+        let open = self.streams.iter().filter(|(_, stream)| !stream.has_ended);
+        let mut acknowledged: Vec<_> =
+            open.map(|(id, stream)| (id.to_string(), stream.last_seq)).collect();
+        acknowledged.sort_unstable();
+        acknowledged
+    }
+}
+
+#[cfg(test)]
+mod tests;

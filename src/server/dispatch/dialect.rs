@@ -1,0 +1,87 @@
+//! Messages of the parity dialect on connections of MCP: which they are, and errors in its terms.
+
+use super::admission::{RawRequest, validate};
+use super::{Dispatcher, MessageContext, authorization, held};
+use crate::protocol::eras::Lifecycle;
+use crate::protocol::error::Error;
+use crate::protocol::json::Value;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::params::RequestParams;
+use crate::protocol::parity::envelope::{Target, type_of};
+use crate::protocol::parity::error::ParityError;
+use crate::protocol::parity::write;
+use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::options::ParityMode;
+use crate::server::reply_to::PeerId;
+use crate::telemetry::label::Transport;
+
+/// Returns whether a message that is not JSON-RPC is one of the parity dialect: an object with a
+/// known `type` before any handshake, or whatever comes once the dialect is selected.
+#[cold]
+pub(super) fn is_envelope(
+    dispatcher: &Dispatcher,
+    ctx: MessageContext,
+    peer: &PeerState<'_>,
+    value: Value<'_>,
+) -> bool {
+    let is_connection = matches!(ctx.reply_to.peer_id, PeerId::Connection(_));
+    if !is_connection || ctx.in_batch || peer.state.transport == Transport::Http {
+        return false;
+    }
+    match peer.state.lifecycle {
+        Lifecycle::OtherDialect => true,
+        Lifecycle::NotInitialized => {
+            dispatcher.parity != ParityMode::Off && type_of(value).is_some()
+        }
+        Lifecycle::Initializing(_) | Lifecycle::Initialized(_) => false,
+    }
+}
+
+/// Prepares a new connection, or one that is a WebSocket from now on: where no other dialect is
+/// served, its first message must be a handshake.
+pub(in crate::server) fn require_handshake(
+    dispatcher: &mut Dispatcher,
+    state: &mut ConnectionState,
+) {
+    if dispatcher.parity == ParityMode::Only {
+        state.lifecycle = Lifecycle::OtherDialect;
+        dispatcher.facts.keep_parity_session(state, None, true);
+    }
+}
+
+/// Writes an error in the terms of the dialect. Where the first message must be a handshake, the
+/// connection closes.
+#[cold]
+pub(super) fn write_error(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &Error) {
+    write::error(peer.outgoing, id.map(Target::Request), &ParityError::from(error));
+    if peer.state.requires_handshake() {
+        peer.state.violated_limit = !peer.state.transport.is_only_connection();
+    }
+}
+
+/// Authenticates the caller of a handshake of the dialect.
+///
+/// # Errors
+///
+/// It has no valid token, where one is needed.
+pub(in crate::server) fn check_handshake(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+) -> Result<(), Error> {
+    if !dispatcher.auth.is_active() {
+        return Ok(());
+    }
+    let call_params = &RequestParams::default();
+    let raw = RawRequest {
+        id: Id::Signed(0),
+        method: "ping",
+        params: None,
+        call_params,
+        meta: &call_params.meta(),
+    };
+    let request = validate(ctx, &raw, peer.state.lifecycle, &peer.state.in_flight)?;
+    // A handshake is not held: the client sends it again.
+    let checked = authorization::check(dispatcher, ctx, peer, &request);
+    checked.map_err(|error| error.unwrap_or_else(held::try_again))
+}

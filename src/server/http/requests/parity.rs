@@ -1,0 +1,227 @@
+//! Requests of the parity dialect, on the shard of their connection: each becomes a message to the
+//! shard of its session.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode;
+use serde_json::{Map, Value as Json};
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use crate::base::principal::Principal;
+use crate::protocol::json::{PaddedBuffer, PaddedText};
+use crate::protocol::parity::capabilities::Feature;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::write;
+use crate::server::connection_state::{ResponseFormat, ResponseOwner};
+use crate::server::owner_id::SessionId;
+use crate::server::shard_message::{
+    MessageSender, ParityCaller, ParityMessage, ParityOp, ShardMessage,
+};
+use crate::transport::http::checks::{self, ParityRequest};
+use crate::transport::http::response::BodyKind;
+use crate::transport::http::status::Status;
+
+/// Declares the table of schemas: file name and text.
+macro_rules! schemas {
+    ($($name:literal,)+) => {
+        [$((
+            concat!("protocol.", $name, ".schema.json"),
+            include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/docs/parity/protocol.",
+                $name,
+                ".schema.json"
+            )),
+        ),)+]
+    };
+}
+
+/// The JSON Schemas of the dialect.
+static SCHEMAS: [(&str, &str); 8] = schemas! {
+    "handshake",
+    "capabilities",
+    "request",
+    "response",
+    "stream.chunk",
+    "keepalive",
+    "cancel",
+    "error",
+};
+
+/// Handles a request.
+pub(super) fn handle(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    request: ParityRequest<'_>,
+    text: &PaddedText<'_>,
+) {
+    match request {
+        ParityRequest::Message { session_id: None, streams } => {
+            let token = resume_token(text.as_bytes());
+            let text = PaddedBuffer::copy_of(text.as_bytes());
+            begin(path, incoming, token.as_deref(), ParityOp::Message { text, streams });
+        }
+        ParityRequest::Message { session_id: Some(id), streams } => {
+            let text = PaddedBuffer::copy_of(text.as_bytes());
+            send(path, incoming, id, ParityOp::Message { text, streams });
+        }
+        ParityRequest::Events { session_id: Some(id), .. } => {
+            send(path, incoming, id, ParityOp::Events(None));
+            path.exchanges().mark_idle_stream(incoming.key);
+        }
+        ParityRequest::Events { session_id: None, query } => {
+            let token = parameter(query, "resumeToken");
+            let handshake = PaddedBuffer::new(handshake_of_query(query));
+            begin(path, incoming, token.as_deref(), ParityOp::Events(Some(handshake)));
+            path.exchanges().mark_idle_stream(incoming.key);
+        }
+        ParityRequest::End { session_id: Some(id) } => send(path, incoming, id, ParityOp::End),
+        ParityRequest::End { session_id: None } => {
+            let message = "Mcp-Session-Id is missing: it names the session to end";
+            let error = ParityError::feature_not_available(message);
+            respond_error(path, incoming, Status::BAD_REQUEST, &error);
+        }
+        ParityRequest::Schema { path: requested } => respond_schema(path, incoming, requested),
+    }
+}
+
+/// Sends a request to the shard of its session.
+fn send(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, session: &[u8], op: ParityOp) {
+    let Some(id) = SessionId::parse(session) else {
+        path.record_invalid(incoming.key);
+        let message = "the session has expired or does not exist: send a handshake";
+        let error = ParityError::new(ErrorCode::Internal, message)
+            .with_details(r#"{"reason":"unknown_session"}"#);
+        return respond_error(path, incoming, Status::NOT_FOUND, &error);
+    };
+    forward(path, incoming, (Some(id), Some(id)), op);
+}
+
+/// Sends a handshake: to the shard of the session that it resumes, or to this one.
+fn begin(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    resume_token: Option<&str>,
+    op: ParityOp,
+) {
+    let connection = path.connections.table.get(incoming.key);
+    let principal = connection.and_then(|it| it.state.principal());
+    let principal: Option<&Principal> = principal.map(|principal| &**principal);
+    let resumed = resume_token.and_then(|it| path.parity.session_of_token(it, principal));
+    forward(path, incoming, (None, resumed), op);
+}
+
+/// Opens an exchange and sends the request to the shard that owns `owned`, or to this one.
+fn forward(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    (session, owned): (Option<SessionId>, Option<SessionId>),
+    op: ParityOp,
+) {
+    // Its session writes events itself, if any.
+    let format =
+        ResponseFormat { accepts_event_stream: false, protocol_version: None, ..incoming.format };
+    let from = (incoming.key, incoming.origin());
+    let exchange = path.exchanges().open(from, format, ResponseOwner::Parity(session));
+    let connection = path.connections.table.get(incoming.key);
+    let caller = ParityCaller {
+        principal: connection.and_then(|it| it.state.principal().cloned()),
+        client: connection.and_then(|it| it.state.client),
+        sender: MessageSender {
+            peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
+            http_head: incoming.bytes.into(),
+            extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
+        },
+    };
+    let shard = owned.map_or(exchange.shard, |id| path.http.owner_of(id));
+    let message = ParityMessage::Request { session, exchange, caller, op };
+    path.outbox.forward(shard, ShardMessage::Parity(Box::new(message)));
+}
+
+/// Responds with the JSON Schema that the path ends with.
+fn respond_schema(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, requested: &[u8]) {
+    let name = requested.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let found = SCHEMAS.iter().find(|(known, _)| known.as_bytes() == name);
+    let Some((_, schema)) = found else {
+        let error = ParityError::feature_not_available("no such schema");
+        return respond_error(path, incoming, Status::NOT_FOUND, &error);
+    };
+    let kind = BodyKind::Text("application/schema+json");
+    let fields = incoming.response_fields();
+    path.respond(incoming, (Status::OK, kind, fields), schema.as_bytes());
+}
+
+fn respond_error(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    status: Status,
+    error: &ParityError,
+) {
+    let mut text = Vec::new();
+    write::error(&mut text, None, error);
+    path.respond(incoming, (status, BodyKind::Json, incoming.response_fields()), &text);
+}
+
+/// Returns the resume token of a handshake, if it has one.
+fn resume_token(text: &[u8]) -> Option<String> {
+    memchr::memmem::find(text, b"\"resumeToken\"")?;
+    let message: Json = serde_json::from_slice(text).ok()?;
+    Some(message.get("resumeToken")?.as_str()?.to_owned())
+}
+
+/// Returns the handshake in a query, as a message.
+fn handshake_of_query(query: &[u8]) -> Vec<u8> {
+    let mut handshake = Map::new();
+    handshake.insert("type".to_owned(), "handshake".into());
+    for name in ["protocolVersion", "resumeToken"] {
+        if let Some(value) = parameter(query, name) {
+            handshake.insert(name.to_owned(), value.into_owned().into());
+        }
+    }
+    if let Some(names) = parameter(query, "capabilities") {
+        let known = |name: &&str| Feature::ALL.iter().any(|feature| feature.as_str() == *name);
+        let flags = names.split(',').filter(known);
+        let flags = flags.map(|name| (name.to_owned(), Json::Bool(true)));
+        handshake.insert("capabilities".to_owned(), Json::Object(flags.collect()));
+    }
+    if let Some(acknowledged) = parameter(query, "lastAckSeq") {
+        let streams = acknowledged.split(',').filter_map(|entry| entry.rsplit_once(':'));
+        let streams = streams.map(|(stream, seq)| {
+            // Another value than a number is malformed, as in a message.
+            let seq = seq.parse::<u64>().map_or_else(|_| Json::from(seq), Json::from);
+            (stream.to_owned(), seq)
+        });
+        handshake.insert("lastAckSeq".to_owned(), Json::Object(streams.collect()));
+    }
+    Json::Object(handshake).to_string().into_bytes()
+}
+
+/// Returns a parameter of a query, decoded.
+fn parameter<'b>(query: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
+    let value = checks::query_parameter(query, name)?;
+    percent_decode(value).decode_utf8().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_becomes_a_handshake() {
+        let query = b"protocolVersion=1.0&capabilities=tools,streaming,x&resumeToken=a%2Eb\
+                      &lastAckSeq=s1:4,s2:x";
+        let handshake: Json = serde_json::from_slice(&handshake_of_query(query)).unwrap();
+        let expected = serde_json::json!({
+            "type": "handshake",
+            "protocolVersion": "1.0",
+            "resumeToken": "a.b",
+            "capabilities": {"tools": true, "streaming": true},
+            "lastAckSeq": {"s1": 4, "s2": "x"},
+        });
+        assert_eq!(handshake, expected);
+        let text = handshake_of_query(query);
+        assert_eq!(resume_token(&text).as_deref(), Some("a.b"));
+        assert_eq!(resume_token(b"{}"), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! The sessions of one shard, with their timers.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use super::resume_tokens::ResumeTokens;
+use super::session::ParitySession;
+use super::settings::ParitySettings;
+use crate::base::principal::Principal;
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Instant;
+use crate::engine::timer::TimerWheel;
+use crate::protocol::in_flight::RequestsInFlight;
+use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
+use crate::telemetry::label::Transport;
+
+/// The parity dialect of one shard.
+#[derive(Debug)]
+pub(in crate::server) struct ParityFrontend {
+    pub(in crate::server) settings: ParitySettings,
+    sessions: Slab<Box<ParitySession>>,
+    keys: HashMap<SessionId, Key, BuildHasherDefault<SessionIdHasher>>,
+    timers: TimerWheel<Key>,
+    ids: OwnerIds,
+    pub(super) tokens: ResumeTokens,
+    /// Buffer for reuse.
+    pub(super) scratch: Vec<u8>,
+    /// Bytes of the chunks that all sessions keep.
+    held_bytes: usize,
+    /// Whether the present HTTP request has its response, or will have it.
+    pub(super) is_answered: bool,
+}
+
+impl ParityFrontend {
+    pub(in crate::server) fn new(
+        settings: &ParitySettings,
+        ids: OwnerIds,
+        tokens: ResumeTokens,
+    ) -> Self {
+        Self {
+            settings: *settings,
+            sessions: Slab::new(settings.sessions_max),
+            keys: HashMap::default(),
+            timers: TimerWheel::new(),
+            ids,
+            tokens,
+            scratch: Vec::new(),
+            held_bytes: 0,
+            is_answered: false,
+        }
+    }
+
+    /// Returns the number of sessions.
+    pub(in crate::server) const fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Returns the bytes of the chunks that all sessions keep.
+    pub(in crate::server) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Accounts the chunks that a session keeps.
+    pub(super) fn account(&mut self, key: Key) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            let bytes = session.held_bytes();
+            self.held_bytes = self.held_bytes - session.accounted_bytes + bytes;
+            session.accounted_bytes = bytes;
+        }
+    }
+
+    /// Returns whether an HTTP request waits for the response of a session. Cost: a pass over all
+    /// sessions.
+    pub(in crate::server) fn owes_responses(&self) -> bool {
+        let mut carriers = self.sessions.iter().filter_map(|(_, it)| it.http.as_ref());
+        carriers.any(|http| !http.exchanges.is_empty())
+    }
+
+    /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
+    pub(super) fn oldest_detached(&self) -> Option<Key> {
+        let detached = self.sessions.iter().filter_map(|(key, it)| Some((it.expires_at?, key)));
+        detached.min().map(|(_, key)| key)
+    }
+
+    /// Returns the keys of all sessions.
+    pub(in crate::server) fn session_keys(&self) -> impl Iterator<Item = Key> {
+        self.sessions.iter().map(|(key, _)| key)
+    }
+
+    pub(in crate::server) fn get_mut(&mut self, key: Key) -> Option<&mut ParitySession> {
+        self.sessions.get_mut(key).map(|session| &mut **session)
+    }
+
+    pub(in crate::server) fn get(&self, key: Key) -> Option<&ParitySession> {
+        self.sessions.get(key).map(|session| &**session)
+    }
+
+    /// Returns the connection that carries a session.
+    pub(in crate::server) fn connection_of(&self, key: Key) -> Option<Key> {
+        self.sessions.get(key)?.connection
+    }
+
+    /// Returns the requests of a session in flight.
+    pub(in crate::server) fn in_flight(&self, key: Key) -> Option<&RequestsInFlight> {
+        self.sessions.get(key).map(|session| &session.state.in_flight)
+    }
+
+    /// Returns the session that a resume token of this caller is for.
+    pub(in crate::server) fn session_of_token(
+        &self,
+        token: &str,
+        principal: Option<&Principal>,
+    ) -> Option<SessionId> {
+        let identity = principal.map(Principal::identity).unwrap_or_default();
+        Some(self.tokens.open(token, &identity).ok()?.session)
+    }
+
+    /// Returns the session with this id.
+    pub(super) fn find(&self, id: SessionId) -> Option<Key> {
+        self.keys.get(&id).copied()
+    }
+
+    /// Begins a session. Returns `None` at the limit of sessions, or without random numbers.
+    pub(super) fn create(&mut self, transport: Transport, now: Instant) -> Option<Key> {
+        let id = self.ids.session_id()?;
+        let session = ParitySession::new(id, transport, &self.settings.session, now);
+        let key = self.sessions.insert(Box::new(session)).ok()?;
+        self.keys.insert(id, key);
+        self.set_timer(key);
+        Some(key)
+    }
+
+    /// Removes a session. Its owner cancels its calls before.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Box<ParitySession>> {
+        let session = self.sessions.remove(key)?;
+        self.keys.remove(&session.id);
+        self.held_bytes -= session.accounted_bytes;
+        Some(session)
+    }
+
+    /// Sets a timer for the next deadline of a session, unless an earlier one is set.
+    pub(super) fn set_timer(&mut self, key: Key) {
+        let Self { settings, sessions, timers, .. } = self;
+        let Some(session) = sessions.get_mut(key) else { return };
+        let of_session = settings.of(session.http.is_some());
+        let Some(deadline) = session.next_deadline(of_session) else { return };
+        if session.timer.is_none_or(|set| deadline < set) {
+            session.timer = Some(deadline);
+            timers.purge_stale(sessions.len(), |key| sessions.get(*key).is_some());
+            timers.insert(deadline, key);
+        }
+    }
+
+    /// Takes a session whose timer has expired. Set its next one with
+    /// [`ParityFrontend::set_timer`].
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Key> {
+        loop {
+            let key = self.timers.pop_expired(now)?;
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            // A later timer than the one that is recorded stays behind it.
+            if session.timer.is_some_and(|set| set <= now) {
+                session.timer = None;
+                return Some(key);
+            }
+        }
+    }
+
+    /// Returns the next deadline of all sessions.
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+}

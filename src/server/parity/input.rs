@@ -1,0 +1,372 @@
+//! Messages of clients: to their session, and what it answers.
+
+use super::carrier::{Carrier, ResponseKind};
+use super::output::ParityOutput;
+use super::requests::{self, origin_of};
+use super::resume::{self, NotResumed, RepeatedChunk, Resumed};
+use super::session::QueuedChunk;
+use crate::base::slab::Key;
+use crate::connection::first_message;
+use crate::protocol::error::Error;
+use crate::protocol::json::Value;
+use crate::protocol::parity::capabilities::{Capabilities, Feature};
+use crate::protocol::parity::envelope::{Envelope, Handshake, Target};
+use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::machine::State;
+use crate::protocol::parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
+use crate::protocol::parity::write::{self, HandshakeAckParams, Resumption};
+use crate::server::auth::Credential;
+use crate::server::connection_state::{MessageOrigin, PeerState};
+use crate::server::dispatch::{Dispatcher, MessageContext, check_handshake};
+use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
+use crate::service::{Catalog, ClientImplementation, Features};
+use crate::telemetry::label::Transport;
+
+/// The way of the messages of clients.
+pub(in crate::server) struct ParityPath<'a> {
+    pub(in crate::server) output: ParityOutput<'a>,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+}
+
+impl ParityPath<'_> {
+    /// Handles a message of the dialect of `bytes` bytes.
+    pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
+        if let Some(key) = self.session_of(connection) {
+            self.receive_from((Carrier::Connection(connection), key), value, bytes);
+        }
+    }
+
+    /// Handles a message of a session.
+    pub(super) fn receive_from(
+        &mut self,
+        (carrier, key): (Carrier<'_>, Key),
+        value: Value<'_>,
+        bytes: usize,
+    ) {
+        let ParityOutput { parity, now, .. } = &mut self.output;
+        let mut settings = parity.settings.session;
+        let Some(session) = parity.get_mut(key) else { return };
+        if !session.has_begun() {
+            let offered = offered_features(&self.dispatcher.catalog, session.state.transport);
+            settings.capabilities = settings.capabilities.intersect(&offered);
+        }
+        let in_flight = session.in_flight();
+        let received = match Envelope::read(value) {
+            Ok(envelope) => {
+                let input = Input { settings: &settings, bytes, in_flight, now: *now, envelope };
+                session.protocol.receive(input)
+            }
+            Err(invalid) => Err(ServerSession::reject_malformed(invalid)),
+        };
+        match received {
+            Ok(Action::Start(request)) => {
+                if let Some(token) = request.auth_token {
+                    self.keep_token(key, token);
+                }
+                requests::start(&mut self.output, self.dispatcher, (carrier, key), &request);
+            }
+            Ok(Action::None) => {}
+            Ok(Action::Cancel(target)) => {
+                requests::cancel(&mut self.output, self.dispatcher, key, target);
+            }
+            Ok(Action::Acknowledge(handshake, both)) => {
+                self.acknowledge((carrier, key), &handshake, both);
+            }
+            Ok(Action::AcknowledgeCapabilities(both)) => {
+                self.output.reply((carrier, key), 200, |out| write::capabilities_ack(out, &both));
+                self.output.parity.set_timer(key);
+            }
+            Err(rejection) => self.reject((carrier, key), &rejection),
+        }
+    }
+
+    /// Begins the session of a new connection whose first message must be a handshake, so that the
+    /// time of the handshake runs.
+    pub(in crate::server) fn begin(&mut self, connection: Key) {
+        let of_key = self.output.connections.table.get(connection);
+        if of_key.is_some_and(|connection| connection.state.requires_handshake()) {
+            self.session_of(connection);
+        }
+    }
+
+    /// Returns the session that a connection carries, a new one if it has none.
+    #[inline]
+    fn session_of(&mut self, connection_key: Key) -> Option<Key> {
+        let connection = self.output.connections.table.get(connection_key)?;
+        let state = &connection.state;
+        if state.violated_limit {
+            return None;
+        }
+        if let Some(key) = state.parity_session() {
+            return Some(key);
+        }
+        let transport = state.transport;
+        let Some(key) = self.output.create_session(transport, self.dispatcher) else {
+            let message = "the server has too many sessions; try again later";
+            let error = ParityError::rate_limited(message, 1_000);
+            self.output.write_message(connection_key, |out| write::error(out, None, &error));
+            self.output.close_for(connection_key, error.code);
+            return None;
+        };
+        self.output.attach((connection_key, key), self.dispatcher);
+        Some(key)
+    }
+
+    /// Keeps the token of a message, to be verified with its request.
+    fn keep_token(&mut self, key: Key, token: &str) {
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let known = session.state.credential();
+        let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
+        if self.dispatcher.auth.is_active() && !is_known {
+            let credential = Some(Credential::unverified(token));
+            self.dispatcher.facts.keep_credential(&mut session.state, credential);
+        }
+    }
+
+    /// Authenticates the client of a handshake, and answers it.
+    fn acknowledge(
+        &mut self,
+        (carrier, key): (Carrier<'_>, Key),
+        handshake: &Handshake<'_>,
+        both: Capabilities,
+    ) {
+        if let Some(token) = handshake.auth_token {
+            self.keep_token(key, token);
+        }
+        if let Err(error) = self.authenticate((carrier, key)) {
+            let error = ParityError::from(&error);
+            return self.fail_session((carrier, key), &error);
+        }
+        let ParityOutput { parity, connections, now, .. } = &mut self.output;
+        let settings = parity.settings.session;
+        let Some(session) = parity.get_mut(key) else { return };
+        session.protocol.acknowledge(both, handshake.exchanges_capabilities, &settings, *now);
+        if let Carrier::Connection(connection) = carrier
+            && let Some(connection) = connections.table.get_mut(connection)
+        {
+            let (facts, state) = (&mut self.dispatcher.facts, &mut connection.state);
+            facts.keep_parity_session(state, Some(key), false);
+            // The connection ends with the validity of its credential.
+            facts.keep_credential(state, session.state.credential().cloned());
+        }
+        if let Some(client) = handshake.client_info.and_then(ClientImplementation::read) {
+            self.dispatcher.facts.keep_client_info(&mut session.state, client);
+        }
+        let Some(request) = &handshake.resume else {
+            return self.send_ack((carrier, key), None);
+        };
+        let shards = (self.dispatcher.handlers.shard, self.dispatcher.shard_count);
+        match resume::resume(parity, key, request, shards, *now) {
+            Ok(resumed) => self.continue_session((carrier, key), &resumed),
+            Err(NotResumed::Restart(reason)) => {
+                self.send_ack((carrier, key), Some(Resumption::Restart(reason)));
+            }
+            Err(NotResumed::Rejected(error)) => self.fail_session((carrier, key), &error),
+        }
+    }
+
+    /// Has a resumed session take the place of the new one.
+    fn continue_session(&mut self, (carrier, new_key): (Carrier<'_>, Key), resumed: &Resumed) {
+        let key = resumed.key;
+        let previous = self.output.parity.get_mut(key).and_then(|it| it.connection.take());
+        let is_other =
+            |previous: &Key| !matches!(carrier, Carrier::Connection(it) if it == *previous);
+        if let Some(previous) = previous.filter(is_other) {
+            // Its client has connected again before the end of the connection was seen.
+            if let Some(connection) = self.output.connections.table.get_mut(previous) {
+                self.dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
+                connection.pending_work.pending_responses = 0;
+            }
+            let reason = "the session was resumed on another connection";
+            self.output.close_connection(previous, 1008, reason);
+        }
+        if let Some(mut replaced) = self.output.parity.remove(new_key) {
+            self.dispatcher.facts.release(&mut replaced.state);
+        }
+        match carrier {
+            Carrier::Connection(connection) => {
+                self.output.attach((connection, key), self.dispatcher);
+                self.output.copy_pending_work(key);
+            }
+            Carrier::Exchange { caller, .. } => self.attach_http(key, caller),
+        }
+        self.send_ack((carrier, key), Some(Resumption::Resumed(&resumed.streams)));
+        for RepeatedChunk { stream, seq, text } in &resumed.chunks {
+            match carrier {
+                Carrier::Connection(connection) => {
+                    self.output.write_message(connection, |out| out.extend_from_slice(text));
+                }
+                Carrier::Exchange { .. } => {
+                    let id = format!("{stream}:{seq}").into();
+                    let chunk = QueuedChunk { id, text: text.to_vec() };
+                    self.output.send_event((key, ReplyTo::STANDALONE), chunk);
+                }
+            }
+        }
+    }
+
+    /// Has HTTP requests carry a session.
+    pub(super) fn attach_http(&mut self, key: Key, caller: &ParityCaller) {
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        session.connection = None;
+        session.http = Some(Box::default());
+        session.state.transport = Transport::Http;
+        session.state.client = caller.client;
+        let credential = caller.principal.as_ref().map(Credential::of_session);
+        self.dispatcher.facts.keep_credential(&mut session.state, credential);
+    }
+
+    /// Sends the acknowledgement of a handshake: as the first event, if the client has asked for
+    /// the event stream.
+    pub(super) fn send_ack(
+        &mut self,
+        (carrier, key): (Carrier<'_>, Key),
+        resumption: Option<Resumption<'_>>,
+    ) {
+        let token = resume::issue_token(self.output.parity, key);
+        self.output.parity.set_timer(key);
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let (id, capabilities) = (session.id.to_string(), *session.protocol.capabilities());
+        let server = self.dispatcher.catalog.server_info();
+        let params = HandshakeAckParams {
+            session_id: &id,
+            capabilities: &capabilities,
+            server_info: (&server.name, &server.version),
+            resume_token: token.as_deref(),
+            resumption,
+        };
+        if let Carrier::Exchange { address, response: ResponseKind::Events, .. } = carrier {
+            let mut data = Vec::new();
+            write::handshake_ack(&mut data, &params);
+            let (session_id, name) = (session.id, "handshake");
+            let previous = session.http.get_or_insert_default().events.replace(address);
+            if let Some(previous) = previous {
+                self.output.forward(previous, ParityHttpOutput::End);
+            }
+            let event = ParityHttpOutput::Event { session: session_id, name, id: None, data };
+            self.output.forward(address, event);
+            self.output.parity.is_answered = true;
+            return self.output.flush_events(key);
+        }
+        self.output.reply((carrier, key), 200, |out| write::handshake_ack(out, &params));
+    }
+
+    fn authenticate(&mut self, (carrier, key): (Carrier<'_>, Key)) -> Result<(), Error> {
+        let ParityOutput { parity, connections, outbox, now, .. } = &mut self.output;
+        let Some(session) = parity.get_mut(key) else { return Ok(()) };
+        let origin = match carrier {
+            Carrier::Connection(connection) => {
+                let connection = connections.table.get(connection);
+                MessageOrigin::of_peer(connection.and_then(|it| it.record.peer_address()))
+            }
+            Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
+        };
+        let mut peer = PeerState {
+            origin,
+            state: &mut session.state,
+            pending_work: &mut session.pending_work,
+            outgoing: &mut Vec::new(),
+            outbox,
+            refusal: None,
+        };
+        let reply_to = ReplyTo::standalone(PeerId::Parity(key));
+        let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+        check_handshake(self.dispatcher, ctx, &mut peer)
+    }
+
+    /// Sends the error of a rejected message.
+    fn reject(&mut self, (carrier, key): (Carrier<'_>, Key), rejection: &Rejection<'_>) {
+        let Rejection { error, target, is_response, closes } = rejection;
+        let status = match error.details.as_deref() {
+            // A malformed message is no failure of the server.
+            Some(details) if details.contains("mcpCode") => 400,
+            _ => error.code.properties().http_status,
+        };
+        self.output.reply((carrier, key), status, |out| match target {
+            Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),
+            _ => write::error(out, *target, error),
+        });
+        let state = self.output.parity.get(key).map(|session| session.protocol.state());
+        let Carrier::Connection(connection) = carrier else {
+            if *closes {
+                self.output.end_session(key, self.dispatcher);
+            }
+            return;
+        };
+        let mut is_required = false;
+        if state == Some(State::Connecting)
+            && let Some(it) = self.output.connections.table.get_mut(connection)
+        {
+            first_message::record_invalid(it);
+            is_required = it.state.requires_handshake();
+        }
+        if *closes || is_required {
+            self.output.close_for(connection, error.code);
+        }
+    }
+
+    /// Sends an error that ends a session.
+    fn fail_session(&mut self, (carrier, key): (Carrier<'_>, Key), error: &ParityError) {
+        if let Some(session) = self.output.parity.get_mut(key) {
+            session.protocol.close();
+        }
+        let status = error.code.properties().http_status;
+        self.output.reply((carrier, key), status, |out| write::error(out, None, error));
+        match carrier {
+            Carrier::Connection(connection) => self.output.close_for(connection, error.code),
+            Carrier::Exchange { .. } => self.output.end_session(key, self.dispatcher),
+        }
+    }
+
+    /// Handles the deadlines that have passed.
+    pub(in crate::server) fn expire(&mut self) {
+        while let Some(key) = self.output.parity.pop_expired(self.output.now) {
+            self.expire_session(key);
+            self.output.parity.set_timer(key);
+        }
+    }
+
+    fn expire_session(&mut self, key: Key) {
+        let now = self.output.now;
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        if session.expires_at.is_some_and(|expires_at| expires_at <= now) {
+            self.output.end_session(key, self.dispatcher);
+            return;
+        }
+        let is_http = session.http.is_some();
+        let settings = *self.output.parity.settings.of(is_http);
+        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let connection = session.connection;
+        match session.protocol.expire(&settings, now) {
+            Expired::None => {}
+            Expired::SendKeepalive => {
+                self.output.send_keepalive(key, settings.timeouts.idle.as_secs().max(1));
+            }
+            Expired::Close(error) => {
+                let code = error.as_ref().map_or(ErrorCode::Internal, |error| error.code);
+                let Some(connection) = connection else {
+                    return self.output.end_session(key, self.dispatcher);
+                };
+                if let Some(error) = &error {
+                    self.output.write_message(connection, |out| write::error(out, None, error));
+                }
+                self.output.close_for(connection, code);
+            }
+        }
+    }
+}
+
+/// Returns the features that a catalog has over a transport. A session of the only connection of a
+/// process ends with it, and cannot be resumed.
+#[cold]
+fn offered_features(catalog: &Catalog, transport: Transport) -> Capabilities {
+    let is_offered = |feature: &Feature| match feature {
+        Feature::Tools => catalog.has_features(Features::TOOLS),
+        Feature::Resources => catalog.has_features(Features::RESOURCES),
+        Feature::Prompts => catalog.has_features(Features::PROMPTS),
+        Feature::Resume => !transport.is_only_connection(),
+        Feature::Streaming | Feature::Cancellation => true,
+    };
+    Capabilities::of(Feature::ALL.into_iter().filter(is_offered))
+}

@@ -1,0 +1,36 @@
+//! The parity dialect on a shard: sessions, and the way of their messages to the dispatcher.
+//!
+//! ```text
+//! envelope ─ session (state machine) ─▶ dispatcher ─▶ JSON-RPC text ─ convert ─▶ envelope, chunks
+//! ```
+//!
+//! A session is a peer of its own: its calls refer to it, and not to the connection that carries
+//! it. The dispatcher serves it as a client of MCP 2025-11-25; what it writes is converted.
+//!
+//! Invariants: at most one connection carries a session, and a connection carries at most one; a
+//! session without connection lives as long as its streams can be resumed, and no longer; the
+//! number of sessions and the bytes that they keep are bounded.
+
+mod carrier;
+mod convert;
+mod resume_tokens;
+mod session;
+mod settings;
+
+mod frontend;
+
+mod output;
+
+mod resume;
+
+mod requests;
+
+mod input;
+
+mod http;
+
+pub(super) use self::frontend::ParityFrontend;
+pub(super) use self::input::ParityPath;
+pub(super) use self::output::ParityOutput;
+pub(super) use self::resume_tokens::ResumeTokens;
+pub(super) use self::settings::ParitySettings;

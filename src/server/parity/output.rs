@@ -1,0 +1,425 @@
+//! Messages of the server to the client of a session.
+//!
+//! Invariants: a chunk gets its number where it is written, so that what is dropped leaves no gap;
+//! the last chunks of a stream are always written.
+
+use super::carrier::Carrier;
+use super::convert;
+use super::frontend::ParityFrontend;
+use super::session::{ParitySession, QueuedChunk, is_stream};
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{CloseReason, Codec, Connections};
+use crate::protocol::eras::Lifecycle;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::parity::envelope::ChunkType;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::stream::WindowLimits;
+use crate::protocol::parity::write;
+use crate::server::connection_state::ConnectionState;
+use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::Dispatcher;
+use crate::server::outbox::{Effect, Outbox};
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{
+    ExchangeAddress, ParityHttpOutput, ParityMessage, ShardMessage,
+};
+use crate::server::websocket::WebSocketFrontend;
+use crate::telemetry::label::Transport;
+use crate::transport::ndjson;
+use crate::transport::websocket::code::CloseCode;
+use crate::transport::websocket::limits::ProtocolError;
+use crate::transport::websocket::writer;
+
+/// Ended streams of a session whose chunks are kept for a client that returns.
+const ENDED_STREAMS_MAX: usize = 16;
+
+/// The sessions with the connections that carry them.
+pub(in crate::server) struct ParityOutput<'a> {
+    pub(in crate::server) parity: &'a mut ParityFrontend,
+    pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
+    pub(in crate::server) websockets: &'a mut WebSocketFrontend,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
+}
+
+impl ParityOutput<'_> {
+    /// Writes one message to a connection.
+    pub(super) fn write_message(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
+        let Self { connections, websockets, outbox, .. } = self;
+        let codec = connections.table.codec(key);
+        let Some(connection) = connections.table.get(key) else { return };
+        let compression = connection.state.compression;
+        let Some(out) = connections.outgoing(key) else { return };
+        if codec == Codec::WebSocket {
+            let mark = writer::begin_message(out);
+            write(out);
+            websockets.end_frame(out, mark, compression);
+        } else {
+            write(out);
+            ndjson::end_line(out);
+        }
+        if let Some(connection) = connections.table.get_mut(key) {
+            connection.record.traffic.messages_out += 1;
+        }
+        outbox.counters.traffic.messages_out += 1;
+    }
+
+    /// Sends output to an HTTP exchange.
+    pub(super) fn forward(&mut self, exchange: ExchangeAddress, output: ParityHttpOutput) {
+        let message = ParityMessage::Output { exchange, output };
+        self.outbox.forward(exchange.shard, ShardMessage::Parity(Box::new(message)));
+    }
+
+    /// Answers a message; over HTTP with this status.
+    pub(super) fn reply(
+        &mut self,
+        (carrier, key): (Carrier<'_>, Key),
+        status: u16,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        match carrier {
+            Carrier::Connection(connection) => self.write_message(connection, write),
+            Carrier::Exchange { address, .. } => {
+                let mut text = Vec::new();
+                write(&mut text);
+                let session = self.parity.get(key).filter(|session| session.has_begun());
+                let session = session.map(|session| session.id);
+                self.forward(address, ParityHttpOutput::Response { status, session, text });
+                self.parity.is_answered = true;
+            }
+        }
+    }
+
+    /// Writes the response to a call.
+    pub(super) fn respond(
+        &mut self,
+        (key, number): (Key, u32),
+        status: u16,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        if let Some(connection) = session.connection {
+            return self.write_message(connection, write);
+        }
+        let id = session.id;
+        let exchange = session.http.as_mut().and_then(|http| http.take_exchange(number));
+        if let Some(exchange) = exchange {
+            let mut text = Vec::new();
+            write(&mut text);
+            let session = Some(id);
+            self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+        }
+    }
+
+    /// Sends what the dispatcher has written for a call of a session.
+    pub(in crate::server) fn send(
+        &mut self,
+        (key, number): (Key, u32),
+        outcome: Outcome,
+        text: &[u8],
+    ) {
+        if is_stream(number) {
+            return self.send_to_stream((key, number), outcome, text);
+        }
+        let Some(session) = self.parity.get_mut(key) else { return };
+        match outcome {
+            Outcome::Response => {
+                session.finish_key(number, Some(text));
+                self.respond((key, number), 200, |out| {
+                    let start = out.len();
+                    out.extend_from_slice(text);
+                    convert::response_in_place(out, start);
+                });
+            }
+            Outcome::Error(kind) => {
+                session.finish_key(number, None);
+                let mut response = Vec::new();
+                let code = convert::write_error_response(&mut response, text, kind);
+                let status = code.properties().http_status;
+                self.respond((key, number), status, |out| out.extend_from_slice(&response));
+            }
+            // The dialect has no notifications outside of streams.
+            Outcome::Notification | Outcome::None | Outcome::Envelope => {}
+        }
+    }
+
+    /// Sends the next chunk of a stream; after a response, the last ones.
+    pub(super) fn send_to_stream(
+        &mut self,
+        (key, number): (Key, u32),
+        outcome: Outcome,
+        text: &[u8],
+    ) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let Some(stream) = session.protocol.streams.get_mut(number) else { return };
+        match outcome {
+            Outcome::Notification => {
+                if let Some((chunk_type, data)) = convert::notification(text, number) {
+                    self.write_chunk((key, number), (chunk_type, &data));
+                }
+            }
+            Outcome::Response => {
+                let result = convert::result_range(text, stream.request());
+                session.finish_key(number, Some(text));
+                self.write_chunk((key, number), (ChunkType::Result, &text[result]));
+                self.end_stream((key, number), "completed");
+            }
+            Outcome::Error(kind) => {
+                let mut data = Vec::new();
+                convert::error_of(text, kind).write(&mut data);
+                session.finish_key(number, None);
+                self.write_chunk((key, number), (ChunkType::Error, &data));
+                self.end_stream((key, number), "error");
+            }
+            Outcome::None | Outcome::Envelope => {}
+        }
+    }
+
+    /// Writes a chunk to what carries the session, and keeps it.
+    fn write_chunk(&mut self, (key, number): (Key, u32), chunk: (ChunkType, &[u8])) {
+        self.write_stream((key, number), |session, window, out, now| {
+            if let Some(stream) = session.protocol.streams.get_mut(number) {
+                stream.write_chunk(out, chunk, window, now);
+            }
+        });
+    }
+
+    /// Writes the end of a stream.
+    pub(super) fn end_stream(&mut self, (key, number): (Key, u32), reason: &str) {
+        self.write_stream((key, number), |session, window, out, now| {
+            if let Some(stream) = session.protocol.streams.get_mut(number) {
+                stream.write_eos(out, reason, window, now);
+            }
+            session.protocol.streams.remove_ended(window, ENDED_STREAMS_MAX, now);
+        });
+        // The response that has carried its chunks is complete.
+        let session = self.parity.get_mut(key);
+        let exchange = session.and_then(|it| it.http.as_mut()?.take_exchange(number));
+        if let Some(exchange) = exchange {
+            self.forward(exchange, ParityHttpOutput::End);
+        }
+    }
+
+    fn write_stream(
+        &mut self,
+        (key, number): (Key, u32),
+        write: impl FnOnce(&mut ParitySession, Option<&WindowLimits>, &mut Vec<u8>, Instant),
+    ) {
+        let (now, settings) = (self.now, self.parity.settings.session);
+        let mut text = std::mem::take(&mut self.parity.scratch);
+        text.clear();
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let window = session.protocol.window(&settings);
+        // Before: an ended stream may be removed.
+        let is_http = session.http.is_some();
+        let stream = session.protocol.streams.get_mut(number).filter(|_| is_http);
+        let id = stream.map(|stream| format!("{}:{}", stream.id(), stream.next_seq()));
+        write(session, window.as_ref(), &mut text, now);
+        let connection = session.connection;
+        match (connection, id) {
+            _ if text.is_empty() => {}
+            (Some(connection), _) => {
+                self.write_message(connection, |out| out.extend_from_slice(&text));
+            }
+            (None, Some(id)) => {
+                let chunk = QueuedChunk { id: id.into(), text: text.clone() };
+                self.send_event((key, number), chunk);
+            }
+            (None, None) => {}
+        }
+        self.parity.account(key);
+        self.parity.scratch = text;
+    }
+
+    /// Sends a chunk as an event, or keeps it until there is an event stream.
+    pub(super) fn send_event(&mut self, (key, number): (Key, u32), chunk: QueuedChunk) {
+        let bytes_max = self.parity.settings.session.window_bytes_max;
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let session_id = session.id;
+        let Some(http) = &mut session.http else { return };
+        let Some(exchange) = http.exchange_of(number) else {
+            http.queue(chunk, bytes_max);
+            return self.parity.account(key);
+        };
+        self.forward(exchange, event_of(session_id, chunk));
+    }
+
+    /// Sends the chunks that wait for the event stream.
+    pub(super) fn flush_events(&mut self, key: Key) {
+        loop {
+            let Some(session) = self.parity.get_mut(key) else { return };
+            let session_id = session.id;
+            let Some(http) = &mut session.http else { return };
+            let Some(events) = http.events else { return };
+            let Some(chunk) = http.pop_queued() else { return self.parity.account(key) };
+            self.forward(events, event_of(session_id, chunk));
+        }
+    }
+
+    /// Sends a `keepalive`: over HTTP to the event stream, if there is one.
+    pub(super) fn send_keepalive(&mut self, key: Key, hint: u64) {
+        let Some(session) = self.parity.get(key) else { return };
+        if let Some(connection) = session.connection {
+            return self.write_message(connection, |out| write::keepalive(out, hint));
+        }
+        if let Some(events) = session.http.as_ref().and_then(|http| http.events) {
+            let mut data = Vec::new();
+            write::keepalive(&mut data, hint);
+            let (session, name, id) = (session.id, "keepalive", None);
+            self.forward(events, ParityHttpOutput::Event { session, name, id, data });
+        }
+    }
+
+    /// Completes a request of a session in flight.
+    pub(in crate::server) fn complete_request(&mut self, key: Key, id: Id<'_>) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        session.state.in_flight.remove(id);
+        session.pending_work.complete_request();
+        let (pending_work, connection) = (session.pending_work, session.connection);
+        if let Some(connection) = connection.and_then(|key| self.connections.table.get_mut(key)) {
+            connection.complete_request(self.now);
+            connection.pending_work.pending_responses = pending_work.pending_responses;
+        }
+    }
+
+    /// Has the connection of a session wait for as many responses as the session.
+    pub(super) fn copy_pending_work(&mut self, key: Key) {
+        let Some(session) = self.parity.get(key) else { return };
+        if let Some(connection) = session.connection
+            && let Some(connection) = self.connections.table.get_mut(connection)
+        {
+            connection.pending_work.pending_responses = session.pending_work.pending_responses;
+        }
+    }
+
+    /// Cancels the calls of a session whose connection reads no more responses; those of streams
+    /// that can be resumed continue.
+    pub(in crate::server) fn cancel_calls(&mut self, key: Key, deferred: &mut DeferredWork) {
+        let session = self.parity.get(key);
+        let keeps_streams = session.is_some_and(ParitySession::is_resumable);
+        self.cancel_if(key, deferred, |number| !(keeps_streams && is_stream(number)));
+    }
+
+    /// Cancels the calls of a session that `is_over` returns `true` for, by their numbers.
+    pub(super) fn cancel_if(
+        &mut self,
+        key: Key,
+        deferred: &mut DeferredWork,
+        is_over: impl Fn(u32) -> bool,
+    ) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let call_ids: Vec<_> = session.state.in_flight.calls().collect();
+        for call_id in call_ids {
+            let Some(call) = deferred.calls.find_awaited(call_id) else { continue };
+            let number = call.reply_to.stream;
+            if !is_over(number) {
+                continue;
+            }
+            let id = call.id.clone();
+            if deferred.calls.cancel_call(call_id, &mut deferred.client_requests, self.outbox) {
+                self.outbox.counters.requests.cancelled += 1;
+                session.pending_work.complete_request();
+            }
+            session.state.in_flight.remove(id.as_id());
+            session.finish_key(number, None);
+        }
+        self.copy_pending_work(key);
+    }
+
+    /// A connection is gone: its session waits for another one, or ends.
+    pub(in crate::server) fn detach(&mut self, key: Key, dispatcher: &mut Dispatcher) {
+        self.cancel_calls(key, &mut dispatcher.deferred);
+        let settings = self.parity.settings.session;
+        let now = self.now;
+        let Some(session) = self.parity.get_mut(key) else { return };
+        session.connection = None;
+        session.protocol.detach();
+        match session.protocol.window(&settings) {
+            Some(window) if session.protocol.is_ready() => {
+                session.expires_at = Some(now.after(window.age_max));
+                self.parity.set_timer(key);
+            }
+            _ => self.end_session(key, dispatcher),
+        }
+    }
+
+    /// Begins a session. At the limit of sessions the one ends that has waited longest for its
+    /// client. Returns `None` if there is none.
+    pub(super) fn create_session(
+        &mut self,
+        transport: Transport,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<Key> {
+        if let Some(key) = self.parity.create(transport, self.now) {
+            return Some(key);
+        }
+        let oldest = self.parity.oldest_detached()?;
+        self.end_session(oldest, dispatcher);
+        self.parity.create(transport, self.now)
+    }
+
+    /// Ends a session.
+    pub(super) fn end_session(&mut self, key: Key, dispatcher: &mut Dispatcher) {
+        let Some(mut session) = self.parity.remove(key) else { return };
+        let in_flight = &mut session.state.in_flight;
+        dispatcher.deferred.abandon_calls(in_flight, self.outbox);
+        dispatcher.facts.release(&mut session.state);
+        let Some(http) = session.http.take() else { return };
+        if let Some(events) = http.events {
+            self.forward(events, ParityHttpOutput::End);
+        }
+        for (number, exchange) in http.exchanges {
+            if is_stream(number) {
+                self.forward(exchange, ParityHttpOutput::End);
+            } else {
+                let mut text = Vec::new();
+                write::error(&mut text, None, &ParityError::cancelled());
+                let (status, session) = (ErrorCode::Internal.properties().http_status, None);
+                self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+            }
+        }
+    }
+
+    /// Has a connection carry a session.
+    pub(super) fn attach(
+        &mut self,
+        (connection_key, key): (Key, Key),
+        dispatcher: &mut Dispatcher,
+    ) {
+        let Some(connection) = self.connections.table.get_mut(connection_key) else { return };
+        let Some(session) = self.parity.get_mut(key) else { return };
+        session.connection = Some(connection_key);
+        session.http = None;
+        session.state.transport = connection.state.transport;
+        session.state.client = connection.state.client;
+        dispatcher.facts.copy_identity(&connection.state, &mut session.state);
+        let requires_handshake = connection.state.requires_handshake();
+        let state = &mut connection.state;
+        dispatcher.facts.keep_parity_session(state, Some(key), requires_handshake);
+        connection.state.lifecycle = Lifecycle::OtherDialect;
+    }
+
+    /// Closes a connection for an error that was written to it.
+    pub(super) fn close_for(&mut self, key: Key, code: ErrorCode) {
+        let close_code = code.properties().close_code.unwrap_or(CloseCode::POLICY.as_u16());
+        self.close_connection(key, close_code, code.as_str());
+    }
+
+    /// Closes a connection once its output is sent. `close_code`: of a WebSocket.
+    pub(super) fn close_connection(&mut self, key: Key, close_code: u16, reason: &'static str) {
+        if self.connections.table.codec(key) == Codec::WebSocket {
+            let code = CloseCode::from_u16(close_code).unwrap_or(CloseCode::POLICY);
+            self.websockets.count_close(code);
+            self.connections.fail_websocket(key, ProtocolError { code, reason }, self.now);
+            self.outbox.push(Effect::CancelCalls(key));
+        } else {
+            self.outbox.push(Effect::Close { key, reason: CloseReason::ProtocolViolation });
+        }
+    }
+}
+
+fn event_of(session: SessionId, QueuedChunk { id, text }: QueuedChunk) -> ParityHttpOutput {
+    ParityHttpOutput::Event { session, name: "stream.chunk", id: Some(id), data: text }
+}

@@ -1,0 +1,330 @@
+//! Requests of a session: to the dispatcher, and their cancellation.
+//!
+//! Invariants: a request is answered once, a stream by its last chunks; the number in the reply
+//! target of a call is that of its stream or of its idempotency key.
+
+use super::carrier::{Carrier, ResponseKind};
+use super::convert;
+use super::output::ParityOutput;
+use crate::base::slab::Key;
+use crate::connection::Codec;
+use crate::protocol::in_flight::RequestKey;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::params::RequestParams;
+use crate::protocol::parity::envelope::{Request, Target};
+use crate::protocol::parity::error::ParityError;
+use crate::protocol::parity::write;
+use crate::server::connection_state::{MessageOrigin, PeerState};
+use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::shard_message::{ExchangeAddress, ParityCaller, ParityHttpOutput};
+use crate::transport::ndjson;
+use crate::transport::websocket::writer;
+
+/// Starts a request of a session.
+pub(super) fn start(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    (carrier, key): (Carrier<'_>, Key),
+    request: &Request<'_>,
+) {
+    match carrier {
+        _ if request.streams => start_stream(path, dispatcher, (carrier, key), request),
+        Carrier::Connection(connection) => {
+            start_call(path, dispatcher, (connection, key), request);
+        }
+        Carrier::Exchange { address, caller, .. } => {
+            start_http_call(path, dispatcher, (address, caller, key), request);
+        }
+    }
+    path.copy_pending_work(key);
+}
+
+/// Starts a request that has one response.
+#[inline]
+fn start_call(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    (connection_key, key): (Key, Key),
+    request: &Request<'_>,
+) {
+    let ParityOutput { parity, connections, websockets, outbox, now } = path;
+    let is_websocket = connections.table.codec(connection_key) == Codec::WebSocket;
+    // Reserves the output buffer, and marks it for the flush.
+    if connections.outgoing(connection_key).is_none() {
+        return;
+    }
+    let Some(session) = parity.get_mut(key) else { return };
+    let Some(connection) = connections.table.get_mut(connection_key) else { return };
+    let number = match request.idempotency_key {
+        Some(idempotency_key) => {
+            let number = session.keyed_calls.next_number();
+            session.keyed_calls.add(number, request.id, idempotency_key);
+            number
+        }
+        None => ReplyTo::STANDALONE,
+    };
+    let mark = is_websocket.then(|| writer::begin_message(&mut connection.outgoing));
+    let start = connection.outgoing.len();
+    let mut peer = PeerState {
+        origin: MessageOrigin::of_peer(connection.record.peer_address()),
+        state: &mut session.state,
+        pending_work: &mut session.pending_work,
+        outgoing: &mut connection.outgoing,
+        outbox,
+        refusal: None,
+    };
+    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
+    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
+    let out = &mut connection.outgoing;
+    match outcome {
+        Outcome::Response => {
+            session.finish_key(number, Some(&out[start..]));
+            convert::response_in_place(out, start);
+        }
+        Outcome::Error(kind) => {
+            session.finish_key(number, None);
+            convert::error_in_place(out, start, kind);
+        }
+        // Nothing else is written for a request of the dialect.
+        Outcome::None | Outcome::Notification | Outcome::Envelope => out.truncate(start),
+    }
+    match (mark, outcome.is_response()) {
+        (Some(mark), true) => websockets.end_frame(out, mark, connection.state.compression),
+        (Some(mark), false) => writer::cancel_message(out, mark),
+        (None, true) => ndjson::end_line(out),
+        (None, false) => {}
+    }
+    connection.record.traffic.messages_out += u64::from(outcome.is_response());
+    connection.state.violated_limit |= session.state.violated_limit;
+    outbox.count_outcome(outcome);
+}
+
+/// Starts a request over HTTP that has one response.
+fn start_http_call(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    (address, caller, key): (ExchangeAddress, &ParityCaller, Key),
+    request: &Request<'_>,
+) {
+    let ParityOutput { parity, outbox, now, .. } = path;
+    parity.is_answered = true;
+    let Some(session) = parity.get_mut(key) else { return };
+    let number = session.keyed_calls.next_number();
+    if let Some(idempotency_key) = request.idempotency_key {
+        session.keyed_calls.add(number, request.id, idempotency_key);
+    }
+    session.http.get_or_insert_default().exchanges.push((number, address));
+    let mut text = Vec::new();
+    let mut peer = PeerState {
+        origin: origin_of(caller, session.id),
+        state: &mut session.state,
+        pending_work: &mut session.pending_work,
+        outgoing: &mut text,
+        outbox,
+        refusal: None,
+    };
+    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
+    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
+    outbox.count_outcome(outcome);
+    path.send((key, number), outcome, &text);
+}
+
+/// The connection of a request over HTTP.
+pub(super) fn origin_of(caller: &ParityCaller, session: SessionId) -> MessageOrigin<'_> {
+    MessageOrigin {
+        peer_addr: caller.sender.peer_addr.as_ref(),
+        http_head: &caller.sender.http_head,
+        session_id: Some(session),
+        extensions: caller.sender.extensions.as_ref(),
+        principal: caller.principal.as_ref(),
+    }
+}
+
+/// Opens the stream of a request, and answers with its id.
+fn open_stream(
+    path: &mut ParityOutput<'_>,
+    (carrier, key): (Carrier<'_>, Key),
+    request: &Request<'_>,
+) -> Option<u32> {
+    let streams_max = path.parity.settings.session.streams_max;
+    let session = path.parity.get_mut(key)?;
+    let opened = if session.state.in_flight.contains(request.id) {
+        Err(ParityError::invalid_envelope("a request with this id is in flight"))
+    } else {
+        session.protocol.streams.open(request.id, streams_max)
+    };
+    let (number, stream_id) = match opened {
+        Ok(stream) => (stream.number(), stream.id().to_owned()),
+        Err(error) => {
+            if let Some(idempotency_key) = request.idempotency_key {
+                session.protocol.keys.forget(idempotency_key);
+            }
+            let status = error.code.properties().http_status;
+            path.reply((carrier, key), status, |out| {
+                write::error_response(out, request.id, &error);
+            });
+            return None;
+        }
+    };
+    if let Some(idempotency_key) = request.idempotency_key {
+        session.keyed_calls.add(number, request.id, idempotency_key);
+    }
+    if let Carrier::Exchange { address, response: ResponseKind::Chunks, .. } = carrier {
+        // The response becomes an event stream: it begins with the stream id.
+        let session_id = session.id;
+        session.http.get_or_insert_default().exchanges.push((number, address));
+        let mut data = Vec::new();
+        write::stream_response(&mut data, request.id, &stream_id);
+        let (session, name, id) = (session_id, "response", None);
+        path.forward(address, ParityHttpOutput::Event { session, name, id, data });
+        path.parity.is_answered = true;
+    } else {
+        path.reply((carrier, key), 200, |out| {
+            write::stream_response(out, request.id, &stream_id);
+        });
+    }
+    Some(number)
+}
+
+/// Starts a request whose result is streamed.
+fn start_stream(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    (carrier, key): (Carrier<'_>, Key),
+    request: &Request<'_>,
+) {
+    let Some(number) = open_stream(path, (carrier, key), request) else { return };
+    let mut text = Vec::new();
+    let ParityOutput { parity, connections, outbox, now, .. } = path;
+    let Some(session) = parity.get_mut(key) else { return };
+    let address = match carrier {
+        Carrier::Connection(connection) => {
+            connections.table.get(connection).and_then(|it| it.record.peer_address().copied())
+        }
+        Carrier::Exchange { .. } => None,
+    };
+    let origin = match carrier {
+        Carrier::Connection(_) => MessageOrigin::of_peer(address.as_ref()),
+        Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
+    };
+    let mut peer = PeerState {
+        origin,
+        state: &mut session.state,
+        pending_work: &mut session.pending_work,
+        outgoing: &mut text,
+        outbox,
+        refusal: None,
+    };
+    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
+    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let token = Some(Id::Signed(number.into()));
+    let outcome = dispatch(dispatcher, ctx, &mut peer, request, token);
+    if let Carrier::Connection(connection) = carrier
+        && let Some(connection) = connections.table.get_mut(connection)
+    {
+        connection.state.violated_limit |= session.state.violated_limit;
+    }
+    path.send_to_stream((key, number), outcome, &text);
+}
+
+fn dispatch(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+    progress_token: Option<Id<'_>>,
+) -> Outcome {
+    let call_params = &RequestParams::read(request.params);
+    let meta = &call_params.meta().map(|meta| meta.with_progress_token(progress_token));
+    let raw = RawRequest {
+        id: request.id,
+        method: request.method,
+        params: request.params,
+        call_params,
+        meta,
+    };
+    dispatcher.dispatch_request(ctx, peer, &raw)
+}
+
+/// Cancels a request or stream, and writes its end. One that is not in flight is ignored: its
+/// response may have crossed the cancellation.
+pub(super) fn cancel(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    key: Key,
+    target: Target<'_>,
+) {
+    let Some(session) = path.parity.get_mut(key) else { return };
+    let streams = &mut session.protocol.streams;
+    let stream = match target {
+        Target::Request(id) => streams.number_of(id),
+        Target::Stream(id) => {
+            let open = streams.find_mut(id).filter(|stream| !stream.has_ended());
+            open.map(|stream| stream.number())
+        }
+    };
+    let request: Option<IdBuf> = match (stream.and_then(|it| streams.get_mut(it)), target) {
+        (Some(stream), _) => Some(stream.request().into()),
+        (None, Target::Request(id)) => Some(id.into()),
+        (None, Target::Stream(_)) => None,
+    };
+    let call_id = request.as_ref().and_then(|id| session.state.in_flight.call_of(id.as_id()));
+    let call = call_id.and_then(|call_id| dispatcher.deferred.calls.find_awaited(call_id));
+    let call_number = call.map(|call| call.reply_to.stream);
+    if let Some(call_number) = call_number {
+        let request = request.clone();
+        let is_it = |number: u32| number == call_number;
+        if is_it(ReplyTo::STANDALONE) {
+            cancel_plain_call(path, dispatcher, key, request.as_ref());
+        } else {
+            path.cancel_if(key, &mut dispatcher.deferred, is_it);
+        }
+    }
+    match (stream, call_number, &request) {
+        (Some(number), _, _) => {
+            if let Some(session) = path.parity.get_mut(key) {
+                session.finish_key(number, None);
+            }
+            path.end_stream((key, number), "cancelled");
+        }
+        (None, Some(number), Some(id)) => {
+            let error = ParityError::cancelled();
+            let status = error.code.properties().http_status;
+            path.respond((key, number), status, |out| {
+                write::error_response(out, id.as_id(), &error);
+            });
+        }
+        _ => {}
+    }
+    if let Some(session) = path.parity.get_mut(key) {
+        session.protocol.end_cancel();
+    }
+    path.copy_pending_work(key);
+}
+
+/// Cancels a call that has no number of its own.
+fn cancel_plain_call(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    key: Key,
+    request: Option<&IdBuf>,
+) {
+    let ParityOutput { parity, outbox, .. } = path;
+    let Some(session) = parity.get_mut(key) else { return };
+    let call = request.and_then(|id| session.state.in_flight.remove(id.as_id()));
+    if let Some(RequestKey::Call(call_id)) = call {
+        let mut peer = PeerState {
+            origin: MessageOrigin::default(),
+            state: &mut session.state,
+            pending_work: &mut session.pending_work,
+            outgoing: &mut Vec::new(),
+            outbox,
+            refusal: None,
+        };
+        dispatcher.deferred.cancel_call(call_id, &mut peer);
+    }
+}

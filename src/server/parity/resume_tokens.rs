@@ -1,0 +1,120 @@
+//! Resume tokens: which session, which generation of it, and of whom, under authenticated
+//! encryption.
+//!
+//! Invariants: a token opens only for the principal that it was issued to; one of another process
+//! is recognized as such, because its beginning names the process.
+
+use std::fmt;
+
+use crate::engine::mesh::ShardId;
+use crate::guard::secure_rng::SecureRng;
+use crate::guard::state_cipher::StateCipher;
+use crate::protocol::parity::idempotency::hex;
+use crate::server::owner_id::SessionId;
+
+/// The random stream of the key and the name of the process, which all shards share: behind those
+/// of session ids.
+const KEY_STREAM: u32 = 1 << 18;
+
+/// Issues and opens the tokens of a shard.
+pub(in crate::server) struct ResumeTokens {
+    cipher: StateCipher,
+    /// Names the process.
+    life: String,
+    /// The next nonce: the shard, then a counter.
+    nonce: u64,
+}
+
+/// What a token says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct TokenContents {
+    pub(super) session: SessionId,
+    pub(super) generation: u32,
+}
+
+/// Why a token does not open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum TokenError {
+    /// Another process has issued it.
+    OtherProcess,
+    /// It is forged, or issued to somebody else.
+    Invalid,
+}
+
+impl ResumeTokens {
+    /// The tokens of `shard`. All shards of a process have the same `secret`.
+    pub(in crate::server) fn new(secret: &[u8; 32], shard: ShardId) -> Self {
+        let mut rng = SecureRng::new(secret, KEY_STREAM);
+        let mut draw = || rng.next_u128().unwrap_or_default().to_le_bytes();
+        let (mut key, life) = ([0; 32], draw());
+        key[..16].copy_from_slice(&draw());
+        key[16..].copy_from_slice(&draw());
+        let life = hex(&life[..8]);
+        Self { cipher: StateCipher::new(&key), life, nonce: u64::from(shard.0) << 48 }
+    }
+
+    /// Issues a token for `principal`, its identity; empty without authentication.
+    pub(super) fn issue(&mut self, contents: TokenContents, principal: &str) -> Option<String> {
+        let mut plaintext = contents.session.to_text().to_vec();
+        plaintext.extend_from_slice(&contents.generation.to_le_bytes());
+        self.nonce += 1;
+        let sealed = self.cipher.encrypt(self.nonce, &context(principal), &plaintext)?;
+        Some(format!("{}.{sealed}", self.life))
+    }
+
+    /// Opens a token that `principal` presents.
+    pub(super) fn open(&self, token: &str, principal: &str) -> Result<TokenContents, TokenError> {
+        let (life, sealed) = token.split_once('.').ok_or(TokenError::Invalid)?;
+        if life != self.life {
+            let is_name =
+                life.len() == self.life.len() && life.bytes().all(|byte| byte.is_ascii_hexdigit());
+            return Err(if is_name { TokenError::OtherProcess } else { TokenError::Invalid });
+        }
+        let opened = self.cipher.decrypt(&context(principal), sealed);
+        let plaintext = opened.ok_or(TokenError::Invalid)?.plaintext;
+        let (session, generation) =
+            plaintext.split_at_checked(SessionId::TEXT_BYTES).ok_or(TokenError::Invalid)?;
+        let session = SessionId::parse(session).ok_or(TokenError::Invalid)?;
+        let generation = generation.try_into().map_err(|_| TokenError::Invalid)?;
+        Ok(TokenContents { session, generation: u32::from_le_bytes(generation) })
+    }
+}
+
+fn context(principal: &str) -> Vec<u8> {
+    [b"resume token\0", principal.as_bytes()].concat()
+}
+
+impl fmt::Debug for ResumeTokens {
+    /// Does not print the key.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ResumeTokens").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents() -> TokenContents {
+        let session = SessionId::parse(b"01234567-89ab-4def-8123-456789abcdef").unwrap();
+        TokenContents { session, generation: 7 }
+    }
+
+    #[test]
+    fn token_opens_for_its_principal_only() {
+        let mut tokens = ResumeTokens::new(&[1; 32], ShardId(0));
+        let token = tokens.issue(contents(), "ada").unwrap();
+        assert_eq!(ResumeTokens::new(&[1; 32], ShardId(3)).open(&token, "ada"), Ok(contents()));
+        assert_eq!(tokens.open(&token, "bob"), Err(TokenError::Invalid));
+        assert_eq!(tokens.open(&token[..token.len() - 1], "ada"), Err(TokenError::Invalid));
+        assert_eq!(tokens.open("token", "ada"), Err(TokenError::Invalid));
+        assert_ne!(tokens.issue(contents(), "ada").unwrap(), token);
+    }
+
+    #[test]
+    fn token_of_another_process_is_recognized() {
+        let token = ResumeTokens::new(&[2; 32], ShardId(0)).issue(contents(), "").unwrap();
+        let tokens = ResumeTokens::new(&[1; 32], ShardId(0));
+        assert_eq!(tokens.open(&token, ""), Err(TokenError::OtherProcess));
+    }
+}

@@ -1,0 +1,238 @@
+//! One session of the parity dialect, as a shard holds it.
+
+use std::collections::VecDeque;
+
+use super::convert::result_range;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::PendingWork;
+use crate::protocol::eras::Lifecycle;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::parity::capabilities::Feature;
+use crate::protocol::parity::machine::State;
+use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
+use crate::protocol::revision::Revision;
+use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::ReplyTo;
+use crate::server::shard_message::ExchangeAddress;
+use crate::telemetry::label::Transport;
+
+/// The revision whose params and results the dialect has.
+pub(super) const REVISION: Revision = Revision::LATEST_LEGACY;
+
+/// The first number of calls that are no streams.
+const FIRST_CALL_NUMBER: u32 = 1 << 31;
+
+/// One session.
+#[derive(Debug)]
+pub(in crate::server) struct ParitySession {
+    pub(in crate::server) id: SessionId,
+    /// The state as a client of MCP.
+    pub(in crate::server) state: ConnectionState,
+    pub(in crate::server) pending_work: PendingWork,
+    pub(super) protocol: ServerSession,
+    /// The connection that carries it.
+    pub(super) connection: Option<Key>,
+    /// What carries it over HTTP, in place of a connection.
+    pub(super) http: Option<Box<HttpCarrier>>,
+    pub(super) keyed_calls: KeyedCalls,
+    /// Number of resumptions: a token of an earlier one is not valid.
+    pub(super) generation: u32,
+    /// When it ends, unless a client resumes it.
+    pub(super) expires_at: Option<Instant>,
+    /// The earliest timer that is set for it.
+    pub(super) timer: Option<Instant>,
+    /// Bytes last accounted for it.
+    pub(super) accounted_bytes: usize,
+}
+
+impl ParitySession {
+    pub(super) fn new(
+        id: SessionId,
+        transport: Transport,
+        settings: &SessionSettings,
+        now: Instant,
+    ) -> Self {
+        let mut state = ConnectionState::new(transport, None, Standing::Rejected);
+        state.lifecycle = Lifecycle::initialized(REVISION);
+        Self {
+            id,
+            state,
+            pending_work: PendingWork::default(),
+            protocol: ServerSession::new(settings, now),
+            connection: None,
+            http: None,
+            keyed_calls: KeyedCalls::default(),
+            generation: 0,
+            expires_at: None,
+            timer: None,
+            accounted_bytes: 0,
+        }
+    }
+
+    /// Returns whether its handshake was accepted, and it has not ended.
+    pub(super) const fn has_begun(&self) -> bool {
+        !matches!(
+            self.protocol.state(),
+            State::Disconnected | State::Connecting | State::HandshakeSent | State::Closing
+        )
+    }
+
+    /// Returns whether it can be resumed on another connection.
+    pub(super) const fn is_resumable(&self) -> bool {
+        self.protocol.capabilities().has(Feature::Resume)
+    }
+
+    /// Returns the requests in flight, streams included.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.pending_work.pending_responses as usize
+    }
+
+    /// Returns the bytes of the chunks that it keeps.
+    pub(super) fn held_bytes(&self) -> usize {
+        let queued = self.http.as_ref().map_or(0, |http| http.queued_bytes);
+        self.protocol.streams.window_bytes() + queued
+    }
+
+    /// Returns the next deadline.
+    pub(super) fn next_deadline(&self, settings: &SessionSettings) -> Option<Instant> {
+        self.expires_at.or_else(|| self.protocol.next_deadline(settings))
+    }
+
+    /// Ends the idempotency key of a call or stream, with the hash of the result in `response`, if
+    /// it has one.
+    pub(super) fn finish_key(&mut self, number: u32, response: Option<&[u8]>) {
+        if number != ReplyTo::STANDALONE
+            && let Some(call) = self.keyed_calls.take(number)
+        {
+            let result = response.map(|text| &text[result_range(text, call.id.as_id())]);
+            self.protocol.keys.finish(&call.key, result.map(sha256));
+        }
+    }
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).into()
+}
+
+/// Returns whether a number is that of a stream.
+pub(super) const fn is_stream(number: u32) -> bool {
+    number != ReplyTo::STANDALONE && number < FIRST_CALL_NUMBER
+}
+
+/// What carries a session over HTTP.
+#[derive(Debug, Default)]
+pub(super) struct HttpCarrier {
+    /// The event stream.
+    pub(super) events: Option<ExchangeAddress>,
+    /// The exchanges that wait for the response to a call, or carry the chunks of a stream, with
+    /// the numbers of these.
+    pub(super) exchanges: Vec<(u32, ExchangeAddress)>,
+    /// The chunks that were written while there was no event stream.
+    queue: VecDeque<QueuedChunk>,
+    queued_bytes: usize,
+}
+
+/// A chunk that waits for an event stream.
+#[derive(Debug)]
+pub(super) struct QueuedChunk {
+    /// The id of its event.
+    pub(super) id: Box<str>,
+    /// Its text.
+    pub(super) text: Vec<u8>,
+}
+
+impl HttpCarrier {
+    /// Takes the exchange of a call or stream.
+    pub(super) fn take_exchange(&mut self, number: u32) -> Option<ExchangeAddress> {
+        let index = self.exchanges.iter().position(|(known, _)| *known == number)?;
+        Some(self.exchanges.swap_remove(index).1)
+    }
+
+    /// Returns the exchange that carries the chunks of a stream: its own, or the event stream.
+    pub(super) fn exchange_of(&self, number: u32) -> Option<ExchangeAddress> {
+        let own = self.exchanges.iter().find(|(known, _)| *known == number);
+        own.map(|(_, exchange)| *exchange).or(self.events)
+    }
+
+    /// Removes a closed exchange, and returns the number of its call or stream.
+    pub(super) fn remove(&mut self, exchange: ExchangeAddress) -> Option<u32> {
+        if self.events == Some(exchange) {
+            self.events = None;
+        }
+        let index = self.exchanges.iter().position(|(_, known)| *known == exchange)?;
+        Some(self.exchanges.swap_remove(index).0)
+    }
+
+    /// Keeps a chunk for an event stream, within `bytes_max`: the oldest ones are dropped.
+    pub(super) fn queue(&mut self, chunk: QueuedChunk, bytes_max: usize) {
+        self.queued_bytes += chunk.text.len();
+        self.queue.push_back(chunk);
+        while self.queued_bytes > bytes_max
+            && let Some(dropped) = self.queue.pop_front()
+        {
+            self.queued_bytes -= dropped.text.len();
+        }
+    }
+
+    /// Takes the next chunk for the event stream.
+    pub(super) fn pop_queued(&mut self) -> Option<QueuedChunk> {
+        let chunk = self.queue.pop_front()?;
+        self.queued_bytes -= chunk.text.len();
+        Some(chunk)
+    }
+}
+
+/// The requests in flight that have an idempotency key.
+#[derive(Debug, Default)]
+pub(super) struct KeyedCalls {
+    calls: Vec<KeyedCall>,
+    last_number: u32,
+}
+
+/// A request with an idempotency key.
+#[derive(Debug)]
+pub(super) struct KeyedCall {
+    number: u32,
+    id: IdBuf,
+    key: Box<str>,
+}
+
+impl KeyedCalls {
+    /// Returns the number of a new call.
+    pub(super) const fn next_number(&mut self) -> u32 {
+        // Half of the numbers: a wrap finds the first ones long gone.
+        self.last_number = (self.last_number + 1) % (FIRST_CALL_NUMBER - 1);
+        FIRST_CALL_NUMBER + self.last_number
+    }
+
+    /// Adds a call or the call of a stream.
+    pub(super) fn add(&mut self, number: u32, id: Id<'_>, key: &str) {
+        self.calls.push(KeyedCall { number, id: id.into(), key: key.into() });
+    }
+
+    fn take(&mut self, number: u32) -> Option<KeyedCall> {
+        let index = self.calls.iter().position(|call| call.number == number)?;
+        Some(self.calls.swap_remove(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_calls_and_streams_differ() {
+        let mut calls = KeyedCalls::default();
+        let number = calls.next_number();
+        calls.add(number, Id::Signed(1), "k");
+        calls.add(3, Id::Text("q"), "l");
+        assert!(!is_stream(number) && is_stream(3) && !is_stream(ReplyTo::STANDALONE));
+        assert_ne!(number, ReplyTo::NO_STREAM);
+        assert_eq!(calls.take(3).unwrap().id.as_id(), Id::Text("q"));
+        assert_eq!(&*calls.take(number).unwrap().key, "k");
+        assert!(calls.take(number).is_none());
+    }
+}

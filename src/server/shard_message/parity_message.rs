@@ -1,0 +1,96 @@
+//! Messages of the parity dialect between the shard of an HTTP connection and the shard of its
+//! session.
+//!
+//! Invariants: a message names its exchange, so that a late one is ignored.
+
+use std::sync::Arc;
+
+use super::http_message::{ExchangeAddress, MessageSender};
+use crate::base::client_address::ClientAddress;
+use crate::base::principal::Principal;
+use crate::protocol::json::PaddedBuffer;
+use crate::server::owner_id::SessionId;
+
+/// A message about an exchange of the dialect.
+#[derive(Debug)]
+pub(in crate::server) enum ParityMessage {
+    /// A request for a session of the receiver.
+    Request {
+        /// The session; `None` for a handshake.
+        session: Option<SessionId>,
+        /// The exchange of the request, which gets the output.
+        exchange: ExchangeAddress,
+        /// Who sends it.
+        caller: ParityCaller,
+        /// What is requested.
+        op: ParityOp,
+    },
+    /// An exchange was closed.
+    ExchangeClosed {
+        /// Its session.
+        session: SessionId,
+        /// The exchange.
+        exchange: ExchangeAddress,
+    },
+    /// Output for an exchange.
+    Output {
+        /// The exchange.
+        exchange: ExchangeAddress,
+        /// The output.
+        output: ParityHttpOutput,
+    },
+}
+
+/// Who sends a request.
+#[derive(Debug)]
+pub(in crate::server) struct ParityCaller {
+    /// The authenticated caller.
+    pub(in crate::server) principal: Option<Arc<Principal>>,
+    /// The address that counts against the shares.
+    pub(in crate::server) client: Option<ClientAddress>,
+    /// The connection.
+    pub(in crate::server) sender: MessageSender,
+}
+
+/// What is requested.
+#[derive(Debug)]
+pub(in crate::server) enum ParityOp {
+    /// Handles a message.
+    Message {
+        /// Its text.
+        text: PaddedBuffer,
+        /// Whether the response to a streaming request is an event stream.
+        streams: bool,
+    },
+    /// Attaches the event stream, after a handshake if there is one.
+    Events(Option<PaddedBuffer>),
+    /// Ends the session.
+    End,
+}
+
+/// Output for one exchange.
+#[derive(Debug)]
+pub(in crate::server) enum ParityHttpOutput {
+    /// The complete response.
+    Response {
+        /// Its HTTP status.
+        status: u16,
+        /// The session, if there is one.
+        session: Option<SessionId>,
+        /// The body; empty for none.
+        text: Vec<u8>,
+    },
+    /// One event of an event stream.
+    Event {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: &'static str,
+        /// Its id.
+        id: Option<Box<str>>,
+        /// Its data, one line.
+        data: Vec<u8>,
+    },
+    /// The event stream ends.
+    End,
+}

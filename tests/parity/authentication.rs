@@ -1,0 +1,95 @@
+//! Tokens of handshakes and requests.
+
+use corelane::auth::{Principal, TokenError, TokenVerifier};
+use corelane::model::Implementation;
+use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Server, Tool};
+use corelane_test_support::TestServer;
+use serde_json::json;
+
+use crate::client::{ParityClient, call, handshake, request};
+use crate::options;
+
+/// Knows the token `token-NAME` of each name.
+struct Names;
+
+impl TokenVerifier for Names {
+    fn verify(&self, token: &str, _: u64) -> Result<Principal, TokenError> {
+        token.strip_prefix("token-").map(Principal::new).ok_or(TokenError::Unknown)
+    }
+}
+
+fn start() -> TestServer {
+    let whoami = Tool::new("whoami").local(|_: NoArguments, ctx: RequestContext| async move {
+        let name = ctx.principal().map(|principal| principal.id().to_owned());
+        Ok(CallToolResult::text(name.unwrap_or_default()))
+    });
+    let secret =
+        Tool::new("secret").require_scope("admin").inline_writer(|_: NoArguments, result, _| {
+            result.text("secret");
+            Ok(())
+        });
+    let catalog =
+        Catalog::builder(Implementation::new("test", "1")).tools([whoami, secret]).build();
+    let catalog = catalog.expect("valid");
+    TestServer::with_server(|_| Server::builder(catalog).options(options()).token_verifier(Names))
+}
+
+#[test]
+fn handshake_needs_a_valid_token() {
+    let server = start();
+    for token in [None, Some("other")] {
+        let mut client = ParityClient::connect(&server);
+        let mut handshake = handshake();
+        if let Some(token) = token {
+            handshake["auth_token"] = json!(token);
+        }
+        let error = client.expect_error(&handshake, "error", "error.auth.unauthorized");
+        assert_eq!(error["retryable"], false);
+        assert_eq!(client.receive_or_end(), None);
+    }
+    server.close();
+}
+
+#[test]
+fn token_of_handshake_names_the_caller() {
+    let server = start();
+    let mut client = ParityClient::connect(&server);
+    let mut handshake = handshake();
+    handshake["auth_token"] = json!("token-ada");
+    let ack = client.exchange(&handshake);
+    assert_eq!(ack["type"], "handshakeAck", "{ack}");
+    let whoami = call(1, "whoami", json!({}));
+    assert_eq!(client.result(&whoami)["content"][0]["text"], "ada");
+    let error =
+        client.expect_error(&call(2, "secret", json!({})), "response", "error.auth.forbidden");
+    assert_eq!(error["retryable"], false);
+    // A request may bring another token.
+    let mut other = call(3, "whoami", json!({}));
+    other["auth_token"] = json!("token-bob");
+    assert_eq!(client.result(&other)["content"][0]["text"], "bob");
+    let mut invalid = request(4, "ping");
+    invalid["auth_token"] = json!("other");
+    client.expect_error(&invalid, "response", "error.auth.unauthorized");
+    assert_eq!(client.receive_or_end(), None);
+    server.close();
+}
+
+#[test]
+fn resume_token_belongs_to_its_caller() {
+    let server = start();
+    let mut client = ParityClient::connect(&server);
+    let mut handshake = handshake();
+    handshake["auth_token"] = json!("token-ada");
+    let ack = client.exchange(&handshake);
+    drop(client);
+    handshake["resumeToken"] = ack["resumeToken"].clone();
+    let mut thief = handshake.clone();
+    thief["auth_token"] = json!("token-bob");
+    let mut client = ParityClient::connect(&server);
+    client.expect_error(&thief, "error", "error.auth.unauthorized");
+    assert_eq!(client.receive_or_end(), None);
+    let mut client = ParityClient::connect(&server);
+    assert_eq!(client.exchange(&handshake)["resumed"], true);
+    drop(client);
+    server.close();
+}

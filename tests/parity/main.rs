@@ -1,0 +1,25 @@
+//! The parity dialect over real sockets: handshake, requests, streams, cancellation, resumption.
+//!
+//! Each test starts a server on a free port of 127.0.0.1 and talks to it over blocking sockets. No
+//! test sleeps: where a handler must wait, it waits at the gate of its test.
+
+mod authentication;
+mod client;
+mod faults;
+mod handshake;
+mod http;
+mod requests;
+mod resume;
+mod streams;
+mod timeouts;
+mod transports;
+
+use corelane::Options;
+use corelane_test_support::{http_options, tcp_options};
+
+/// Options of a server with one shard, over TCP and HTTP.
+fn options() -> Options {
+    let mut options = http_options();
+    options.tcp.address = tcp_options().tcp.address;
+    options
+}
