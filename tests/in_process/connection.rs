@@ -105,7 +105,7 @@ fn handler_sees_in_process_transport() {
 
 #[test]
 fn servers_of_one_thread_are_independent() {
-    let mut connections = [connect(catalog(greet())), connect(catalog(nap()))];
+    let mut connections = vec![connect(catalog(greet())), connect(catalog(nap()))];
     connections[1].send(modern(call(7, "nap", json!({}))).to_string());
     connections[0].send(greet_call(1, "Ada"));
     assert_eq!(parse(connections[0].try_receive())["id"], 1);
