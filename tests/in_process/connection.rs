@@ -105,11 +105,11 @@ fn handler_sees_in_process_transport() {
 
 #[test]
 fn servers_of_one_thread_are_independent() {
-    let mut connections = [connect(catalog(greet())), connect(catalog(nap()))];
-    connections[1].send(modern(call(7, "nap", json!({}))).to_string());
-    connections[0].send(greet_call(1, "Ada"));
-    assert_eq!(parse(connections[0].try_receive())["id"], 1);
-    let response = parse(block_on(connections[1].receive()));
+    let (mut greeting, mut napping) = (connect(catalog(greet())), connect(catalog(nap())));
+    napping.send(modern(call(7, "nap", json!({}))).to_string());
+    greeting.send(greet_call(1, "Ada"));
+    assert_eq!(parse(greeting.try_receive())["id"], 1);
+    let response = parse(block_on(napping.receive()));
     assert_eq!((&response["id"], result_text(&response)), (&json!(7), "awake"));
-    assert_eq!(connections[0].try_receive(), None);
+    assert_eq!(greeting.try_receive(), None);
 }
