@@ -1,0 +1,201 @@
+//! `corelane parity-check` against a scripted server: a correct one passes, and each broken rule is
+//! found by the check that is named for it.
+
+mod server;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use corelane_test_support::ExitResult;
+use serde_json::Value;
+use server::mutation::{Mutation, OVER_HTTP, OVER_LINES};
+use server::{ScriptedServer, ServerOptions};
+
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+
+/// The token of servers that require one.
+const TOKEN: &str = "secret-token";
+
+fn options(mutation: Mutation) -> ServerOptions {
+    ServerOptions { mutation, hint_seconds: 120, token: None }
+}
+
+/// Runs the checks; returns the exit code and the document.
+fn check(target: &str, arguments: &[&str]) -> (i32, Value) {
+    let mut command = Command::new(CORELANE);
+    command.args(["parity-check", target, "--json"]).args(arguments);
+    let ExitResult { status, stdout, stderr } = command.output().unwrap().into();
+    assert_eq!(stderr, "", "{target}");
+    (status, serde_json::from_str(&stdout).unwrap())
+}
+
+/// Names of the checks with this status.
+fn with_status<'a>(report: &'a Value, status: &str) -> Vec<&'a str> {
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().filter(|check| check["status"] == status);
+    found.map(|check| check["name"].as_str().unwrap()).collect()
+}
+
+fn assert_passes(target: &str, arguments: &[&str]) -> Value {
+    let (status, report) = check(target, arguments);
+    let broken: Vec<&Value> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["status"] != "passed" && check["status"] != "skipped")
+        .collect();
+    assert!(broken.is_empty(), "{target}: {broken:#?}");
+    assert_eq!((status, &report["complies"]), (0, &Value::Bool(true)), "{target}");
+    report
+}
+
+/// Steps wait longer than a loaded machine takes, where all are expected to pass.
+const PATIENT: [&str; 4] = ["--timeout-ms", "20000", "--quiet-ms", "150"];
+
+#[test]
+fn correct_server_passes_on_every_transport() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    for target in server.targets() {
+        let families = [
+            "handshake",
+            "capabilities",
+            "states",
+            "requests",
+            "registry",
+            "errors",
+            "streams",
+            "cancel",
+            "resume",
+            "limits",
+            "idempotency",
+            "http",
+            "sse",
+            "auth",
+        ];
+        let mut arguments = PATIENT.to_vec();
+        families.iter().for_each(|family| arguments.extend(["--only", family]));
+        let report = assert_passes(&target, &arguments);
+        assert!(report["passed"].as_u64().unwrap() >= 60, "{report:#}");
+        // Only what belongs to another transport or needs an option is skipped.
+        for check in report["checks"].as_array().unwrap() {
+            let reason = check["reason"].as_str().unwrap_or("needs --");
+            let is_known = ["needs --", "only for", "requests of HTTP"];
+            assert!(is_known.iter().any(|known| reason.contains(known)), "{check}");
+        }
+    }
+}
+
+#[test]
+fn idle_connection_is_closed_after_hint() {
+    let server =
+        ScriptedServer::start(ServerOptions { hint_seconds: 2, ..options(Mutation::Correct) });
+    let [lines, websocket, http] = server.targets();
+    for target in [&lines, &websocket] {
+        let report = assert_passes(target, &["--only", "keepalive"]);
+        assert_eq!(with_status(&report, "skipped"), ["keepalive.event"]);
+    }
+    let report = assert_passes(&http, &["--only", "keepalive"]);
+    assert!(with_status(&report, "passed").contains(&"keepalive.event"));
+    let never = ServerOptions { hint_seconds: 1, ..options(Mutation::ClosesNever) };
+    let server = ScriptedServer::start(never);
+    let (status, report) = check(&server.targets()[0], &["--only", "keepalive"]);
+    assert_eq!((status, with_status(&report, "failed")), (1, vec!["keepalive.idle_close"]));
+}
+
+#[test]
+fn token_is_required_on_every_transport() {
+    let server =
+        ScriptedServer::start(ServerOptions { token: Some(TOKEN), ..options(Mutation::Correct) });
+    for target in server.targets() {
+        let arguments = [&PATIENT[..], &["--only", "auth", "--token", TOKEN]].concat();
+        let report = assert_passes(&target, &arguments);
+        assert_eq!(report["passed"], 3, "{target}");
+        let (status, report) = check(&target, &["--only", "handshake.acked"]);
+        assert_eq!((status, &report["failed"]), (1, &Value::from(1)), "{target}");
+    }
+}
+
+/// Checks that a mutation fails its check, and no check of another family.
+fn assert_found(target: &str, mutation: Mutation, wanted: &str) {
+    // Most steps that wait in vain are blocked by the broken rule.
+    let arguments = ["--timeout-ms", "1500", "--quiet-ms", "150", "--jobs", "16"];
+    let (status, report) = check(target, &arguments);
+    let failed = with_status(&report, "failed");
+    let family = |name: &str| name.split('.').next().unwrap().to_owned();
+    let families: BTreeSet<String> = failed.iter().map(|name| family(name)).collect();
+    assert!(failed.contains(&wanted), "{mutation:?}: {report:#}");
+    assert_eq!(families, BTreeSet::from([family(wanted)]), "{mutation:?}: {report:#}");
+    assert_eq!(status, 1, "{mutation:?}");
+}
+
+#[test]
+fn broken_rule_over_lines_fails_its_check() {
+    for (mutation, wanted) in OVER_LINES {
+        let server = ScriptedServer::start(options(*mutation));
+        assert_found(&server.targets()[0], *mutation, wanted);
+    }
+}
+
+#[test]
+fn broken_rule_over_http_fails_its_check() {
+    for (mutation, wanted) in OVER_HTTP {
+        let server = ScriptedServer::start(options(*mutation));
+        assert_found(&server.targets()[2], *mutation, wanted);
+    }
+}
+
+#[test]
+fn table_names_failed_rule() {
+    let server = ScriptedServer::start(options(Mutation::VersionAccepted));
+    let target = &server.targets()[0];
+    let run = |only: &str| -> ExitResult {
+        let mut command = Command::new(CORELANE);
+        command.args(["parity-check", target, "--only", only]).output().unwrap().into()
+    };
+    let failed = run("handshake.version_unsupported");
+    assert_eq!(failed.status, 1);
+    assert!(failed.stdout.starts_with("failed   must"), "{}", failed.stdout);
+    assert!(failed.stdout.contains("rule: an unknown version is rejected"), "{}", failed.stdout);
+    assert!(failed.stdout.contains("does not comply: 0 passed, 1 failed"), "{}", failed.stdout);
+    let passed = run("requests.ping");
+    assert_eq!(passed.status, 0);
+    assert!(passed.stdout.contains("complies: 1 passed, 0 failed"), "{}", passed.stdout);
+}
+
+#[test]
+fn unreachable_server_does_not_comply() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("tcp://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (status, report) = check(&target, &["--only", "handshake"]);
+    assert_eq!(status, 1);
+    assert!(with_status(&report, "passed").is_empty());
+}
+
+#[test]
+fn unusable_arguments_are_usage_errors() {
+    for arguments in [
+        &["ftp://a"][..],
+        &["tcp://a"],
+        &["tcp://a:1", "--only", "nothing"],
+        &["tcp://a:1", "--long-arguments", "[]"],
+        &[],
+    ] {
+        let mut command = Command::new(CORELANE);
+        let result: ExitResult =
+            command.arg("parity-check").args(arguments).output().unwrap().into();
+        assert_eq!((result.status, result.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(result.stderr.starts_with("error"), "{}", result.stderr);
+    }
+}
+
+#[test]
+fn list_prints_rules_without_target() {
+    let mut command = Command::new(CORELANE);
+    let result: ExitResult = command.args(["parity-check", "--list"]).output().unwrap().into();
+    assert_eq!(result.status, 0);
+    assert!(result.stdout.lines().count() >= 60);
+    let line = result.stdout.lines().find(|line| line.starts_with("streams.eos"));
+    assert!(line.unwrap().contains("a stream ends by eos"));
+}
