@@ -323,6 +323,11 @@ impl<'a> Peer<'a> {
         messages.filter(|message| !message.is("keepalive")).collect()
     }
 
+    /// Drops the messages that no step has asked for so far.
+    pub(crate) fn forget_pending(&mut self) {
+        self.pending.clear();
+    }
+
     /// Waits until the server closes the connection, and returns the close code of a WebSocket.
     pub(crate) fn closed(&mut self, deadline: Deadline) -> Result<Option<u16>, CheckError> {
         while let Some(message) = self.receive(deadline) {

@@ -29,6 +29,13 @@ pub(crate) fn expect_ready(peer: &mut Peer<'_>) -> CheckResult {
     Err(CheckError::failed(format!("the connection is not Ready: ping gave {}", answer.text)))
 }
 
+/// Waits until what was sent has arrived, where each message has a connection of its own.
+pub(crate) fn settle(peer: &mut Peer<'_>, context: &Context<'_>) {
+    if context.settings.endpoint.is_http() {
+        peer.drain();
+    }
+}
+
 /// Checks that the server sends nothing for a while.
 pub(crate) fn expect_silence(peer: &mut Peer<'_>, after: &str) -> CheckResult {
     match peer.drain().first() {

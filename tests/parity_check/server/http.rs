@@ -45,7 +45,7 @@ pub(crate) fn serve_http(
             send(InputKind::Delete { session, reply });
             match output.recv_timeout(ANSWER_TIMEOUT) {
                 Ok(Output::Message(error)) if error.is_object() => {
-                    write_message(&mut stream, &error, mutation)
+                    write_message(&mut stream, &error, Mutation::Correct)
                 }
                 _ => write_response(&mut stream, 204, "", ""),
             }
@@ -213,7 +213,7 @@ fn serve_events(
             let reply = handshake_of_query(0, &request, engine);
             match reply["sessionId"].as_str() {
                 Some(session) => session.to_owned(),
-                None => return write_message(stream, &reply, mutation),
+                None => return write_message(stream, &reply, Mutation::Correct),
             }
         }
     };
@@ -223,7 +223,7 @@ fn serve_events(
     let first = output.recv_timeout(ANSWER_TIMEOUT);
     let Ok(Output::Message(first)) = first else { return Ok(()) };
     if first["type"] == "error" {
-        return write_message(stream, &first, mutation);
+        return write_message(stream, &first, Mutation::Correct);
     }
     stream.write_all(event_stream_head(&session, mutation).as_bytes())?;
     stream.write_all(event(&first, mutation).as_bytes())?;

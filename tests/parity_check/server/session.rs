@@ -35,7 +35,6 @@ pub(crate) struct Session {
     keys: BTreeMap<String, Option<String>>,
     streams: BTreeMap<String, Stream>,
     running: Vec<Running>,
-    lists: u32,
 }
 
 #[derive(Default)]
@@ -66,7 +65,6 @@ impl Session {
             keys: BTreeMap::new(),
             streams: BTreeMap::new(),
             running: Vec::new(),
-            lists: 0,
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::parity_check::peer::{Message, Peer, expect_error};
 use crate::cli::parity_check::steps::{
-    call, chunks, ensure, expect_ready, expect_silence, long_call, open_long_stream,
+    call, chunks, ensure, expect_ready, expect_silence, long_call, open_long_stream, settle,
 };
 use crate::cli::parity_check::suite::Level::{Must, Transition};
 use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
@@ -118,6 +118,7 @@ fn rejected(context: &Context<'_>, cancel: &Value) -> CheckResult {
 fn cancelled_request(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::ready(context)?;
     let id = peer.request(json!({"method": "tools/call", "params": long_call(context)}))?;
+    settle(&mut peer, context);
     peer.send(&json!({"type": "cancel", "id": id, "reason": "parity-check"}))?;
     let answer = peer.answer(&id)?;
     ensure(answer.value.get("result").is_none(), || format!("it went on: {}", answer.text))?;
@@ -155,8 +156,10 @@ fn stream_stops(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::ready(context)?;
     let (_, stream) = open_long_stream(&mut peer, context)?;
     peer.send(&json!({"type": "cancel", "streamId": stream}))?;
-    // What was on its way when the cancel arrived.
-    peer.drain();
+    // What was on its way when the cancel arrived precedes the response to a later request.
+    call(&mut peer, "ping", &json!({}))?;
+    settle(&mut peer, context);
+    peer.forget_pending();
     let late = peer.drain();
     let data = late.iter().find(|message| message.is("stream.chunk") && !message.is_chunk("eos"));
     match data {

@@ -200,6 +200,13 @@ fn complete(context: &Context<'_>, mut exchange: Exchange) -> std::io::Result<(H
     }
 }
 
+/// Makes a handshake, without an event stream.
+fn acked<'a>(context: &'a Context<'a>) -> Result<Peer<'a>, CheckError> {
+    let mut peer = Peer::open(context)?;
+    peer.handshake(&full_handshake(context)).map_err(CheckError::blocked)?;
+    Ok(peer)
+}
+
 fn session_header(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::open(context)?;
     let ack = peer.handshake(&full_handshake(context))?;
@@ -220,7 +227,7 @@ fn missing_session(context: &Context<'_>) -> CheckResult {
 }
 
 fn unknown_session(context: &Context<'_>) -> CheckResult {
-    let mut peer = Peer::ready(context)?;
+    let mut peer = acked(context)?;
     let session = channel(&mut peer)?.session().unwrap_or_default().to_owned();
     let (head, _) = fetch(context, &mut peer, "DELETE", "")?;
     ensure((200..300).contains(&head.status), || {
@@ -287,7 +294,7 @@ fn accepted(context: &Context<'_>) -> CheckResult {
 }
 
 fn delete(context: &Context<'_>) -> CheckResult {
-    let mut peer = Peer::ready(context)?;
+    let mut peer = acked(context)?;
     let (head, _) = fetch(context, &mut peer, "DELETE", "")?;
     ensure((200..300).contains(&head.status), || format!("the status is {}", head.status))?;
     let id = peer.request(json!({"method": "ping"}))?;
@@ -310,8 +317,7 @@ fn schemas(context: &Context<'_>) -> CheckResult {
 
 /// Makes a handshake and attaches the event stream.
 fn attached<'a>(context: &'a Context<'a>) -> Result<(Peer<'a>, Head, SseEvent), CheckError> {
-    let mut peer = Peer::open(context)?;
-    peer.handshake(&full_handshake(context)).map_err(CheckError::blocked)?;
+    let mut peer = acked(context)?;
     let (head, event) = peer.attach()?;
     Ok((peer, head, event))
 }
@@ -351,8 +357,7 @@ fn accel_buffering(context: &Context<'_>) -> CheckResult {
 }
 
 fn unknown_event_stream(context: &Context<'_>) -> CheckResult {
-    let mut peer = Peer::open(context)?;
-    peer.handshake(&full_handshake(context)).map_err(CheckError::blocked)?;
+    let mut peer = acked(context)?;
     fetch(context, &mut peer, "DELETE", "").map_err(CheckError::blocked)?;
     let (head, body) = fetch(context, &mut peer, "GET", "/events")?;
     ensure(head.status == 404, || format!("the status is {}: {body}", head.status))

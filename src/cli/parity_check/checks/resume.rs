@@ -242,6 +242,7 @@ fn one_owner(context: &Context<'_>) -> CheckResult {
     }
     // What was on its way at the resume.
     earlier.drain();
+    earlier.drain();
     let late = earlier.drain();
     peer.send(&json!({"type": "cancel", "streamId": name}))?;
     let chunk = late.iter().find(|message| message.is("stream.chunk"));
