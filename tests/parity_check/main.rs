@@ -1,13 +1,17 @@
 //! `corelane parity-check` against a scripted server: a correct one passes, and each broken rule is
 //! found by the check that is named for it.
 
+#![expect(clippy::unwrap_used, reason = "a scripted server of tests")]
+
 mod server;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::process::Command;
 use std::thread;
 
 use corelane_test_support::ExitResult;
+use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
 use serde_json::Value;
 use server::mutation::{Mutation, OVER_HTTP, OVER_LINES};
 use server::{ScriptedServer, ServerOptions};
@@ -75,7 +79,9 @@ fn correct_server_passes_on_every_transport() {
             "auth",
         ];
         let mut arguments = PATIENT.to_vec();
-        families.iter().for_each(|family| arguments.extend(["--only", family]));
+        for family in families {
+            arguments.extend(["--only", family]);
+        }
         let report = assert_passes(&target, &arguments);
         assert!(report["passed"].as_u64().unwrap() >= 60, "{report:#}");
         // Only what belongs to another transport or needs an option is skipped.
@@ -105,6 +111,15 @@ fn idle_connection_is_closed_after_hint() {
 }
 
 #[test]
+fn slow_checks_wait_for_timeouts() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let only = ["--slow", "--only", "handshake.timeout", "--only", "capabilities.timeout"];
+    let [lines, _, http] = server.targets();
+    assert_eq!(assert_passes(&lines, &only)["passed"], 2);
+    assert_eq!(assert_passes(&http, &only)["passed"], 1);
+}
+
+#[test]
 fn token_is_required_on_every_transport() {
     let server =
         ScriptedServer::start(ServerOptions { token: Some(TOKEN), ..options(Mutation::Correct) });
@@ -114,6 +129,55 @@ fn token_is_required_on_every_transport() {
         assert_eq!(report["passed"], 3, "{target}");
         let (status, report) = check(&target, &["--only", "handshake.acked"]);
         assert_eq!((status, &report["failed"]), (1, &Value::from(1)), "{target}");
+    }
+}
+
+#[test]
+fn correct_server_passes_over_standard_streams() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let [lines, ..] = server.addresses();
+    // A program that passes its standard streams on to the server.
+    let (host, port) = (lines.ip(), lines.port());
+    let script = format!("exec 3<>/dev/tcp/{host}/{port}; cat <&3 & cat >&3; kill $!");
+    let target = format!("stdio:bash -c '{script}'");
+    let only = ["--only", "handshake", "--only", "requests", "--only", "streams"];
+    let report = assert_passes(&target, &[&PATIENT[..], &only].concat());
+    assert!(report["passed"].as_u64().unwrap() >= 30, "{report:#}");
+}
+
+#[test]
+fn other_transport_has_same_tools_and_errors() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let differing = ScriptedServer::start(options(Mutation::ListsDiffer));
+    let [lines, websocket, http] = server.targets();
+    let only = ["--only", "registry.across_transports", "--only", "errors.across_transports"];
+    for other in [&websocket, &http] {
+        let report = assert_passes(&lines, &[&only[..], &["--compare", other]].concat());
+        assert_eq!(report["passed"], 2, "{report:#}");
+    }
+    let other = &differing.targets()[1];
+    let (status, report) = check(&lines, &[&only[..], &["--compare", other]].concat());
+    assert_eq!((status, with_status(&report, "failed")), (1, vec!["registry.across_transports"]));
+}
+
+#[test]
+fn correct_server_passes_over_tls() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let issuer = Issuer::new();
+    let directory = tempfile::tempdir().unwrap();
+    let ca_file = directory.path().join("ca.pem");
+    fs::write(&ca_file, issuer.pem()).unwrap();
+    let ca_file = ca_file.to_str().unwrap();
+    for (address, (scheme, path)) in
+        server.addresses().into_iter().zip([("tls", ""), ("wss", "/parity"), ("https", "/parity")])
+    {
+        let terminator = Terminator::start(address, issuer.good_server(), TlsFault::NoFault);
+        let target = format!("{scheme}://localhost:{}{path}", terminator.port());
+        let only = ["--only", "handshake", "--only", "streams", "--only", "sse"];
+        let trusting = [&PATIENT[..], &only, &["--ca-file", ca_file]].concat();
+        assert_passes(&target, &trusting);
+        let (status, report) = check(&target, &only);
+        assert_eq!((status, &report["passed"]), (1, &Value::from(0)), "{target}");
     }
 }
 

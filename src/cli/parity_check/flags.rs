@@ -17,6 +17,7 @@ pub(crate) const NAME: &str = "parity-check";
 const TARGET: &str = "target";
 const JSON: &str = "json";
 const SLOW: &str = "slow";
+const COMPARE: &str = "compare";
 const TOKEN: &str = "token";
 const TOKEN_FILE: &str = "token-file";
 const CA_FILE: &str = "ca-file";
@@ -51,12 +52,16 @@ pub(crate) fn command() -> Command {
     )
 }
 
-fn target_arguments() -> [Arg; 6] {
+fn target_arguments() -> [Arg; 7] {
     [
         Arg::new(TARGET).value_name("TARGET").required_unless_present(LIST).help(
             "The server: tcp://HOST:PORT, ws://HOST:PORT/PATH, http://HOST:PORT/PATH, the same \
              with TLS as tls://, wss:// and https://, or stdio:COMMAND",
         ),
+        Arg::new(COMPARE)
+            .long(COMPARE)
+            .value_name("TARGET")
+            .help("The same server over another transport: tools and errors must be the same"),
         Arg::new(TOKEN)
             .long(TOKEN)
             .value_name("TOKEN")
@@ -140,8 +145,11 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Settings, String> {
         }
     };
     let arguments = matches.get_one::<Value>(LONG_ARGUMENTS).cloned();
+    let other = text(COMPARE).map(|other| Endpoint::parse(&other, ca_file(&other, matches)));
+    let target = text(TARGET).unwrap_or_default();
     Ok(Settings {
-        endpoint: Endpoint::parse(&text(TARGET).unwrap_or_default(), file(CA_FILE))?,
+        endpoint: Endpoint::parse(&target, file(CA_FILE))?,
+        other: other.transpose()?,
         token,
         timeout: time(TIMEOUT),
         quiet: time(QUIET),
@@ -152,6 +160,12 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Settings, String> {
         },
         clock: Clock::start(),
     })
+}
+
+/// Returns the authorities of a second target, which need not be one with TLS.
+fn ca_file(target: &str, matches: &ArgMatches) -> Option<PathBuf> {
+    let is_encrypted = ["tls://", "https://", "wss://"].iter().any(|it| target.starts_with(it));
+    matches.get_one::<PathBuf>(CA_FILE).filter(|_| is_encrypted).cloned()
 }
 
 fn parse_object(text: &str) -> Result<Value, String> {

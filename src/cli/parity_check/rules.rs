@@ -43,7 +43,7 @@ struct Members<'a> {
 }
 
 impl Members<'_> {
-    fn violate(&mut self, reason: String) {
+    fn violate(&mut self, reason: &str) {
         let reason = format!("{}: {reason}", self.name);
         self.violations.push(Violation { check: self.check, reason });
     }
@@ -51,9 +51,9 @@ impl Members<'_> {
     /// Checks a member with `is_valid`; `wanted` says what it must be.
     fn check(&mut self, name: &str, wanted: &str, is_valid: impl Fn(&Value) -> bool) {
         match self.members.get(name) {
-            None => self.violate(format!("`{name}` is missing")),
+            None => self.violate(&format!("`{name}` is missing")),
             Some(value) if !is_valid(value) => {
-                self.violate(format!("`{name}` must be {wanted}, not {value}"));
+                self.violate(&format!("`{name}` must be {wanted}, not {value}"));
             }
             Some(_) => {}
         }

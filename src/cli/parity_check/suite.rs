@@ -36,6 +36,8 @@ pub(crate) enum Need {
     Token,
     /// `--slow`.
     Slow,
+    /// `--compare`.
+    OtherTarget,
 }
 
 /// Why a check has not passed.
@@ -72,9 +74,11 @@ pub(crate) struct LongTool {
 }
 
 /// What the command line names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) endpoint: Endpoint,
+    /// The same server over another transport.
+    pub(crate) other: Option<Endpoint>,
     pub(crate) token: Option<String>,
     pub(crate) timeout: Duration,
     /// Time without a message that shows that none comes.
@@ -130,6 +134,12 @@ impl CheckError {
 }
 
 impl Settings {
+    /// Returns the settings for the other target.
+    pub(crate) fn for_other(&self) -> Option<Self> {
+        let other = self.other.clone()?;
+        Some(Self { endpoint: other, other: None, ..self.clone() })
+    }
+
     /// Returns the end of one step.
     pub(crate) fn deadline(&self) -> Deadline {
         Deadline::after(self.clock, self.timeout)
@@ -188,6 +198,9 @@ impl<'a> Context<'a> {
                 Some(format!("no tool `{name}`: name one that takes seconds with --long-tool"))
             }
             Need::Token if token.is_none() => Some("needs --token".to_owned()),
+            Need::OtherTarget if self.settings.other.is_none() => {
+                Some("needs --compare".to_owned())
+            }
             Need::Slow if !is_slow => Some("takes long: needs --slow".to_owned()),
             _ => None,
         }

@@ -127,7 +127,7 @@ impl Engine {
             InputKind::Message { text, reply, http } => {
                 self.message(connection, &text, &reply, http);
             }
-            InputKind::Attach { session, output } => self.attach(&session, output),
+            InputKind::Attach { session, output } => self.attach(&session, &output),
             InputKind::Delete { session, reply } => {
                 let is_known = self.sessions.remove(&session).is_some();
                 let answer = if is_known { Value::Null } else { unknown_session() };
@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    fn attach(&mut self, session: &str, output: Sender<Output>) {
+    fn attach(&mut self, session: &str, output: &Sender<Output>) {
         let Some(session) = self.sessions.get_mut(session) else {
             output.send(Output::Message(unknown_session())).ok();
             return;

@@ -38,7 +38,7 @@ pub(crate) fn serve_http(
     let (method, path) = (request.method.as_str(), request.path.as_str());
     // A client that has gone needs no response.
     let _unsent = match (method, path) {
-        ("GET", "/parity/events") => serve_events(&mut stream, request, engine, mutation),
+        ("GET", "/parity/events") => serve_events(&mut stream, &request, engine, mutation),
         ("GET", _) if path.starts_with("/parity/schemas/") => serve_schema(&mut stream, path),
         ("DELETE", "/parity") => {
             let session = request.context.session.unwrap_or_default();
@@ -118,10 +118,10 @@ fn write_message(stream: &mut TcpStream, message: &Value, mutation: Mutation) ->
         Mutation::StatusAlways200 => 200,
         _ => status(message),
     };
-    let mut fields = "Content-Type: application/json\r\n".to_owned();
-    if let Some(session) = message["sessionId"].as_str() {
-        fields.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
-    }
+    let session = message["sessionId"].as_str();
+    let session = session.map(|session| format!("Mcp-Session-Id: {session}\r\n"));
+    let session = session.unwrap_or_default();
+    let fields = format!("Content-Type: application/json\r\n{session}");
     write_response(stream, status, &fields, &message.to_string())
 }
 
@@ -139,13 +139,14 @@ fn write_answer(
 }
 
 fn event_stream_head(session: &str, mutation: Mutation) -> String {
-    let mut head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n".to_owned();
-    head.push_str("Cache-Control: no-cache\r\n");
-    head.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
-    if mutation != Mutation::EventsBuffered {
-        head.push_str("X-Accel-Buffering: no\r\n");
-    }
-    head + "\r\n"
+    let unbuffered = match mutation {
+        Mutation::EventsBuffered => "",
+        _ => "X-Accel-Buffering: no\r\n",
+    };
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
+         Mcp-Session-Id: {session}\r\n{unbuffered}\r\n"
+    )
 }
 
 fn event(message: &Value, mutation: Mutation) -> String {
@@ -203,19 +204,18 @@ fn handshake_of_query(connection: u64, request: &Request, engine: &Sender<Input>
 
 fn serve_events(
     stream: &mut TcpStream,
-    request: Request,
+    request: &Request,
     engine: &Sender<Input>,
     mutation: Mutation,
 ) -> io::Result<()> {
-    let session = match &request.context.session {
-        Some(session) => session.clone(),
-        None => {
-            let reply = handshake_of_query(0, &request, engine);
-            match reply["sessionId"].as_str() {
-                Some(session) => session.to_owned(),
-                None => return write_message(stream, &reply, Mutation::Correct),
-            }
-        }
+    let session = if let Some(session) = &request.context.session {
+        session.clone()
+    } else {
+        let reply = handshake_of_query(0, request, engine);
+        let Some(session) = reply["sessionId"].as_str() else {
+            return write_message(stream, &reply, Mutation::Correct);
+        };
+        session.to_owned()
     };
     let (sender, output) = channel();
     let kind = InputKind::Attach { session: session.clone(), output: sender };

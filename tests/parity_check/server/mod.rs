@@ -64,6 +64,11 @@ impl ScriptedServer {
         Self { addresses, engine, is_ended }
     }
 
+    /// Returns the addresses of lines, WebSocket and HTTP.
+    pub(crate) const fn addresses(&self) -> [SocketAddr; 3] {
+        self.addresses
+    }
+
     /// Returns the targets of lines, WebSocket and HTTP.
     pub(crate) fn targets(&self) -> [String; 3] {
         let [lines, websocket, http] = self.addresses;

@@ -23,6 +23,9 @@ pub(crate) enum Output {
 /// Progress chunks of the tool `slow`.
 const STEPS: u32 = 250;
 
+/// Steps after which the first intersection stays.
+const EXCHANGE_STEPS: u32 = 100;
+
 /// A session and the connection that it is attached to.
 pub(crate) struct Session {
     pub(crate) id: String,
@@ -35,6 +38,8 @@ pub(crate) struct Session {
     keys: BTreeMap<String, Option<String>>,
     streams: BTreeMap<String, Stream>,
     running: Vec<Running>,
+    /// Steps without an announced exchange of capabilities.
+    waiting_steps: u32,
 }
 
 #[derive(Default)]
@@ -65,6 +70,7 @@ impl Session {
             keys: BTreeMap::new(),
             streams: BTreeMap::new(),
             running: Vec::new(),
+            waiting_steps: 0,
         }
     }
 
@@ -260,7 +266,11 @@ impl Session {
             _ => result.to_string(),
         };
         let digest = Sha256::digest(text.as_bytes());
-        let hash = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = digest
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .collect();
         self.keys.insert(key.to_owned(), Some(hash));
     }
 
@@ -275,18 +285,18 @@ impl Session {
             result = json!({"tools": []});
         }
         if self.mutation != Mutation::ResultChunkMissing {
-            self.push(stream, json!({"chunkType": "result", "data": result}));
+            self.push(stream, &json!({"chunkType": "result", "data": result}));
         }
         if self.mutation != Mutation::EosMissing {
-            self.push(stream, json!({"chunkType": "eos", "reason": "completed"}));
+            self.push(stream, &json!({"chunkType": "eos", "reason": "completed"}));
         }
         if self.mutation == Mutation::ChunkAfterEos {
-            self.push(stream, json!({"chunkType": "log", "data": "late"}));
+            self.push(stream, &json!({"chunkType": "log", "data": "late"}));
         }
     }
 
     /// Appends a chunk to a stream and delivers it.
-    fn push(&mut self, name: &str, rest: Value) {
+    fn push(&mut self, name: &str, rest: &Value) {
         let Some(stream) = self.streams.get_mut(name) else { return };
         let mut seq = stream.chunks.len() + 1;
         let is_last = rest["chunkType"] == "eos";
@@ -318,7 +328,9 @@ impl Session {
     pub(crate) fn attach(&mut self, output: Sender<Output>) {
         self.output = Some(output);
         let names: Vec<String> = self.streams.keys().cloned().collect();
-        names.iter().for_each(|name| self.deliver(name));
+        for name in &names {
+            self.deliver(name);
+        }
     }
 
     /// Continues the streams of `last_ack_seq`. Returns why that is not possible, if so.
@@ -370,7 +382,7 @@ impl Session {
         let Running { id, stream, output, .. } = self.running.swap_remove(index);
         match stream {
             Some(_) if self.mutation == Mutation::TerminalFrameMissing => {}
-            Some(stream) => self.push(&stream, json!({"chunkType": "eos", "reason": "cancelled"})),
+            Some(stream) => self.push(&stream, &json!({"chunkType": "eos", "reason": "cancelled"})),
             None => {
                 let mut error = error("internal", "cancelled");
                 error["details"] = json!({"reason": "cancelled"});
@@ -381,6 +393,8 @@ impl Session {
 
     /// Makes a step of each running call.
     pub(crate) fn step(&mut self) {
+        self.waiting_steps += 1;
+        self.is_ready |= self.waiting_steps > EXCHANGE_STEPS;
         let kind = match self.mutation {
             Mutation::UnknownChunkType => "progressing",
             _ => "progress",
@@ -393,7 +407,7 @@ impl Session {
                 Some(stream) if is_done => self.finish_stream(stream, &result),
                 Some(stream) => {
                     let data = json!({"progress": running.steps});
-                    self.push(stream, json!({"chunkType": kind, "data": data}));
+                    self.push(stream, &json!({"chunkType": kind, "data": data}));
                 }
                 None if is_done => {
                     let response = response(&running.id, &result);

@@ -245,7 +245,7 @@ fn unknown_session(context: &Context<'_>) -> CheckResult {
 
 fn expect_status(message: &Message, status: u16) -> CheckResult {
     ensure(message.status == Some(status), || {
-        let found = message.status.map_or("none".to_owned(), |status| status.to_string());
+        let found = message.status.unwrap_or_default();
         format!("the status is {found} instead of {status}: {}", message.text)
     })
 }

@@ -152,7 +152,11 @@ fn result_hash(context: &Context<'_>) -> CheckResult {
     let found = &second.value["error"]["details"]["resultHash"];
     let result = first.raw_member("result").unwrap_or_default();
     let digest = Sha256::digest(result.as_bytes());
-    let wanted: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let wanted: String = digest
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect();
     ensure(*found == Value::String(wanted.clone()), || {
         format!("resultHash must be {wanted}: {}", second.text)
     })

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cli::parity_check::peer::{Peer, expect_error};
 use crate::cli::parity_check::steps::{call, ensure, expect_ready, expect_silence};
 use crate::cli::parity_check::suite::Level::{Must, Transition};
-use crate::cli::parity_check::suite::{Check, CheckResult, Context, Need};
+use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -184,6 +184,20 @@ pub(super) const CHECKS: &[Check] = &[
         run: identical,
     },
     Check {
+        name: "registry.across_transports",
+        level: Must,
+        needs: &[Need::OtherTarget, Need::Flag("tools")],
+        rule: "the tools are identical over another transport",
+        run: registry_across_transports,
+    },
+    Check {
+        name: "errors.across_transports",
+        level: Must,
+        needs: &[Need::OtherTarget],
+        rule: "errors are the same over another transport",
+        run: errors_across_transports,
+    },
+    Check {
         name: "errors.schema",
         level: Must,
         needs: &[],
@@ -302,6 +316,40 @@ fn identical(context: &Context<'_>) -> CheckResult {
     ensure(first.value["result"] == second.value["result"], || {
         "two connections have other tools".to_owned()
     })
+}
+
+/// Runs `ask` on a connection of each target.
+fn ask_both(
+    context: &Context<'_>,
+    ask: impl Fn(&mut Peer<'_>) -> Result<Value, CheckError>,
+) -> Result<[Value; 2], CheckError> {
+    let missing = || CheckError::Skipped("needs --compare".to_owned());
+    let settings = context.settings.for_other().ok_or_else(missing)?;
+    let other = Context::new(&settings, None);
+    Ok([ask(&mut Peer::ready(context)?)?, ask(&mut Peer::ready(&other)?)?])
+}
+
+fn registry_across_transports(context: &Context<'_>) -> CheckResult {
+    let [one, other] = ask_both(context, |peer| {
+        let list = call(peer, "tools/list", &json!({}))?;
+        Ok(list.value["result"].clone())
+    })?;
+    ensure(one == other, || format!("other tools over the other transport: {other}"))
+}
+
+fn errors_across_transports(context: &Context<'_>) -> CheckResult {
+    let [one, other] = ask_both(context, |peer| {
+        let mut errors = Vec::new();
+        let id = peer.request(json!({"method": "no/such/method"}))?;
+        errors.push(peer.answer(&id)?);
+        for text in [r#"{"type":"no.such.type"}"#, r#"{"type":"cancel"}"#, "{"] {
+            peer.send_text(text)?;
+            errors.push(peer.error()?);
+        }
+        let errors = errors.into_iter().map(|error| error.value["error"].clone());
+        Ok(errors.map(|it| json!([it["code"], it["retryable"], it["details"]])).collect())
+    })?;
+    ensure(one == other, || format!("{one} is {other} over the other transport"))
 }
 
 /// Provokes errors of several kinds; broken rules are found by the trace of the connection.

@@ -71,18 +71,17 @@ impl Exchange {
         request: &HttpRequest,
     ) -> io::Result<Self> {
         let HttpRequest { method, path, headers, body } = request;
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\n");
+        let mut text = Vec::new();
+        write!(text, "{method} {path} HTTP/1.1\r\nHost: {authority}\r\n")?;
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            write!(text, "{name}: {value}\r\n")?;
         }
         if let Some(body) = body {
             let length = body.len();
-            let fields = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
-            head.push_str(&fields);
+            write!(text, "Content-Type: application/json\r\nContent-Length: {length}\r\n")?;
         }
-        head.push_str("Connection: close\r\n\r\n");
-        head.push_str(body.as_deref().unwrap_or_default());
-        stream.write_all(head.as_bytes())?;
+        write!(text, "Connection: close\r\n\r\n{}", body.as_deref().unwrap_or_default())?;
+        stream.write_all(&text)?;
         stream.flush()?;
         Ok(Self {
             stream,
