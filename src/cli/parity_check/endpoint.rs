@@ -55,6 +55,11 @@ impl Endpoint {
         matches!(self.transport, Transport::Http { .. })
     }
 
+    /// Returns whether each connection is a program of its own.
+    pub(crate) const fn is_program(&self) -> bool {
+        matches!(self.transport, Transport::Stdio { .. })
+    }
+
     /// Returns whether messages are texts of a WebSocket.
     pub(crate) const fn is_websocket(&self) -> bool {
         matches!(self.transport, Transport::WebSocket { .. })

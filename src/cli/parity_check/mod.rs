@@ -34,6 +34,7 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 
 use self::report::Report;
+use self::wire::{Channel, OpenError};
 use super::{USAGE_EXIT_CODE, print_diagnostic};
 
 pub(crate) use self::flags::{NAME, command};
@@ -51,6 +52,17 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         }
     };
     let options = flags::run_options(matches);
+    for settings in std::iter::once(settings.clone()).chain(settings.for_other()) {
+        let (endpoint, token) = (&settings.endpoint, settings.token.as_deref());
+        match Channel::check_reachable(endpoint, token, settings.timeout) {
+            // The server has answered, with a status that a check reports.
+            Ok(()) | Err(OpenError { status: Some(_), .. }) => {}
+            Err(error) => {
+                print_diagnostic("error", &format!("{endpoint}: {}", error.message));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     let report = runner::run(&settings, options.jobs, &options.only);
     if report.checks.is_empty() {
         print_diagnostic("error", &"no check has the name of --only: --list prints all");

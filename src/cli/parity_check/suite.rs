@@ -28,6 +28,8 @@ pub(crate) enum Need {
     Connection,
     WebSocket,
     Http,
+    /// A server that outlives its connections.
+    Server,
     /// The server announces this capability.
     Flag(&'static str),
     /// A tool that runs for long and reports progress.
@@ -190,6 +192,9 @@ impl<'a> Context<'a> {
             }
             Need::WebSocket if !endpoint.is_websocket() => Some("only for WebSocket".to_owned()),
             Need::Http if !endpoint.is_http() => Some("only for HTTP".to_owned()),
+            Need::Server if endpoint.is_program() => {
+                Some("the program ends with its connection".to_owned())
+            }
             Need::Flag(flag) if is_known && !self.has_flag(flag) => {
                 Some(format!("the server does not announce `{flag}`"))
             }

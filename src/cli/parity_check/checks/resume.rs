@@ -10,7 +10,10 @@ use crate::cli::parity_check::suite::Level::{Must, Should, Transition};
 use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
 
 const NEEDS: &[Need] = &[Need::Flag("resume"), Need::Flag("streaming")];
-const LONG: &[Need] = &[Need::Flag("resume"), Need::Flag("streaming"), Need::LongTool];
+/// A resume that succeeds.
+const RESUMED: &[Need] = &[Need::Server, Need::Flag("resume"), Need::Flag("streaming")];
+const LONG: &[Need] =
+    &[Need::Server, Need::Flag("resume"), Need::Flag("streaming"), Need::LongTool];
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -23,28 +26,28 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "resume.continues",
         level: Transition,
-        needs: NEEDS,
+        needs: RESUMED,
         rule: "Resuming --([window OK])--> Ready: a stream continues at lastAckSeq + 1",
         run: continues,
     },
     Check {
         name: "resume.from_start",
         level: Must,
-        needs: NEEDS,
+        needs: RESUMED,
         rule: "lastAckSeq 0 resumes a stream from its first chunk",
         run: from_start,
     },
     Check {
         name: "resume.next_seq",
         level: Must,
-        needs: NEEDS,
+        needs: RESUMED,
         rule: "the acknowledgement names the next seq of each stream",
         run: next_seq,
     },
     Check {
         name: "resume.ready_after",
         level: Transition,
-        needs: NEEDS,
+        needs: RESUMED,
         rule: "Ready --(reconnect + resumeToken)--> Resuming --> Ready: requests are served after \
                a resume",
         run: ready_after,
@@ -113,6 +116,14 @@ struct Left {
     chunks: Vec<Message>,
 }
 
+/// Returns the members of an acknowledgement that belong to a resume.
+fn outcome(ack: &Value) -> Value {
+    let names = ["resumed", "advice", "reason", "streams"];
+    let members =
+        names.iter().filter_map(|name| Some(((*name).to_owned(), ack.get(name)?.clone())));
+    Value::Object(members.collect())
+}
+
 fn blocked(reason: String) -> CheckError {
     CheckError::Blocked(reason)
 }
@@ -163,7 +174,7 @@ fn resume_left<'a>(
 ) -> Result<Peer<'a>, CheckError> {
     let stream = left.stream.as_str();
     let peer = resume(context, &left.token, json!({stream: last_ack_seq}))?;
-    ensure(peer.ack()["resumed"] == true, || format!("not resumed: {}", peer.ack()))?;
+    ensure(peer.ack()["resumed"] == true, || format!("not resumed: {}", outcome(peer.ack())))?;
     Ok(peer)
 }
 
@@ -202,7 +213,7 @@ fn next_seq(context: &Context<'_>) -> CheckResult {
     let is_named = streams.is_some_and(|streams| {
         streams.iter().any(|it| it["streamId"] == left.stream.as_str() && it["nextSeq"] == 2)
     });
-    ensure(is_named, || format!("`streams` has not nextSeq 2: {}", peer.ack()))
+    ensure(is_named, || format!("`streams` has not nextSeq 2: {}", outcome(peer.ack())))
 }
 
 fn ready_after(context: &Context<'_>) -> CheckResult {
@@ -220,7 +231,7 @@ fn running_stream(context: &Context<'_>) -> CheckResult {
     drop(peer);
     let stream = stream.as_str();
     let mut peer = resume(context, &token, json!({stream: first.seq()}))?;
-    ensure(peer.ack()["resumed"] == true, || format!("not resumed: {}", peer.ack()))?;
+    ensure(peer.ack()["resumed"] == true, || format!("not resumed: {}", outcome(peer.ack())))?;
     let second = next_chunk(&mut peer, stream)?;
     let cancelled = peer.send(&json!({"type": "cancel", "streamId": stream}));
     cancelled.map_err(CheckError::blocked)?;
@@ -269,7 +280,7 @@ fn expect_advice<'a>(
 fn check_advice(ack: &Value) -> CheckResult {
     let has_advice = ack["advice"] == "restart" && ack["reason"].is_string();
     ensure(ack["resumed"] == false && has_advice, || {
-        format!("no `resumed` false with advice and reason: {ack}")
+        format!("no `resumed` false with advice and reason: {}", outcome(ack))
     })
 }
 
@@ -292,5 +303,5 @@ fn without_capability(context: &Context<'_>) -> CheckResult {
     message["resumeToken"] = left.token.clone();
     message["lastAckSeq"] = json!({left.stream.as_str(): 1});
     let peer = Peer::ready_with(context, &message)?;
-    ensure(peer.ack()["resumed"] != true, || format!("resumed: {}", peer.ack()))
+    ensure(peer.ack()["resumed"] != true, || format!("resumed: {}", outcome(peer.ack())))
 }

@@ -94,6 +94,20 @@ impl Channel {
         }
     }
 
+    /// Returns why no connection can be opened, if so.
+    pub(crate) fn check_reachable(
+        endpoint: &Endpoint,
+        token: Option<&str>,
+        timeout: Duration,
+    ) -> Result<(), OpenError> {
+        match &endpoint.transport {
+            Transport::Http { address, .. } => ByteStream::connect(address, timeout)
+                .map(drop)
+                .map_err(|error| OpenError::new(format!("connect: {error}"))),
+            _ => Self::open(endpoint, token, timeout).map(drop),
+        }
+    }
+
     pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
         match self {
             Self::Lines(lines) => lines.send(text),
