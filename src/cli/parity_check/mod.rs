@@ -52,6 +52,11 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         }
     };
     let options = flags::run_options(matches);
+    let selected = runner::select(&options.only);
+    if selected.is_empty() {
+        print_diagnostic("error", &"no check has the name of --only: --list prints all");
+        return ExitCode::from(USAGE_EXIT_CODE);
+    }
     for settings in std::iter::once(settings.clone()).chain(settings.for_other()) {
         let (endpoint, token) = (&settings.endpoint, settings.token.as_deref());
         match Channel::check_reachable(endpoint, token, settings.timeout) {
@@ -63,11 +68,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
             }
         }
     }
-    let report = runner::run(&settings, options.jobs, &options.only);
-    if report.checks.is_empty() {
-        print_diagnostic("error", &"no check has the name of --only: --list prints all");
-        return ExitCode::from(USAGE_EXIT_CODE);
-    }
+    let report = runner::run(&settings, options.jobs, &selected);
     exit_code(write(&report, options.is_json), report.is_compliant())
 }
 

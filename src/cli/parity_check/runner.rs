@@ -14,15 +14,19 @@ use super::rules::Violation;
 use super::steps::call;
 use super::suite::{Check, CheckError, CheckResult, Context, Features, Settings};
 
-/// Runs the checks whose name or family is in `only`, or all if it is empty.
-pub(crate) fn run(settings: &Settings, jobs: usize, only: &[String]) -> Report {
-    let selected: Vec<&'static Check> = checks::all().filter(|it| is_selected(it, only)).collect();
+/// Returns the checks whose name or family is in `only`, or all if it is empty.
+pub(crate) fn select(only: &[String]) -> Vec<&'static Check> {
+    checks::all().filter(|check| is_selected(check, only)).collect()
+}
+
+/// Runs the checks.
+pub(crate) fn run(settings: &Settings, jobs: usize, selected: &[&'static Check]) -> Report {
     let features = probe(settings);
     let next = AtomicUsize::new(0);
     let (sender, results) = channel();
     thread::scope(|scope| {
         for _ in 0..jobs.min(selected.len()) {
-            let (sender, next, selected) = (sender.clone(), &next, &selected);
+            let (sender, next) = (sender.clone(), &next);
             let features = features.as_ref();
             scope.spawn(move || {
                 while let Some(check) = selected.get(next.fetch_add(1, Ordering::Relaxed)) {
