@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::client;
+use crate::cli::{client, parity_check};
 use crate::config::CommandLine;
 use crate::config::Options;
 use crate::config::suggest::nearest;
@@ -41,6 +41,7 @@ pub(crate) fn command() -> Command {
                 .defer(|command| with_options(command).arg(all_flag())),
         )
         .subcommands(client::commands())
+        .subcommand(parity_check::command())
 }
 
 /// Parses `arguments`, including the program name. Suggests the nearest flag for an unknown one.
@@ -49,7 +50,8 @@ pub(crate) fn parse(
 ) -> Result<ArgMatches, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command_name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-    let has_options = !client::is_client_command(command_name);
+    let has_options =
+        !client::is_client_command(command_name) && command_name != parity_check::NAME;
     command().try_get_matches_from(&arguments).map_err(|mut error| {
         // clap's own suggestion prefers long names that share letters; edit distance is better.
         if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =

@@ -1,4 +1,4 @@
-//! The commands `serve`, `stdio` and `check`, and those that call a server.
+//! The commands `serve`, `stdio` and `check`, those that call a server, and `parity-check`.
 //!
 //! Standard output carries only what a command produces: nothing in `serve`, MCP in `stdio`,
 //! results in those that call a server. Everything else goes to standard error. Exit codes: 0
@@ -20,6 +20,7 @@ use self::logging::LogHandle;
 use self::serve::Reloader;
 
 mod client;
+mod parity_check;
 
 mod arguments;
 mod check;
@@ -38,6 +39,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     if client::is_client_command(command) {
         return client::run(command, matches);
+    }
+    if command == parity_check::NAME {
+        return parity_check::run(matches);
     }
     let command_line = arguments::command_line(matches);
     let effective = match config::load(&command_line) {

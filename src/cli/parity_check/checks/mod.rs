@@ -1,0 +1,61 @@
+//! The checks, in families.
+
+mod auth;
+mod cancel;
+mod capabilities;
+mod handshake;
+mod http;
+mod keepalive;
+mod limits;
+mod requests;
+mod resume;
+mod states;
+mod streams;
+
+use super::suite::Check;
+
+/// Returns every check, in the order of the report.
+pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
+    let families = [
+        handshake::CHECKS,
+        capabilities::CHECKS,
+        states::CHECKS,
+        requests::CHECKS,
+        streams::CHECKS,
+        cancel::CHECKS,
+        resume::CHECKS,
+        limits::CHECKS,
+        keepalive::CHECKS,
+        http::CHECKS,
+        auth::CHECKS,
+    ];
+    families.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::cli::parity_check::rules::check_message;
+
+    #[test]
+    fn names_are_unique_and_have_families() {
+        let names: BTreeSet<&str> = all().map(|check| check.name).collect();
+        assert_eq!(names.len(), all().count());
+        assert!(names.len() >= 60, "{}", names.len());
+        assert!(names.iter().all(|name| name.split('.').count() == 2));
+        assert!(all().all(|check| !check.rule.is_empty()));
+    }
+
+    #[test]
+    fn broken_rules_name_checks_that_exist() {
+        let message = serde_json::json!({
+            "type": "handshakeAck", "capabilities": {"tools": 1},
+            "error": {"code": "error.rate_limited", "retryable": false},
+        });
+        for violation in check_message(&message) {
+            assert!(all().any(|check| check.name == violation.check), "{violation:?}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The command line of `corelane parity-check`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use super::endpoint::Endpoint;
+use super::suite::{LongTool, Settings};
+use crate::engine::clock::Clock;
+
+/// The name of the command.
+pub(crate) const NAME: &str = "parity-check";
+
+const TARGET: &str = "target";
+const JSON: &str = "json";
+const SLOW: &str = "slow";
+const COMPARE: &str = "compare";
+const TOKEN: &str = "token";
+const TOKEN_FILE: &str = "token-file";
+const CA_FILE: &str = "ca-file";
+const TIMEOUT: &str = "timeout-ms";
+const QUIET: &str = "quiet-ms";
+const JOBS: &str = "jobs";
+const ONLY: &str = "only";
+const LONG_TOOL: &str = "long-tool";
+const LONG_ARGUMENTS: &str = "long-arguments";
+const LIST: &str = "list";
+
+/// How a run is reported.
+#[derive(Debug)]
+pub(crate) struct RunOptions {
+    pub(crate) is_json: bool,
+    /// Checks that run at a time.
+    pub(crate) jobs: usize,
+    /// Names or families of the checks that run; all if there is none.
+    pub(crate) only: Vec<String>,
+}
+
+/// Returns the command.
+pub(crate) fn command() -> Command {
+    Command::new(NAME).about("Check that a server complies with the parity dialect").defer(
+        |command| {
+            command.args(target_arguments()).args(run_arguments()).after_help(
+                "Example: corelane parity-check tcp://127.0.0.1:8888 --json\n\
+                 Exit codes: 0 the server complies, 1 a required check has failed or could not \
+                 run, 2 usage error.",
+            )
+        },
+    )
+}
+
+fn target_arguments() -> [Arg; 7] {
+    [
+        Arg::new(TARGET).value_name("TARGET").required_unless_present(LIST).help(
+            "The server: tcp://HOST:PORT, ws://HOST:PORT/PATH, http://HOST:PORT/PATH, the same \
+             with TLS as tls://, wss:// and https://, or stdio:COMMAND",
+        ),
+        Arg::new(COMPARE)
+            .long(COMPARE)
+            .value_name("TARGET")
+            .help("The same server over another transport: tools and errors must be the same"),
+        Arg::new(TOKEN)
+            .long(TOKEN)
+            .value_name("TOKEN")
+            .conflicts_with(TOKEN_FILE)
+            .help("Authenticate with this token; other users may see it in the process list"),
+        Arg::new(TOKEN_FILE)
+            .long(TOKEN_FILE)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("Authenticate with the token in this file"),
+        Arg::new(CA_FILE)
+            .long(CA_FILE)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("Trusted CA certificates (PEM), instead of those of this machine"),
+        Arg::new(LONG_TOOL)
+            .long(LONG_TOOL)
+            .value_name("TOOL")
+            .default_value("slow")
+            .help("A tool that takes seconds and reports progress"),
+        Arg::new(LONG_ARGUMENTS)
+            .long(LONG_ARGUMENTS)
+            .value_name("JSON")
+            .value_parser(parse_object)
+            .help("Its arguments [{\"steps\":100,\"step_ms\":50}]"),
+    ]
+}
+
+fn run_arguments() -> [Arg; 7] {
+    let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let number = |name, value_name, max| {
+        let range = value_parser!(u64).range(1..=max);
+        Arg::new(name).long(name).value_name(value_name).value_parser(range)
+    };
+    [
+        flag(JSON).help("Print the results as one JSON document"),
+        flag(SLOW).help("Run checks that wait for keepalives and timeouts: minutes"),
+        flag(LIST).help("Print the checks with their rules, and run none"),
+        number(TIMEOUT, "MILLISECONDS", 600_000)
+            .default_value("2000")
+            .help("Longest time of one step of a check"),
+        number(QUIET, "MILLISECONDS", 60_000)
+            .default_value("300")
+            .help("Time without a message that shows that none comes"),
+        number(JOBS, "N", 64).default_value("4").help("Checks that run at a time"),
+        Arg::new(ONLY)
+            .long(ONLY)
+            .value_name("NAME")
+            .action(ArgAction::Append)
+            .help("Run only this check or family, such as streams; repeatable"),
+    ]
+}
+
+/// Returns whether the checks are only listed.
+pub(crate) fn is_list(matches: &ArgMatches) -> bool {
+    matches.get_flag(LIST)
+}
+
+/// Reads how the run is reported.
+pub(crate) fn run_options(matches: &ArgMatches) -> RunOptions {
+    let jobs = matches.get_one::<u64>(JOBS).copied().unwrap_or(1);
+    RunOptions {
+        is_json: matches.get_flag(JSON),
+        jobs: usize::try_from(jobs).unwrap_or(1),
+        only: matches.get_many(ONLY).into_iter().flatten().cloned().collect(),
+    }
+}
+
+/// Reads what is checked.
+pub(crate) fn settings(matches: &ArgMatches) -> Result<Settings, String> {
+    let text = |name| matches.get_one::<String>(name).cloned();
+    let time =
+        |name| Duration::from_millis(matches.get_one::<u64>(name).copied().unwrap_or_default());
+    let file = |name| matches.get_one::<PathBuf>(name).cloned();
+    let token = match file(TOKEN_FILE) {
+        None => text(TOKEN),
+        Some(path) => {
+            let read = fs::read_to_string(&path);
+            let read = read.map_err(|error| format!("--{TOKEN_FILE}: {}: {error}", path.display()));
+            Some(read?.trim().to_owned())
+        }
+    };
+    let arguments = matches.get_one::<Value>(LONG_ARGUMENTS).cloned();
+    let other = text(COMPARE).map(|other| Endpoint::parse(&other, ca_file(&other, matches)));
+    let target = text(TARGET).unwrap_or_default();
+    Ok(Settings {
+        endpoint: Endpoint::parse(&target, file(CA_FILE))?,
+        other: other.transpose()?,
+        token,
+        timeout: time(TIMEOUT),
+        quiet: time(QUIET),
+        is_slow: matches.get_flag(SLOW),
+        long_tool: LongTool {
+            name: text(LONG_TOOL).unwrap_or_default(),
+            arguments: arguments.unwrap_or_else(|| json!({"steps": 100, "step_ms": 50})),
+        },
+        clock: Clock::start(),
+    })
+}
+
+/// Returns the authorities of a second target, which need not be one with TLS.
+fn ca_file(target: &str, matches: &ArgMatches) -> Option<PathBuf> {
+    let is_encrypted = ["tls://", "https://", "wss://"].iter().any(|it| target.starts_with(it));
+    matches.get_one::<PathBuf>(CA_FILE).filter(|_| is_encrypted).cloned()
+}
+
+fn parse_object(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err("write a JSON object".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_definition_is_valid() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn long_arguments_must_be_object() {
+        assert!(parse_object("{\"a\":1}").is_ok());
+        assert!(parse_object("[]").is_err());
+        assert!(parse_object("{").is_err());
+    }
+}

@@ -1,0 +1,359 @@
+//! A connection to the server: messages sent, received and waited for.
+//!
+//! A step that does not succeed is a failure of the check that calls it; `ready` returns
+//! [`CheckError::Blocked`], because handshakes have checks of their own.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::deadline::Deadline;
+use super::rules::{ERRORS, FLAGS, Violation};
+use super::suite::{CheckError, CheckResult, Context};
+use super::trace::Trace;
+use super::wire::exchange::{Head, SseEvent};
+use super::wire::{Channel, OpenError, Received};
+
+/// A message of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) text: String,
+    pub(crate) value: Value,
+    /// Status of the response that it is the body of.
+    pub(crate) status: Option<u16>,
+    /// The event that it came in.
+    pub(crate) event: Option<SseEvent>,
+}
+
+/// A connection, or a session over HTTP. It is closed when it is dropped.
+pub(crate) struct Peer<'a> {
+    context: &'a Context<'a>,
+    channel: Channel,
+    trace: Trace,
+    /// Messages that no step has asked for so far.
+    pending: VecDeque<Message>,
+    /// Close code and reason, once the server has closed the connection.
+    closed: Option<(Option<u16>, String)>,
+    /// Statuses of HTTP responses without a body.
+    empty_statuses: Vec<u16>,
+    ack: Value,
+    next_id: i64,
+    /// The session is left to the server, so that it can be resumed.
+    is_abandoned: bool,
+}
+
+impl Message {
+    /// Returns whether it has this `type`.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.value["type"] == kind
+    }
+
+    /// Returns `seq`.
+    pub(crate) fn seq(&self) -> u64 {
+        self.value["seq"].as_u64().unwrap_or_default()
+    }
+
+    /// Returns whether it is a chunk of this type.
+    pub(crate) fn is_chunk(&self, kind: &str) -> bool {
+        self.is("stream.chunk") && self.value["chunkType"] == kind
+    }
+
+    /// Returns the bytes of a member as they were sent.
+    pub(crate) fn raw_member(&self, name: &str) -> Option<String> {
+        let members: std::collections::BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(&self.text).ok()?;
+        members.get(name).map(|raw| raw.get().to_owned())
+    }
+}
+
+/// Returns capabilities with these flags.
+pub(crate) fn capabilities(flags: &[&str]) -> Value {
+    Value::Object(flags.iter().map(|flag| ((*flag).to_owned(), Value::Bool(true))).collect())
+}
+
+/// Returns a handshake with these capabilities.
+pub(crate) fn handshake(context: &Context<'_>, capabilities: &Value) -> Value {
+    let client = json!({"name": "corelane parity-check", "version": env!("CARGO_PKG_VERSION")});
+    let mut message = json!({
+        "type": "handshake", "protocolVersion": "1.0", "capabilities": capabilities,
+        "clientInfo": client,
+    });
+    if let Some(token) = context.settings.token.as_ref().filter(|_| !is_http(context)) {
+        message["auth_token"] = json!(token);
+    }
+    message
+}
+
+/// Returns a handshake with every capability.
+pub(crate) fn full_handshake(context: &Context<'_>) -> Value {
+    handshake(context, &capabilities(&FLAGS))
+}
+
+fn is_http(context: &Context<'_>) -> bool {
+    context.settings.endpoint.is_http()
+}
+
+/// Checks the code of an error, and `details.mcpCode` where one is wanted.
+pub(crate) fn expect_error(message: &Message, code: &str, mcp_code: Option<i64>) -> CheckResult {
+    let error =
+        if message.is_chunk("error") { &message.value["data"] } else { &message.value["error"] };
+    let found = error["code"].as_str().unwrap_or_default();
+    if found != code {
+        // An unknown code is the failure of another check.
+        let is_known = ERRORS.iter().any(|(known, _)| *known == found);
+        let reason = format!("expected {code}, received {}", message.text);
+        let error = CheckError::failed(reason);
+        return Err(if is_known || found.is_empty() { error } else { error.blocked() });
+    }
+    match mcp_code {
+        Some(wanted) if error["details"]["mcpCode"] != wanted => {
+            let text = &message.text;
+            Err(CheckError::failed(format!("expected details.mcpCode {wanted}, received {text}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl<'a> Peer<'a> {
+    /// Opens a connection without a handshake.
+    pub(crate) fn open(context: &'a Context<'a>) -> Result<Self, CheckError> {
+        let token = context.settings.token.as_deref();
+        Self::open_with_token(context, token)
+            .map_err(|error| CheckError::Blocked(format!("no connection: {}", error.message)))
+    }
+
+    /// Opens a connection with another bearer token than that of the command line.
+    pub(crate) fn open_with_token(
+        context: &'a Context<'a>,
+        token: Option<&str>,
+    ) -> Result<Self, OpenError> {
+        let settings = context.settings;
+        Ok(Self {
+            context,
+            channel: Channel::open(&settings.endpoint, token, settings.timeout)?,
+            trace: Trace::new(is_http(context)),
+            pending: VecDeque::new(),
+            closed: None,
+            empty_statuses: Vec::new(),
+            ack: Value::Null,
+            next_id: 1,
+            is_abandoned: false,
+        })
+    }
+
+    /// Opens a connection with every capability that is Ready.
+    pub(crate) fn ready(context: &'a Context<'a>) -> Result<Self, CheckError> {
+        Self::ready_with(context, &full_handshake(context))
+    }
+
+    /// Opens a connection, and makes this handshake.
+    pub(crate) fn ready_with(
+        context: &'a Context<'a>,
+        handshake: &Value,
+    ) -> Result<Self, CheckError> {
+        let mut peer = Self::open(context)?;
+        peer.handshake(handshake).map_err(CheckError::blocked)?;
+        if is_http(context) && handshake["capabilitiesExchange"] != true {
+            peer.attach().map_err(CheckError::blocked)?;
+        }
+        Ok(peer)
+    }
+
+    /// Sends a handshake and returns its acknowledgement.
+    pub(crate) fn handshake(&mut self, handshake: &Value) -> Result<Message, CheckError> {
+        let reply = self.handshake_reply(handshake)?;
+        if !reply.is("handshakeAck") {
+            let reason = format!("the handshake was answered by {}", reply.text);
+            return Err(CheckError::failed(reason));
+        }
+        self.ack = reply.value.clone();
+        Ok(reply)
+    }
+
+    /// Sends a handshake and returns its acknowledgement or its error.
+    pub(crate) fn handshake_reply(&mut self, handshake: &Value) -> Result<Message, CheckError> {
+        self.send(handshake)?;
+        self.wait("answer to the handshake", |message| {
+            message.is("handshakeAck") || message.is("error")
+        })
+    }
+
+    /// Attaches the event stream of HTTP, which begins with the acknowledgement of the session.
+    pub(crate) fn attach(&mut self) -> Result<(Head, SseEvent), CheckError> {
+        let deadline = self.context.settings.deadline();
+        match self.channel.http() {
+            Some(channel) => channel.attach(deadline).map_err(CheckError::Failed),
+            None => Err(CheckError::Skipped("only for HTTP".to_owned())),
+        }
+    }
+
+    /// Returns the acknowledgement of the handshake.
+    pub(crate) const fn ack(&self) -> &Value {
+        &self.ack
+    }
+
+    /// Returns the transport.
+    pub(crate) const fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    /// Records that the connection is Ready without an acknowledgement.
+    pub(crate) const fn set_ready(&mut self) {
+        self.trace.set_ready();
+    }
+
+    /// Sends a message.
+    pub(crate) fn send(&mut self, message: &Value) -> CheckResult {
+        self.trace.send(message);
+        self.send_text(&message.to_string())
+    }
+
+    /// Sends a text that need not be a message.
+    pub(crate) fn send_text(&mut self, text: &str) -> CheckResult {
+        if self.closed.is_some() {
+            return Ok(());
+        }
+        match self.channel.send(text) {
+            Ok(()) => Ok(()),
+            // What the server sent before it closed is still read.
+            Err(_) if !is_http(self.context) => Ok(()),
+            Err(error) => Err(CheckError::failed(format!("the request was not sent: {error}"))),
+        }
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn request(&mut self, mut request: Value) -> Result<Value, CheckError> {
+        let id = json!(self.next_id);
+        self.next_id += 1;
+        request["type"] = json!("request");
+        if request.get("id").is_none() {
+            request["id"] = id;
+        }
+        self.send(&request)?;
+        Ok(request["id"].clone())
+    }
+
+    /// Receives the next message; `None` if none comes before `deadline`, or after the end.
+    fn receive(&mut self, deadline: Deadline) -> Option<Message> {
+        while self.closed.is_none() {
+            match self.channel.receive(deadline) {
+                Received::Nothing => return None,
+                Received::Empty { status } => self.empty_statuses.push(status),
+                Received::Closed { code, reason } => self.closed = Some((code, reason)),
+                Received::Message { text, status, event } => {
+                    let Ok(value) = serde_json::from_str::<Value>(&text) else {
+                        let reason = format!("not JSON: {text}");
+                        let check = "requests.response_schema";
+                        self.context.record(vec![Violation { check, reason }]);
+                        continue;
+                    };
+                    let violations = self.trace.receive(&value);
+                    // No step has asked for a second response.
+                    let is_second = violations.iter().any(|it| it.check == "requests.one_response");
+                    self.context.record(violations);
+                    if !is_second {
+                        return Some(Message { text, value, status, event });
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Waits for a message; `wanted` is what a failure says is missing.
+    pub(crate) fn wait(
+        &mut self,
+        wanted: &str,
+        is_wanted: impl Fn(&Message) -> bool,
+    ) -> Result<Message, CheckError> {
+        self.wait_until(self.context.settings.deadline(), wanted, is_wanted)
+    }
+
+    /// Waits for a message until `deadline`.
+    pub(crate) fn wait_until(
+        &mut self,
+        deadline: Deadline,
+        wanted: &str,
+        is_wanted: impl Fn(&Message) -> bool,
+    ) -> Result<Message, CheckError> {
+        if let Some(index) = self.pending.iter().position(&is_wanted)
+            && let Some(message) = self.pending.remove(index)
+        {
+            return Ok(message);
+        }
+        while let Some(message) = self.receive(deadline) {
+            if is_wanted(&message) {
+                return Ok(message);
+            }
+            self.pending.push_back(message);
+        }
+        let seen = self.pending.back().map(|last| format!("; last received: {}", last.text));
+        let seen = seen.unwrap_or_default();
+        Err(CheckError::failed(match &self.closed {
+            Some((_, reason)) => format!("the connection closed without {wanted} ({reason}){seen}"),
+            None => format!("no {wanted} in time{seen}"),
+        }))
+    }
+
+    /// Waits for the response to a request, or for an error that names it or nothing.
+    pub(crate) fn answer(&mut self, id: &Value) -> Result<Message, CheckError> {
+        self.wait(&format!("response to the request {id}"), |message| {
+            let is_error =
+                message.is("error") && message.value.get("id").is_none_or(|other| other == id);
+            is_error || (message.is("response") && message.value["id"] == *id)
+        })
+    }
+
+    /// Waits for the answer to what is no request: an error.
+    pub(crate) fn error(&mut self) -> Result<Message, CheckError> {
+        self.wait("error", |message| {
+            message.is("error") || (message.is("response") && message.value.get("error").is_some())
+        })
+    }
+
+    /// Returns all other messages than keep-alives until none has come for a while.
+    pub(crate) fn drain(&mut self) -> Vec<Message> {
+        let settings = self.context.settings;
+        let deadline = Deadline::after(settings.clock, settings.quiet);
+        while let Some(message) = self.receive(deadline) {
+            self.pending.push_back(message);
+        }
+        let messages = self.pending.drain(..);
+        messages.filter(|message| !message.is("keepalive")).collect()
+    }
+
+    /// Drops the messages that no step has asked for so far.
+    pub(crate) fn forget_pending(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Waits until the server closes the connection, and returns the close code of a WebSocket.
+    pub(crate) fn closed(&mut self, deadline: Deadline) -> Result<Option<u16>, CheckError> {
+        while let Some(message) = self.receive(deadline) {
+            self.pending.push_back(message);
+        }
+        match &self.closed {
+            Some((code, _)) => Ok(*code),
+            None => Err(CheckError::failed("the server did not close the connection in time")),
+        }
+    }
+
+    /// Returns the statuses of HTTP responses without a body so far.
+    pub(crate) fn empty_statuses(&self) -> &[u16] {
+        &self.empty_statuses
+    }
+
+    /// Drops the connection without an end of the session.
+    pub(crate) const fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+}
+
+impl Drop for Peer<'_> {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channel.http().filter(|_| !self.is_abandoned) {
+            channel.delete_session();
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Runs the checks, several at a time, and gathers their results.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::checks;
+use super::peer::Peer;
+use super::report::{CheckReport, Report, Status};
+use super::rules::Violation;
+use super::steps::call;
+use super::suite::{Check, CheckError, CheckResult, Context, Features, Settings};
+
+/// Returns the checks whose name or family is in `only`, or all if it is empty.
+pub(crate) fn select(only: &[String]) -> Vec<&'static Check> {
+    checks::all().filter(|check| is_selected(check, only)).collect()
+}
+
+/// Runs the checks.
+pub(crate) fn run(settings: &Settings, jobs: usize, selected: &[&'static Check]) -> Report {
+    let features = probe(settings);
+    let next = AtomicUsize::new(0);
+    let (sender, results) = channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(selected.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            let features = features.as_ref();
+            scope.spawn(move || {
+                while let Some(check) = selected.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = run_check(settings, features, check);
+                    // The receiver lives as long as the scope.
+                    sender.send((check.name, result)).ok();
+                }
+            });
+        }
+    });
+    drop(sender);
+    let results: Vec<(&str, Outcome)> = results.into_iter().collect();
+    let mut reports: Vec<CheckReport> = Vec::new();
+    for check in selected {
+        let found = results.iter().find(|(name, _)| *name == check.name);
+        if let Some((_, Outcome { result, time, .. })) = found {
+            reports.push(report(check, result.clone(), *time));
+        }
+    }
+    for violation in results.into_iter().flat_map(|(_, outcome)| outcome.violations) {
+        add_violation(&mut reports, violation);
+    }
+    Report { target: settings.endpoint.to_string(), checks: reports }
+}
+
+/// The result of one check, with the rules that any message of its connections broke.
+struct Outcome {
+    result: CheckResult,
+    violations: Vec<Violation>,
+    time: Duration,
+}
+
+fn is_selected(check: &Check, only: &[String]) -> bool {
+    let family = check.name.split('.').next().unwrap_or_default();
+    only.is_empty() || only.iter().any(|name| name == check.name || name == family)
+}
+
+fn run_check(settings: &Settings, features: Option<&Features>, check: &Check) -> Outcome {
+    let start = settings.clock.now();
+    let context = Context::new(settings, features);
+    let result = context.check_needs(check.needs).and_then(|()| (check.run)(&context));
+    let violations = context.into_violations();
+    Outcome { result, violations, time: settings.clock.now().since(start) }
+}
+
+/// Asks the server for its capabilities and for the tool that takes seconds. What goes wrong here
+/// is reported by the checks.
+fn probe(settings: &Settings) -> Option<Features> {
+    let context = Context::new(settings, None);
+    let mut peer = Peer::ready(&context).ok()?;
+    let capabilities = peer.ack()["capabilities"].clone();
+    let mut has_long_tool = false;
+    if capabilities["tools"] == true
+        && let Ok(list) = call(&mut peer, "tools/list", &json!({}))
+    {
+        let tools = list.value["result"]["tools"].as_array().into_iter().flatten();
+        let name = settings.long_tool.name.as_str();
+        has_long_tool = tools.into_iter().any(|tool| tool["name"] == name);
+    }
+    Some(Features { capabilities, has_long_tool })
+}
+
+fn report(check: &'static Check, result: CheckResult, time: Duration) -> CheckReport {
+    let (status, reason) = match result {
+        Ok(()) => (Status::Passed, None),
+        Err(CheckError::Failed(reason)) => (Status::Failed, Some(reason)),
+        Err(CheckError::Blocked(reason)) => (Status::Blocked, Some(reason)),
+        Err(CheckError::Skipped(reason)) => (Status::Skipped, Some(reason)),
+    };
+    CheckReport { check, status, reason, time }
+}
+
+/// Fails the check whose rule was broken; the first reason is kept.
+fn add_violation(reports: &mut [CheckReport], violation: Violation) {
+    let found = reports.iter_mut().find(|report| report.check.name == violation.check);
+    if let Some(report) = found.filter(|report| report.status != Status::Failed) {
+        report.status = Status::Failed;
+        report.reason = Some(violation.reason);
+    }
+}

@@ -1,0 +1,108 @@
+//! Steps of checks on a connection that is Ready.
+
+use serde_json::{Value, json};
+
+use super::peer::{Message, Peer};
+use super::suite::{CheckError, CheckResult, Context};
+
+/// Makes a request and returns its response, with a result. What goes wrong has other checks.
+pub(crate) fn call(
+    peer: &mut Peer<'_>,
+    method: &str,
+    params: &Value,
+) -> Result<Message, CheckError> {
+    let id = peer.request(json!({"method": method, "params": params}))?;
+    let answer = peer.answer(&id).map_err(CheckError::blocked)?;
+    if answer.value.get("result").is_none() {
+        return Err(CheckError::Blocked(format!("{method} was answered by {}", answer.text)));
+    }
+    Ok(answer)
+}
+
+/// Checks that the connection still serves requests.
+pub(crate) fn expect_ready(peer: &mut Peer<'_>) -> CheckResult {
+    let id = peer.request(json!({"method": "ping"}))?;
+    let answer = peer.answer(&id)?;
+    if answer.value.get("result").is_some() {
+        return Ok(());
+    }
+    Err(CheckError::failed(format!("the connection is not Ready: ping gave {}", answer.text)))
+}
+
+/// Waits until what was sent has arrived, where each message has a connection of its own.
+pub(crate) fn settle(peer: &mut Peer<'_>, context: &Context<'_>) {
+    if context.settings.endpoint.is_http() {
+        peer.drain();
+    }
+}
+
+/// Checks that the server sends nothing for a while.
+pub(crate) fn expect_silence(peer: &mut Peer<'_>, after: &str) -> CheckResult {
+    match peer.drain().first() {
+        None => Ok(()),
+        Some(message) => {
+            Err(CheckError::failed(format!("{after} was answered by {}", message.text)))
+        }
+    }
+}
+
+/// Opens a stream; returns the id of its request, and its own.
+pub(crate) fn open_stream(
+    peer: &mut Peer<'_>,
+    method: &str,
+    params: &Value,
+) -> Result<(Value, String), CheckError> {
+    let id = peer.request(json!({"method": method, "params": params, "stream": true}))?;
+    let answer = peer.answer(&id).map_err(CheckError::blocked)?;
+    match answer.value["result"]["streamId"].as_str() {
+        Some(stream) => Ok((id, stream.to_owned())),
+        None => Err(CheckError::Blocked(format!("no stream was opened: {}", answer.text))),
+    }
+}
+
+/// Opens a stream of `ping`, which every server has.
+pub(crate) fn open_short_stream(peer: &mut Peer<'_>) -> Result<String, CheckError> {
+    open_stream(peer, "ping", &json!({})).map(|(_, stream)| stream)
+}
+
+/// Waits for the next chunk of a stream.
+pub(crate) fn next_chunk(peer: &mut Peer<'_>, stream: &str) -> Result<Message, CheckError> {
+    peer.wait(&format!("chunk of the stream '{stream}'"), |message| {
+        message.is("stream.chunk") && message.value["streamId"] == stream
+    })
+}
+
+/// Collects the chunks of a stream up to its `eos`, or for the time of one step.
+pub(crate) fn chunks(peer: &mut Peer<'_>, context: &Context<'_>, stream: &str) -> Vec<Message> {
+    let deadline = context.settings.deadline();
+    let mut chunks = Vec::new();
+    let is_wanted =
+        |message: &Message| message.is("stream.chunk") && message.value["streamId"] == stream;
+    while let Ok(chunk) = peer.wait_until(deadline, "chunk", is_wanted) {
+        let is_last = chunk.is_chunk("eos");
+        chunks.push(chunk);
+        if is_last || deadline.is_over() {
+            break;
+        }
+    }
+    chunks
+}
+
+/// Returns the parameters of a tool call that takes seconds.
+pub(crate) fn long_call(context: &Context<'_>) -> Value {
+    let tool = &context.settings.long_tool;
+    json!({"name": tool.name, "arguments": tool.arguments})
+}
+
+/// Opens the stream of a tool call that takes seconds.
+pub(crate) fn open_long_stream(
+    peer: &mut Peer<'_>,
+    context: &Context<'_>,
+) -> Result<(Value, String), CheckError> {
+    open_stream(peer, "tools/call", &long_call(context))
+}
+
+/// Fails unless `condition` holds.
+pub(crate) fn ensure(condition: bool, reason: impl FnOnce() -> String) -> CheckResult {
+    if condition { Ok(()) } else { Err(CheckError::Failed(reason())) }
+}

@@ -1,0 +1,213 @@
+//! What a check is, what it needs, and what it may return.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::deadline::Deadline;
+use super::endpoint::Endpoint;
+use super::rules::Violation;
+use crate::engine::clock::Clock;
+
+/// How strong the rule of a check is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Level {
+    /// A rule that every server keeps.
+    Must,
+    /// A recommendation.
+    Should,
+    /// A line of the table of transitions, which every server has.
+    Transition,
+}
+
+/// What a check applies to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Need {
+    /// Lines or WebSocket: a connection that the server can close.
+    Connection,
+    WebSocket,
+    Http,
+    /// A server that outlives its connections.
+    Server,
+    /// The server announces this capability.
+    Flag(&'static str),
+    /// A tool that runs for long and reports progress.
+    LongTool,
+    /// `--token`.
+    Token,
+    /// `--slow`.
+    Slow,
+    /// `--compare`.
+    OtherTarget,
+}
+
+/// Why a check has not passed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum CheckError {
+    /// The server has broken the rule.
+    Failed(String),
+    /// A step before the rule has failed, which is the rule of another check.
+    Blocked(String),
+    /// The rule does not apply.
+    Skipped(String),
+}
+
+/// The result of a check.
+pub(crate) type CheckResult = Result<(), CheckError>;
+
+/// A check.
+#[derive(Clone, Copy)]
+pub(crate) struct Check {
+    /// `family.rule`.
+    pub(crate) name: &'static str,
+    pub(crate) level: Level,
+    pub(crate) needs: &'static [Need],
+    /// The rule.
+    pub(crate) rule: &'static str,
+    pub(crate) run: fn(&Context<'_>) -> CheckResult,
+}
+
+/// A tool call that takes seconds and reports progress.
+#[derive(Clone, Debug)]
+pub(crate) struct LongTool {
+    pub(crate) name: String,
+    pub(crate) arguments: Value,
+}
+
+/// What the command line names.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) endpoint: Endpoint,
+    /// The same server over another transport.
+    pub(crate) other: Option<Endpoint>,
+    pub(crate) token: Option<String>,
+    pub(crate) timeout: Duration,
+    /// Time without a message that shows that none comes.
+    pub(crate) quiet: Duration,
+    pub(crate) is_slow: bool,
+    pub(crate) long_tool: LongTool,
+    pub(crate) clock: Clock,
+}
+
+/// What the server has announced, if a connection became Ready.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Features {
+    pub(crate) capabilities: Value,
+    pub(crate) has_long_tool: bool,
+}
+
+/// What a check runs with.
+pub(crate) struct Context<'a> {
+    pub(crate) settings: &'a Settings,
+    /// `None` while they are asked for, or if no connection became Ready.
+    pub(crate) features: Option<&'a Features>,
+    violations: RefCell<Vec<Violation>>,
+}
+
+impl Level {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Must => "must",
+            Self::Should => "should",
+            Self::Transition => "transition",
+        }
+    }
+
+    /// Returns whether a server that breaks the rule does not comply.
+    pub(crate) const fn is_required(self) -> bool {
+        !matches!(self, Self::Should)
+    }
+}
+
+impl CheckError {
+    /// Creates the failure of a rule.
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self::Failed(reason.into())
+    }
+
+    /// Returns the same reason for a check whose rule it is not.
+    pub(crate) fn blocked(self) -> Self {
+        match self {
+            Self::Failed(reason) | Self::Blocked(reason) => Self::Blocked(reason),
+            Self::Skipped(reason) => Self::Skipped(reason),
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the settings for the other target.
+    pub(crate) fn for_other(&self) -> Option<Self> {
+        let other = self.other.clone()?;
+        Some(Self { endpoint: other, other: None, ..self.clone() })
+    }
+
+    /// Returns the end of one step.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.clock, self.timeout)
+    }
+}
+
+impl<'a> Context<'a> {
+    pub(crate) const fn new(settings: &'a Settings, features: Option<&'a Features>) -> Self {
+        Self { settings, features, violations: RefCell::new(Vec::new()) }
+    }
+
+    /// Records rules that a message has broken.
+    pub(crate) fn record(&self, violations: Vec<Violation>) {
+        self.violations.borrow_mut().extend(violations);
+    }
+
+    /// Returns the broken rules.
+    pub(crate) fn into_violations(self) -> Vec<Violation> {
+        self.violations.into_inner()
+    }
+
+    /// Returns whether the server announces a capability.
+    pub(crate) fn has_flag(&self, flag: &str) -> bool {
+        self.features.is_some_and(|features| features.capabilities[flag] == true)
+    }
+
+    /// Returns why a check does not apply or cannot run.
+    pub(crate) fn check_needs(&self, needs: &[Need]) -> CheckResult {
+        for need in needs {
+            if let Some(reason) = self.missing(*need) {
+                return Err(CheckError::Skipped(reason));
+            }
+        }
+        let asks_features = |need: &Need| matches!(need, Need::Flag(_) | Need::LongTool);
+        if self.features.is_none() && needs.iter().any(asks_features) {
+            let reason = "the capabilities are not known: no connection became Ready";
+            return Err(CheckError::Blocked(reason.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn missing(&self, need: Need) -> Option<String> {
+        let Settings { endpoint, token, is_slow, long_tool, .. } = self.settings;
+        let is_known = self.features.is_some();
+        match need {
+            Need::Connection if endpoint.is_http() => {
+                Some("requests of HTTP have no connection of their own".to_owned())
+            }
+            Need::WebSocket if !endpoint.is_websocket() => Some("only for WebSocket".to_owned()),
+            Need::Http if !endpoint.is_http() => Some("only for HTTP".to_owned()),
+            Need::Server if endpoint.is_program() => {
+                Some("the program ends with its connection".to_owned())
+            }
+            Need::Flag(flag) if is_known && !self.has_flag(flag) => {
+                Some(format!("the server does not announce `{flag}`"))
+            }
+            Need::LongTool if self.features.is_some_and(|features| !features.has_long_tool) => {
+                let name = &long_tool.name;
+                Some(format!("no tool `{name}`: name one that takes seconds with --long-tool"))
+            }
+            Need::Token if token.is_none() => Some("needs --token".to_owned()),
+            Need::OtherTarget if self.settings.other.is_none() => {
+                Some("needs --compare".to_owned())
+            }
+            Need::Slow if !is_slow => Some("takes long: needs --slow".to_owned()),
+            _ => None,
+        }
+    }
+}

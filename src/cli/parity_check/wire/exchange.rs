@@ -1,0 +1,247 @@
+//! One request of HTTP/1.1 on a connection of its own, and its response as it arrives.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::MESSAGE_BYTES_MAX;
+use super::byte_stream::ByteStream;
+
+/// A request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HttpRequest {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Option<String>,
+}
+
+/// The head of a response.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+}
+
+/// An event of an event stream.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct SseEvent {
+    pub(crate) name: String,
+    pub(crate) data: String,
+    pub(crate) id: Option<String>,
+}
+
+/// How the end of a body is found.
+enum Framing {
+    Length(usize),
+    Chunked,
+    UntilClose,
+}
+
+/// A request that was sent, with what has arrived of its response.
+pub(crate) struct Exchange {
+    stream: ByteStream,
+    /// Bytes that are not decoded.
+    input: Vec<u8>,
+    head: Option<Head>,
+    framing: Framing,
+    body: Vec<u8>,
+    body_bytes: usize,
+    is_complete: bool,
+}
+
+impl Head {
+    /// Returns the value of a header; names have no case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns whether the body is an event stream.
+    pub(crate) fn is_event_stream(&self) -> bool {
+        self.header("content-type").is_some_and(|value| value.starts_with("text/event-stream"))
+    }
+}
+
+impl Exchange {
+    /// Sends a request.
+    pub(crate) fn start(
+        mut stream: ByteStream,
+        authority: &str,
+        request: &HttpRequest,
+    ) -> io::Result<Self> {
+        let HttpRequest { method, path, headers, body } = request;
+        let mut text = Vec::new();
+        write!(text, "{method} {path} HTTP/1.1\r\nHost: {authority}\r\n")?;
+        for (name, value) in headers {
+            write!(text, "{name}: {value}\r\n")?;
+        }
+        if let Some(body) = body {
+            let length = body.len();
+            write!(text, "Content-Type: application/json\r\nContent-Length: {length}\r\n")?;
+        }
+        write!(text, "Connection: close\r\n\r\n{}", body.as_deref().unwrap_or_default())?;
+        stream.write_all(&text)?;
+        stream.flush()?;
+        Ok(Self {
+            stream,
+            input: Vec::new(),
+            head: None,
+            framing: Framing::UntilClose,
+            body: Vec::new(),
+            body_bytes: 0,
+            is_complete: false,
+        })
+    }
+
+    pub(crate) const fn head(&self) -> Option<&Head> {
+        self.head.as_ref()
+    }
+
+    /// Returns whether the whole response has arrived.
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Returns the body so far.
+    pub(crate) fn body(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Reads what arrives within `timeout`.
+    pub(crate) fn advance(&mut self, timeout: Duration) -> io::Result<()> {
+        if self.is_complete {
+            return Ok(());
+        }
+        let Some(bytes) = self.stream.read_within(timeout)? else { return Ok(()) };
+        if bytes.is_empty() {
+            self.is_complete = true;
+            return match (&self.head, &self.framing) {
+                (Some(_), Framing::UntilClose) => Ok(()),
+                (Some(_), _) => Err(io::Error::other("the response ended before its body")),
+                (None, _) => Err(io::Error::other("the connection closed without a response")),
+            };
+        }
+        self.input.extend_from_slice(&bytes);
+        if self.input.len() + self.body.len() > MESSAGE_BYTES_MAX {
+            return Err(io::Error::other("the response is too long"));
+        }
+        self.decode()
+    }
+
+    fn decode(&mut self) -> io::Result<()> {
+        if self.head.is_none() && !self.decode_head()? {
+            return Ok(());
+        }
+        match self.framing {
+            Framing::UntilClose => self.take(self.input.len()),
+            Framing::Length(length) => {
+                self.take(self.input.len().min(length - self.body_bytes));
+                self.is_complete = self.body_bytes == length;
+            }
+            Framing::Chunked => self.decode_chunks()?,
+        }
+        Ok(())
+    }
+
+    fn decode_head(&mut self) -> io::Result<bool> {
+        let mut fields = [httparse::EMPTY_HEADER; 64];
+        let mut response = httparse::Response::new(&mut fields);
+        let parsed = response.parse(&self.input).map_err(io::Error::other)?;
+        let httparse::Status::Complete(length) = parsed else { return Ok(false) };
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let head = Head {
+            status: response.code.unwrap_or_default(),
+            headers: response
+                .headers
+                .iter()
+                .map(|field| (field.name.to_owned(), text(field.value)))
+                .collect(),
+        };
+        self.input.drain(..length);
+        let is_chunked = head.header("transfer-encoding").is_some();
+        self.framing = match head.header("content-length").and_then(|text| text.parse().ok()) {
+            _ if is_chunked => Framing::Chunked,
+            _ if matches!(head.status, 204 | 304) => Framing::Length(0),
+            Some(length) => Framing::Length(length),
+            None => Framing::UntilClose,
+        };
+        self.head = Some(head);
+        Ok(true)
+    }
+
+    fn decode_chunks(&mut self) -> io::Result<()> {
+        while let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
+            let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
+            let size = line.split(';').next().unwrap_or_default().trim();
+            let size = usize::from_str_radix(size, 16)
+                .ok()
+                .filter(|size| *size <= MESSAGE_BYTES_MAX)
+                .ok_or_else(|| io::Error::other(format!("'{line}' is not the size of a chunk")))?;
+            if self.input.len() < end + 2 + size + 2 {
+                return Ok(());
+            }
+            self.input.drain(..end + 2);
+            self.take(size);
+            self.input.drain(..2);
+            if size == 0 {
+                self.is_complete = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, length: usize) {
+        self.body.extend(self.input.drain(..length));
+        self.body_bytes += length;
+    }
+
+    /// Takes the next complete event of an event stream; comments are skipped.
+    pub(crate) fn next_event(&mut self) -> Option<SseEvent> {
+        loop {
+            let text = String::from_utf8_lossy(&self.body).replace("\r\n", "\n");
+            let (block, rest) = text.split_once("\n\n")?;
+            let event = parse_event(block);
+            self.body = rest.as_bytes().to_vec();
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+}
+
+/// Reads the fields of an event; `None` without data.
+fn parse_event(block: &str) -> Option<SseEvent> {
+    let mut event = SseEvent { name: "message".to_owned(), ..SseEvent::default() };
+    let mut lines = Vec::new();
+    for line in block.lines() {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut event.name),
+            "data" => lines.push(value),
+            "id" => event.id = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    event.data = lines.join("\n");
+    (!lines.is_empty()).then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_fields_are_read() {
+        let event = parse_event("event: keepalive\nid: a:1\ndata: {\ndata:  }").unwrap();
+        let wanted = SseEvent {
+            name: "keepalive".to_owned(),
+            data: "{\n }".to_owned(),
+            id: Some("a:1".to_owned()),
+        };
+        assert_eq!(event, wanted);
+        assert_eq!(parse_event(": comment"), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! Messages as POST requests, and as events of the session's event stream.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use super::Received;
+use super::byte_stream::ByteStream;
+use super::exchange::{Exchange, Head, HttpRequest, SseEvent};
+use crate::cli::parity_check::deadline::Deadline;
+use crate::cli::parity_check::endpoint::Address;
+
+/// Time of one look at a connection while several are open.
+const SLICE: Duration = Duration::from_millis(2);
+/// Requests without a complete response that are followed at a time; older ones are dropped.
+const EXCHANGES_MAX: usize = 64;
+
+/// The header that names the session.
+pub(crate) const SESSION_HEADER: &str = "Mcp-Session-Id";
+
+/// A session over HTTP: each message is a request on a connection of its own.
+pub(crate) struct HttpChannel {
+    address: Address,
+    path: String,
+    token: Option<String>,
+    timeout: Duration,
+    session: Option<String>,
+    exchanges: Vec<Exchange>,
+    /// The event stream of the session.
+    events: Option<Exchange>,
+    queue: VecDeque<Received>,
+}
+
+impl HttpChannel {
+    pub(crate) fn new(address: &Address, path: &str, token: Option<&str>, time: Duration) -> Self {
+        Self {
+            address: address.clone(),
+            path: path.to_owned(),
+            token: token.map(str::to_owned),
+            timeout: time,
+            session: None,
+            exchanges: Vec::new(),
+            events: None,
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Returns the session that the server has named.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// Starts a request with the session and the token; `path` is that below the endpoint.
+    pub(crate) fn start(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<&str>,
+        accept: Option<&str>,
+    ) -> io::Result<Exchange> {
+        let mut headers = Vec::new();
+        if let Some(token) = &self.token {
+            headers.push(("Authorization", format!("Bearer {token}")));
+        }
+        if let Some(session) = &self.session {
+            headers.push((SESSION_HEADER, session.clone()));
+        }
+        if let Some(accept) = accept {
+            headers.push(("Accept", accept.to_owned()));
+        }
+        let path = format!("{}{path}", self.path);
+        let request = HttpRequest { method, path, headers, body: body.map(str::to_owned) };
+        let stream = ByteStream::connect(&self.address, self.timeout)?;
+        Exchange::start(stream, &self.address.authority(), &request)
+    }
+
+    /// Sends a message; its response is one of those received.
+    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
+        let exchange = self.start("POST", "", Some(text), Some("application/json"))?;
+        if self.exchanges.len() >= EXCHANGES_MAX {
+            self.exchanges.remove(0);
+        }
+        self.exchanges.push(exchange);
+        Ok(())
+    }
+
+    /// Attaches the event stream of the session and returns its head and its first event.
+    pub(crate) fn attach(&mut self, deadline: Deadline) -> Result<(Head, SseEvent), String> {
+        let mut events = self
+            .start("GET", "/events", None, Some("text/event-stream"))
+            .map_err(|error| format!("GET events: {error}"))?;
+        let prelude = loop {
+            events.advance(deadline.left()).map_err(|error| format!("GET events: {error}"))?;
+            match events.head() {
+                Some(head) if !head.is_event_stream() => {
+                    let status = head.status;
+                    return Err(format!("GET events: status {status} without an event stream"));
+                }
+                _ => {}
+            }
+            if let Some(event) = events.next_event() {
+                break event;
+            }
+            if deadline.is_over() || events.is_complete() {
+                return Err(no_prelude(events.head()));
+            }
+        };
+        let head = events.head().cloned().ok_or("GET events: no response")?;
+        self.events = Some(events);
+        Ok((head, prelude))
+    }
+
+    pub(crate) fn receive(&mut self, deadline: Deadline) -> Received {
+        loop {
+            if let Some(received) = self.queue.pop_front() {
+                return received;
+            }
+            self.advance();
+            let is_idle = self.exchanges.is_empty() && self.events.is_none();
+            if self.queue.is_empty() && (is_idle || deadline.is_over()) {
+                return Received::Nothing;
+            }
+        }
+    }
+
+    /// Looks at each connection once.
+    fn advance(&mut self) {
+        let mut open = Vec::new();
+        for mut exchange in self.exchanges.drain(..) {
+            let read = exchange.advance(SLICE);
+            if let Some(session) = exchange.head().and_then(|head| head.header(SESSION_HEADER)) {
+                self.session = Some(session.to_owned());
+            }
+            take_events(&mut exchange, &mut self.queue);
+            match read {
+                Err(error) => self.queue.push_back(Received::closed(&error.to_string())),
+                Ok(()) if exchange.is_complete() => self.queue.extend(response(&exchange)),
+                Ok(()) => open.push(exchange),
+            }
+        }
+        self.exchanges = open;
+        if let Some(events) = &mut self.events {
+            let read = events.advance(SLICE);
+            take_events(events, &mut self.queue);
+            if read.is_err() || events.is_complete() {
+                self.events = None;
+                self.queue.push_back(Received::closed("the event stream ended"));
+            }
+        }
+    }
+
+    /// Closes the session, so that the server keeps nothing of it.
+    pub(crate) fn delete_session(&mut self) {
+        self.exchanges.clear();
+        self.events = None;
+        if self.session.is_some()
+            && let Ok(mut exchange) = self.start("DELETE", "", None, None)
+        {
+            // The response does not matter: the check has ended.
+            exchange.advance(self.timeout).ok();
+        }
+        self.session = None;
+    }
+}
+
+fn take_events(exchange: &mut Exchange, queue: &mut VecDeque<Received>) {
+    if !exchange.head().is_some_and(Head::is_event_stream) {
+        return;
+    }
+    let status = exchange.head().map(|head| head.status);
+    while let Some(event) = exchange.next_event() {
+        let text = event.data.clone();
+        queue.push_back(Received::Message { text, status, event: Some(event) });
+    }
+}
+
+/// Returns a complete response that is no event stream.
+fn response(exchange: &Exchange) -> Option<Received> {
+    let head = exchange.head().filter(|head| !head.is_event_stream())?;
+    let (text, status) = (exchange.body(), head.status);
+    if text.trim().is_empty() {
+        return Some(Received::Empty { status });
+    }
+    Some(Received::Message { text, status: Some(status), event: None })
+}
+
+/// Names a proxy that holds back the events, if there is one.
+fn no_prelude(head: Option<&Head>) -> String {
+    let server = head.and_then(|head| head.header("server").or_else(|| head.header("via")));
+    match (head, server) {
+        (None, _) => "GET events: no response head in time; a proxy may buffer the stream \
+                      (nginx: proxy_buffering off)"
+            .to_owned(),
+        (Some(_), Some(server)) => format!(
+            "no `handshake` event in time; the proxy '{server}' may buffer the stream \
+             (nginx: proxy_buffering off)"
+        ),
+        (Some(_), None) => "no `handshake` event in time".to_owned(),
+    }
+}

@@ -1,0 +1,287 @@
+//! `corelane parity-check` against a scripted server: a correct one passes, and each broken rule is
+//! found by the check that is named for it.
+
+#![expect(clippy::unwrap_used, reason = "a scripted server of tests")]
+
+mod server;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+use std::thread;
+
+use corelane_test_support::ExitResult;
+use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
+use serde_json::Value;
+use server::mutation::{Mutation, OVER_HTTP, OVER_LINES};
+use server::{ScriptedServer, ServerOptions};
+
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+
+/// The token of servers that require one.
+const TOKEN: &str = "secret-token";
+
+fn options(mutation: Mutation) -> ServerOptions {
+    ServerOptions { mutation, hint_seconds: 120, token: None }
+}
+
+/// Runs the checks; returns the exit code and the document.
+fn check(target: &str, arguments: &[&str]) -> (i32, Value) {
+    let mut command = Command::new(CORELANE);
+    command.args(["parity-check", target, "--json"]).args(arguments);
+    let ExitResult { status, stdout, stderr } = command.output().unwrap().into();
+    assert_eq!(stderr, "", "{target}");
+    (status, serde_json::from_str(&stdout).unwrap())
+}
+
+/// Names of the checks with this status.
+fn with_status<'a>(report: &'a Value, status: &str) -> Vec<&'a str> {
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().filter(|check| check["status"] == status);
+    found.map(|check| check["name"].as_str().unwrap()).collect()
+}
+
+fn assert_passes(target: &str, arguments: &[&str]) -> Value {
+    let (status, report) = check(target, arguments);
+    let broken: Vec<&Value> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["status"] != "passed" && check["status"] != "skipped")
+        .collect();
+    assert!(broken.is_empty(), "{target}: {broken:#?}");
+    assert_eq!((status, &report["complies"]), (0, &Value::Bool(true)), "{target}");
+    report
+}
+
+/// Steps wait longer than a loaded machine takes, where all are expected to pass.
+const PATIENT: [&str; 4] = ["--timeout-ms", "20000", "--quiet-ms", "150"];
+
+#[test]
+fn correct_server_passes_on_every_transport() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    for target in server.targets() {
+        let families = [
+            "handshake",
+            "capabilities",
+            "states",
+            "requests",
+            "registry",
+            "errors",
+            "streams",
+            "cancel",
+            "resume",
+            "limits",
+            "idempotency",
+            "http",
+            "sse",
+            "auth",
+        ];
+        let mut arguments = PATIENT.to_vec();
+        for family in families {
+            arguments.extend(["--only", family]);
+        }
+        let report = assert_passes(&target, &arguments);
+        assert!(report["passed"].as_u64().unwrap() >= 60, "{report:#}");
+        // Only what belongs to another transport or needs an option is skipped.
+        for check in report["checks"].as_array().unwrap() {
+            let reason = check["reason"].as_str().unwrap_or("needs --");
+            let is_known = ["needs --", "only for", "requests of HTTP"];
+            assert!(is_known.iter().any(|known| reason.contains(known)), "{check}");
+        }
+    }
+}
+
+#[test]
+fn idle_connection_is_closed_after_hint() {
+    let server =
+        ScriptedServer::start(ServerOptions { hint_seconds: 2, ..options(Mutation::Correct) });
+    let [lines, websocket, http] = server.targets();
+    for target in [&lines, &websocket] {
+        let report = assert_passes(target, &["--only", "keepalive"]);
+        assert_eq!(with_status(&report, "skipped"), ["keepalive.event"]);
+    }
+    let report = assert_passes(&http, &["--only", "keepalive"]);
+    assert!(with_status(&report, "passed").contains(&"keepalive.event"));
+    let never = ServerOptions { hint_seconds: 1, ..options(Mutation::ClosesNever) };
+    let server = ScriptedServer::start(never);
+    let (status, report) = check(&server.targets()[0], &["--only", "keepalive"]);
+    assert_eq!((status, with_status(&report, "failed")), (1, vec!["keepalive.idle_close"]));
+}
+
+#[test]
+fn slow_checks_wait_for_timeouts() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let only = ["--slow", "--only", "handshake.timeout", "--only", "capabilities.timeout"];
+    let [lines, _, http] = server.targets();
+    assert_eq!(assert_passes(&lines, &only)["passed"], 2);
+    assert_eq!(assert_passes(&http, &only)["passed"], 1);
+}
+
+#[test]
+fn token_is_required_on_every_transport() {
+    let server =
+        ScriptedServer::start(ServerOptions { token: Some(TOKEN), ..options(Mutation::Correct) });
+    for target in server.targets() {
+        let arguments = [&PATIENT[..], &["--only", "auth", "--token", TOKEN]].concat();
+        let report = assert_passes(&target, &arguments);
+        assert_eq!(report["passed"], 3, "{target}");
+        let (status, report) = check(&target, &["--only", "handshake.acked"]);
+        assert_eq!((status, &report["failed"]), (1, &Value::from(1)), "{target}");
+    }
+}
+
+#[test]
+fn correct_server_passes_over_standard_streams() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let [lines, ..] = server.addresses();
+    // A program that passes its standard streams on to the server.
+    let (host, port) = (lines.ip(), lines.port());
+    let script = format!(
+        "exec 3<>/dev/tcp/{host}/{port} 4<&0; cat <&4 >&3 & cat <&3 & wait -n; kill $(jobs -p)"
+    );
+    let target = format!("stdio:bash -c '{script}'");
+    let only = ["--only", "handshake", "--only", "requests", "--only", "resume"];
+    let report = assert_passes(&target, &[&PATIENT[..], &only].concat());
+    assert!(report["passed"].as_u64().unwrap() >= 30, "{report:#}");
+    // A resume needs a server that outlives the connection.
+    assert!(with_status(&report, "skipped").contains(&"resume.continues"), "{report:#}");
+}
+
+#[test]
+fn other_transport_has_same_tools_and_errors() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let differing = ScriptedServer::start(options(Mutation::ListsDiffer));
+    let [lines, websocket, http] = server.targets();
+    let only = ["--only", "registry.across_transports", "--only", "errors.across_transports"];
+    for other in [&websocket, &http] {
+        let report = assert_passes(&lines, &[&only[..], &["--compare", other]].concat());
+        assert_eq!(report["passed"], 2, "{report:#}");
+    }
+    let other = &differing.targets()[1];
+    let (status, report) = check(&lines, &[&only[..], &["--compare", other]].concat());
+    assert_eq!((status, with_status(&report, "failed")), (1, vec!["registry.across_transports"]));
+}
+
+#[test]
+fn correct_server_passes_over_tls() {
+    let server = ScriptedServer::start(options(Mutation::Correct));
+    let issuer = Issuer::new();
+    let directory = tempfile::tempdir().unwrap();
+    let ca_file = directory.path().join("ca.pem");
+    fs::write(&ca_file, issuer.pem()).unwrap();
+    let ca_file = ca_file.to_str().unwrap();
+    for (address, (scheme, path)) in
+        server.addresses().into_iter().zip([("tls", ""), ("wss", "/parity"), ("https", "/parity")])
+    {
+        let terminator = Terminator::start(address, issuer.good_server(), TlsFault::NoFault);
+        let target = format!("{scheme}://localhost:{}{path}", terminator.port());
+        let only = ["--only", "handshake", "--only", "streams", "--only", "sse"];
+        let trusting = [&PATIENT[..], &only, &["--ca-file", ca_file]].concat();
+        assert_passes(&target, &trusting);
+        // The issuer is not one of this machine.
+        let mut command = Command::new(CORELANE);
+        let result: ExitResult = command.args(["parity-check", &target]).output().unwrap().into();
+        assert_eq!((result.status, result.stdout.as_str()), (1, ""), "{target}");
+        assert!(result.stderr.contains("connect: "), "{}", result.stderr);
+    }
+}
+
+/// Checks that a mutation fails its check, and no check of another family.
+fn assert_found(transport: usize, mutation: Mutation, wanted: &str) {
+    let server = ScriptedServer::start(options(mutation));
+    let target = &server.targets()[transport];
+    // Most steps that wait in vain are blocked by the broken rule.
+    let arguments = ["--timeout-ms", "3000", "--quiet-ms", "200", "--jobs", "32"];
+    let (status, report) = check(target, &arguments);
+    let failed = with_status(&report, "failed");
+    let family = |name: &str| name.split('.').next().unwrap().to_owned();
+    let families: BTreeSet<String> = failed.iter().map(|name| family(name)).collect();
+    assert!(failed.contains(&wanted), "{mutation:?}: {report:#}");
+    assert_eq!(families, BTreeSet::from([family(wanted)]), "{mutation:?}: {report:#}");
+    assert_eq!(status, 1, "{mutation:?}");
+}
+
+/// Checks several mutations at a time: most of the time is spent waiting.
+fn assert_all_found(transport: usize, mutations: &[(Mutation, &str)]) {
+    for batch in mutations.chunks(16) {
+        thread::scope(|scope| {
+            for (mutation, wanted) in batch {
+                scope.spawn(move || assert_found(transport, *mutation, wanted));
+            }
+        });
+    }
+}
+
+#[test]
+fn broken_rule_over_lines_fails_its_check() {
+    assert!(OVER_LINES.len() + OVER_HTTP.len() >= 20);
+    assert_all_found(0, OVER_LINES);
+}
+
+#[test]
+fn broken_rule_over_http_fails_its_check() {
+    assert_all_found(2, OVER_HTTP);
+}
+
+#[test]
+fn table_names_failed_rule() {
+    let server = ScriptedServer::start(options(Mutation::VersionAccepted));
+    let target = &server.targets()[0];
+    let run = |only: &str| -> ExitResult {
+        let mut command = Command::new(CORELANE);
+        command.args(["parity-check", target, "--only", only]).output().unwrap().into()
+    };
+    let failed = run("handshake.version_unsupported");
+    assert_eq!(failed.status, 1);
+    assert!(failed.stdout.starts_with("failed   must"), "{}", failed.stdout);
+    assert!(failed.stdout.contains("rule: an unknown version is rejected"), "{}", failed.stdout);
+    assert!(failed.stdout.contains("does not comply: 0 passed, 1 failed"), "{}", failed.stdout);
+    let passed = run("requests.ping");
+    assert_eq!(passed.status, 0);
+    assert!(passed.stdout.contains("complies: 1 passed, 0 failed"), "{}", passed.stdout);
+}
+
+#[test]
+fn unreachable_server_is_reported_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for scheme in ["tcp", "ws", "http"] {
+        let target = format!("{scheme}://{address}");
+        let mut command = Command::new(CORELANE);
+        let result: ExitResult = command.args(["parity-check", &target]).output().unwrap().into();
+        assert_eq!((result.status, result.stdout.as_str()), (1, ""), "{target}");
+        let wanted = format!("error: {target}: connect: ");
+        assert!(result.stderr.starts_with(&wanted), "{}", result.stderr);
+        assert_eq!(result.stderr.lines().count(), 1);
+    }
+}
+
+#[test]
+fn unusable_arguments_are_usage_errors() {
+    for arguments in [
+        &["ftp://a"][..],
+        &["tcp://a"],
+        &["tcp://a:1", "--only", "nothing"],
+        &["tcp://a:1", "--long-arguments", "[]"],
+        &[],
+    ] {
+        let mut command = Command::new(CORELANE);
+        let result: ExitResult =
+            command.arg("parity-check").args(arguments).output().unwrap().into();
+        assert_eq!((result.status, result.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(result.stderr.starts_with("error"), "{}", result.stderr);
+    }
+}
+
+#[test]
+fn list_prints_rules_without_target() {
+    let mut command = Command::new(CORELANE);
+    let result: ExitResult = command.args(["parity-check", "--list"]).output().unwrap().into();
+    assert_eq!(result.status, 0);
+    assert!(result.stdout.lines().count() >= 60);
+    let line = result.stdout.lines().find(|line| line.starts_with("streams.eos"));
+    assert!(line.unwrap().contains("a stream ends by eos"));
+}
