@@ -22,6 +22,8 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for a new connection and for an upgrade.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two further connections of a peer.
+const FURTHER_PAUSE: Duration = Duration::from_millis(5);
 /// Lowest priority: hostile peers leave the processor to the server and to honest clients.
 const NICE: i32 = 19;
 
@@ -30,6 +32,8 @@ const NICE: i32 = 19;
 pub(crate) struct Script {
     /// Connections that are open at a time.
     pub(crate) connections: usize,
+    /// Further connections that each of them opens, which send the opening and stay.
+    pub(crate) further: usize,
     pub(crate) framing: Framing,
     /// Sent first.
     pub(crate) opening: Vec<u8>,
@@ -125,6 +129,7 @@ impl Attack {
         }
         stream.set_read_timeout(Some(POLL_INTERVAL))?;
         stream.set_write_timeout(Some(POLL_INTERVAL))?;
+        let _further = self.open_further(script)?;
         thread::scope(|scope| {
             if script.reads {
                 let reader = stream.try_clone()?;
@@ -135,6 +140,17 @@ impl Attack {
             stream.shutdown(std::net::Shutdown::Both).unwrap_or(());
             result
         })
+    }
+
+    fn open_further(&self, script: &Script) -> io::Result<Vec<TcpStream>> {
+        let open = |_| {
+            self.pause(FURTHER_PAUSE);
+            let stream = connect(self.addresses.of(script.framing))?;
+            self.connections.fetch_add(1, Ordering::Relaxed);
+            self.send(&stream, &script.opening)?;
+            Ok(stream)
+        };
+        (0..script.further).map(open).collect()
     }
 
     fn send_requests(

@@ -33,6 +33,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use corelane::engine::file_limit::raise_open_files_limit;
 use corelane::server::Options;
 use corelane_bench_support::process;
 
@@ -44,6 +45,7 @@ const SMALL_BYTES: u64 = 256 << 20;
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 fn main() -> io::Result<ExitCode> {
+    raise_open_files_limit();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, program, rest @ ..] = arguments.as_slice()
         && first == process::CHILD

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::attack::{Attack, AttackCounts};
 use crate::conversation::Addresses;
 use crate::honest_client::{HonestClient, Kind};
-use crate::scenes::{Scene, Target};
+use crate::scenes::{KEY_SET, Scene, Target};
 use crate::schedule::{Calls, Phase, Schedule};
 
 /// Size of the large file: the default of `resources.file_bytes_max`.
@@ -27,6 +27,7 @@ impl Files {
         let files = Self(TempDir::new()?);
         fs::write(files.0.path().join("large.txt"), "large ".repeat(LARGE_BYTES / 6))?;
         fs::write(files.0.path().join("small.txt"), "small")?;
+        fs::write(files.0.path().join("keys.json"), KEY_SET)?;
         Ok(files)
     }
 
@@ -88,7 +89,7 @@ impl Measurement<'_> {
     }
 
     fn measure(&self, scene: Scene, memory_bytes_max: u64) -> io::Result<Measured> {
-        let server = self.start_server(memory_bytes_max)?;
+        let server = self.start_server(scene, memory_bytes_max)?;
         let &[tcp, http] = server.addresses() else {
             return Err(io::Error::other("the server has not two listeners"));
         };
@@ -123,11 +124,12 @@ impl Measurement<'_> {
         })
     }
 
-    fn start_server(&self, memory_bytes_max: u64) -> io::Result<Server> {
+    fn start_server(&self, scene: Scene, memory_bytes_max: u64) -> io::Result<Server> {
         let directory = self.files.0.path().display();
+        let others = scene.server_arguments(&format!("{directory}/keys.json"));
         let line = format!(
             "{} serve --tcp 127.0.0.1:0 --http 127.0.0.1:0 --memory-bytes-max {memory_bytes_max} \
-             --demo conformance --resources {directory}",
+             --demo conformance --resources {directory}{others}",
             self.program
         );
         let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();

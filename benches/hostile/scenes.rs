@@ -1,8 +1,11 @@
 //! The scenes: what hostile peers do.
 
 use std::iter::repeat_n;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use corelane_bench_support::frames;
 use corelane_bench_support::requests::{
     self, FIRST_ID, INITIALIZED, META, RequestTemplate, modern_fields,
@@ -17,6 +20,18 @@ const LARGE_BYTES: usize = 15 << 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time after which a peer leaves that has sent its last request.
 const LEAVES_AFTER: Duration = Duration::from_millis(300);
+/// Connections that never end the head of a request.
+const SLOW_HEADS: usize = 4_000;
+/// Peers that open them.
+const SLOW_PEERS: usize = 40;
+/// The key set that invalid tokens name: the public key of RFC 7515, appendix A.3.
+pub(crate) const KEY_SET: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"1","alg":"ES256",
+    "x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+    "y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
+const ISSUER: &str = "https://issuer.example";
+const AUDIENCE: &str = "https://server.example";
+/// Time for the response to an invalid token.
+const TOKEN_TIME: Duration = Duration::from_millis(10);
 /// Opens a session of 2025-11-25 with the elicitation capability.
 const INITIALIZE: &str = concat!(
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,
@@ -54,6 +69,10 @@ pub(crate) enum Scene {
     BlockingCalls,
     /// Long tasks of clients that leave.
     Tasks,
+    /// Requests with tokens whose signatures are wrong, each another one.
+    InvalidTokens,
+    /// Thousands of connections with half of the head of a request.
+    SlowHeads,
 }
 
 /// What scripts need of the server and its machine.
@@ -66,7 +85,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Scene {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::None,
         Self::UnreadTcp,
         Self::UnreadHttp,
@@ -81,6 +100,8 @@ impl Scene {
         Self::HalfMessages,
         Self::BlockingCalls,
         Self::Tasks,
+        Self::InvalidTokens,
+        Self::SlowHeads,
     ];
 
     /// Returns its name on the command line and in the tables.
@@ -100,7 +121,21 @@ impl Scene {
             Self::HalfMessages => "half-messages",
             Self::BlockingCalls => "blocking-calls",
             Self::Tasks => "tasks",
+            Self::InvalidTokens => "invalid-tokens",
+            Self::SlowHeads => "slow-heads",
         }
+    }
+
+    /// Returns further arguments of the server; `key_set` is the path of [`KEY_SET`]. Requests
+    /// without a token are admitted, such as those of the honest clients.
+    pub(crate) fn server_arguments(self, key_set: &str) -> String {
+        if self != Self::InvalidTokens {
+            return String::new();
+        }
+        format!(
+            " --auth-key-sets {key_set} --auth-issuers {ISSUER} --auth-resource {AUDIENCE} \
+             --auth-anonymous true"
+        )
     }
 
     /// Returns what its peers do.
@@ -110,12 +145,7 @@ impl Scene {
             Self::UnreadTcp => vec![unread(target, Framing::Lines)],
             Self::UnreadHttp => vec![unread(target, Framing::Http)],
             Self::UnreadWebSocket => vec![unread(target, Framing::Frames)],
-            Self::InputResponses => {
-                let items = repeat_n("[0]", 1 << 18).collect::<Vec<_>>().join(",");
-                let members = format!(r#","inputResponses":{{"items":[{items}]}}"#);
-                let call = tool("slow", r#"{"steps":600,"step_ms":1000}"#, &(members + META));
-                vec![Script { connections: 8, sends: 64, ..Script::lines(call) }]
-            }
+            Self::InputResponses => vec![input_responses()],
             Self::Elicitations => {
                 let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
                 let call = tool("test_elicitation", &arguments, "");
@@ -162,8 +192,44 @@ impl Scene {
                 let leaves_after = Some(LEAVES_AFTER);
                 vec![Script { opening: handshake(), leaves_after, ..script }]
             }
+            Self::InvalidTokens => vec![invalid_tokens(target.addresses.http)],
+            Self::SlowHeads => vec![slow_heads()],
         }
     }
+}
+
+fn input_responses() -> Script {
+    let items = repeat_n("[0]", 1 << 18).collect::<Vec<_>>().join(",");
+    let members = format!(r#","inputResponses":{{"items":[{items}]}}"#);
+    let call = tool("slow", r#"{"steps":600,"step_ms":1000}"#, &(members + META));
+    Script { connections: 8, sends: 64, ..Script::lines(call) }
+}
+
+fn invalid_tokens(host: SocketAddr) -> Script {
+    let script = Script { framing: Framing::Http, ..Script::lines(invalid_token_post(host)) };
+    let (leaves_after, pause) = (Some(TOKEN_TIME), Duration::ZERO);
+    Script { connections: 64, leaves_after, pause, ..script }
+}
+
+fn slow_heads() -> Script {
+    let opening = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ".to_vec();
+    let script = Script { framing: Framing::Http, ..Script::lines(String::new()) };
+    let further = SLOW_HEADS / SLOW_PEERS - 1;
+    Script { connections: SLOW_PEERS, further, opening, sends: 0, ..script }
+}
+
+/// Returns a call whose token has a wrong signature, with its id in the signature.
+fn invalid_token_post(host: SocketAddr) -> String {
+    let (header, claims) = (
+        r#"{"alg":"ES256","typ":"at+jwt","kid":"1"}"#.to_owned(),
+        format!(r#"{{"iss":"{ISSUER}","aud":"{AUDIENCE}","sub":"eve","exp":4102444800}}"#),
+    );
+    let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+    // 64 bytes: two numbers of the group.
+    let signature = format!("{:A<86}", format!("AAAB{FIRST_ID}{}", "AAAB".repeat(14)));
+    let token = format!("Authorization: Bearer {header}.{claims}.{signature}\r\n");
+    let fields = token + &modern_fields("tools/call", Some("echo"));
+    requests::post(host, &fields, &tool("echo", r#"{"message":"a"}"#, META))
 }
 
 impl Script {
@@ -171,6 +237,7 @@ impl Script {
     fn lines(request: String) -> Self {
         Self {
             connections: 1,
+            further: 0,
             framing: Framing::Lines,
             opening: Vec::new(),
             request: RequestTemplate::new(request),

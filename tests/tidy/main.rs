@@ -71,7 +71,7 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("ShardLimits", 17, 25, 1, "the limits that can be reloaded, one field each"),
     exception("Handle", 12, 26, 1, "what a program may do with a running server"),
     exception("ShardBuilder", 18, 25, 1, "what a shard is built from, one field each"),
-    exception("Catalog", 12, 31, 1, "one method for each query of the dispatcher"),
+    exception("Catalog", 12, 32, 1, "one method for each query of the dispatcher"),
     exception("CatalogBuilder", 12, 29, 1, "one method for each setting of a catalog"),
     exception("Error", 12, 27, 2, "constructors stand beside the types they describe"),
     exception("Field", 12, 25, 2, "schema and validation of a form field are files of their own"),

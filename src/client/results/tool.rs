@@ -100,8 +100,8 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// Reads a result from a message that is parsed. Returns `None` if it has another shape; reading
-    /// the text of the message then fails with the reason.
+    /// Reads a result from a message that is parsed. Returns `None` if it has another shape;
+    /// reading the text of the message then fails with the reason.
     pub(in crate::client) fn read(result: json::Value<'_>) -> Option<Self> {
         let known = ["content", "structuredContent", "isError", "_meta"];
         let [content, structured, is_error, meta] = result.as_object()?.find_unique(known).ok()?;

@@ -53,6 +53,7 @@ impl TaskMode {
 
 /// A request to send.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct CallRequest {
     /// The method.
     pub method: Method,

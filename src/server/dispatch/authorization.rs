@@ -9,6 +9,7 @@
 //! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 
 mod audit;
+mod held;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,8 +17,9 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 
 pub(super) use self::audit::dispatch_call;
+use self::held::hold_request;
+pub(super) use self::held::try_again;
 use super::admission::{Request, record_invalid};
-use super::held::hold_request;
 use super::{Dispatcher, MessageContext};
 use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::AuthError;

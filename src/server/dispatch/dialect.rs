@@ -1,7 +1,7 @@
 //! Messages of the parity dialect on connections of MCP: which they are, and errors in its terms.
 
 use super::admission::{RawRequest, validate};
-use super::{Dispatcher, MessageContext, authorization, held};
+use super::{Dispatcher, MessageContext, authorization};
 use crate::protocol::eras::Lifecycle;
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
@@ -10,10 +10,19 @@ use crate::protocol::params::RequestParams;
 use crate::protocol::parity::envelope::{Target, type_of};
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write;
+use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, PeerState};
 use crate::server::options::ParityMode;
 use crate::server::reply_to::PeerId;
 use crate::telemetry::label::Transport;
+
+/// Which dialects a server serves.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct ServedDialects {
+    /// The only revision of MCP over HTTP (`http.strict`).
+    pub(in crate::server) http_revision: Option<Revision>,
+    pub(in crate::server) parity: ParityMode,
+}
 
 /// Returns whether a message that is not JSON-RPC is one of the parity dialect: an object with a
 /// known `type` before any handshake, or whatever comes once the dialect is selected.
@@ -31,7 +40,7 @@ pub(super) fn is_envelope(
     match peer.state.lifecycle {
         Lifecycle::OtherDialect => true,
         Lifecycle::NotInitialized => {
-            dispatcher.parity != ParityMode::Off && type_of(value).is_some()
+            dispatcher.dialects.parity != ParityMode::Off && type_of(value).is_some()
         }
         Lifecycle::Initializing(_) | Lifecycle::Initialized(_) => false,
     }
@@ -43,7 +52,7 @@ pub(in crate::server) fn require_handshake(
     dispatcher: &mut Dispatcher,
     state: &mut ConnectionState,
 ) {
-    if dispatcher.parity == ParityMode::Only {
+    if dispatcher.dialects.parity == ParityMode::Only {
         state.lifecycle = Lifecycle::OtherDialect;
         dispatcher.facts.keep_parity_session(state, None, true);
     }
@@ -83,5 +92,5 @@ pub(in crate::server) fn check_handshake(
     let request = validate(ctx, &raw, peer.state.lifecycle, &peer.state.in_flight)?;
     // A handshake is not held: the client sends it again.
     let checked = authorization::check(dispatcher, ctx, peer, &request);
-    checked.map_err(|error| error.unwrap_or_else(held::try_again))
+    checked.map_err(|error| error.unwrap_or_else(authorization::try_again))
 }

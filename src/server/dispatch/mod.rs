@@ -13,7 +13,6 @@
 //! cancellations are processed.
 
 mod admission;
-mod held;
 mod task_context;
 
 mod authorization;
@@ -34,7 +33,7 @@ use std::sync::Arc;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, check_revision, count_request, record_invalid, validate};
-pub(super) use self::dialect::{check_handshake, require_handshake};
+pub(super) use self::dialect::{ServedDialects, check_handshake, require_handshake};
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 use self::subscriptions::SubscriptionRequests;
@@ -45,7 +44,6 @@ use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
 use super::held_messages::HeldMessages;
-use super::options::ParityMode;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
@@ -83,15 +81,12 @@ pub(super) struct Dispatcher {
     pub(super) waiting: WaitingRequests,
     /// Messages that wait for the answer about their token.
     pub(super) held: HeldMessages,
-    /// The only revision over HTTP (`http.strict`).
-    pub(super) http_revision: Option<Revision>,
+    pub(super) dialects: ServedDialects,
     pub(super) facts: FactsMemory,
     pub(super) auth: Authentication,
     pub(super) rate: RateLimits,
     /// The number of shards.
     pub(super) shard_count: u16,
-    /// Which dialects are served.
-    pub(super) parity: ParityMode,
 }
 
 /// The context of one message.
@@ -307,7 +302,7 @@ impl Dispatcher {
             }
         };
         count_request(&mut peer.outbox.counters.requests, Some(request.method));
-        let checked = check_revision(&request, peer.state.transport, self.http_revision)
+        let checked = check_revision(&request, peer.state.transport, self.dialects.http_revision)
             .and_then(|()| self.catalog.check_method(request.method));
         if let Err(error) = checked {
             return write_request_error(peer, &request, &error);
@@ -358,7 +353,8 @@ impl Dispatcher {
     }
 
     fn initialize(&mut self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
-        let pinned = self.http_revision.filter(|_| peer.state.transport == Transport::Http);
+        let pinned =
+            self.dialects.http_revision.filter(|_| peer.state.transport == Transport::Http);
         let lifecycle = &mut peer.state.lifecycle;
         let agreed = InitializeRequestParams::read(request.params())
             .and_then(|params| Ok((lifecycle.initialize(&params, pinned)?, params.client_info)));

@@ -33,7 +33,7 @@ use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
 use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::deferred::DeferredWork;
-use crate::server::dispatch::{Dispatcher, Handlers, require_handshake};
+use crate::server::dispatch::{Dispatcher, Handlers, ServedDialects, require_handshake};
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
@@ -276,12 +276,14 @@ impl ShardBuilder {
             slow_handlers: slow_handlers(&self.options, shard),
             waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
             held: HeldMessages::default(),
-            http_revision: self.options.http.strict,
+            dialects: ServedDialects {
+                http_revision: self.options.http.strict,
+                parity: self.options.parity.mode,
+            },
             facts: FactsMemory::default(),
             auth: self.auth,
             rate: self.rate.shard_part((shard, shards)),
             shard_count: shards,
-            parity: self.options.parity.mode,
         };
         let transports = Transports {
             connections: Connections::new(limits.connections),

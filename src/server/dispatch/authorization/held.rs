@@ -1,11 +1,11 @@
 //! Messages over TCP and stdio that wait until the authorization server has said what their token
 //! is.
 
-use super::admission::{Request, request_counter};
-use super::{Dispatcher, MessageContext};
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::in_flight::RequestsInFlight;
 use crate::server::connection_state::PeerState;
+use crate::server::dispatch::admission::{Request, request_counter};
+use crate::server::dispatch::{Dispatcher, MessageContext};
 use crate::server::reply_to::PeerId;
 use crate::server::waiting_requests::encode_request;
 use crate::telemetry::label::Transport;
@@ -18,7 +18,7 @@ use crate::telemetry::label::Transport;
 /// The error response if it cannot wait: it is part of a batch or of a WebSocket connection, whose
 /// token was verified before, or there is no memory for it.
 #[cold]
-pub(super) fn hold_request(
+pub(in crate::server::dispatch) fn hold_request(
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,
     peer: &mut PeerState<'_>,
@@ -41,7 +41,7 @@ pub(super) fn hold_request(
 }
 
 /// The error for a request that is to be sent again.
-pub(super) fn try_again() -> Error {
+pub(in crate::server::dispatch) fn try_again() -> Error {
     Error::new(ErrorKind::TooManyRequests, "the token is being verified; try again")
         .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
 }
