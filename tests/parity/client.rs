@@ -27,7 +27,8 @@ pub(crate) fn request(id: impl Into<Value>, method: &str) -> Value {
 
 /// A call of a tool.
 pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
-    let params = json!({"name": tool, "arguments": arguments});
+    let mut params = json!({"name": tool});
+    params["arguments"] = arguments;
     json!({"type": "request", "id": id.into(), "method": "tools/call", "params": params})
 }
 
