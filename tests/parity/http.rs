@@ -210,6 +210,7 @@ fn event_stream_carries_chunks() {
         assert_eq!(chunk_types(&mut events, stream, 1), expected);
         // Chunks of a stream without an event stream wait for the next one.
         drop(events);
+        server.wait_for_connections(0);
         let (_, opened) = session.post(&streamed(request(2, "ping")));
         let mut events = session.events();
         assert_eq!(chunk_types(&mut events, &opened["result"]["streamId"], 1), ["result", "eos"]);

@@ -335,8 +335,8 @@ mod tests {
             (S::HandshakeAcked, E::NoExplicitCaps | E::CapsTimeoutContinue)
             | (S::CapsExchanged, E::CapsStored)
             | (S::Resuming, E::WindowOk | E::WindowStale)
-            | (S::Canceling, E::RecvEos) => S::Ready,
-            (
+            | (S::Canceling, E::RecvEos)
+            | (
                 S::Ready,
                 E::SendRequest | E::StartStream | E::RecvResponse | E::RecvStream | E::RecvEos,
             ) => S::Ready,
@@ -354,16 +354,9 @@ mod tests {
             for event in Event::ALL {
                 let mut machine = Machine { state };
                 let result = machine.apply(event);
-                match expected(state, event) {
-                    Some(next) => {
-                        assert_eq!(result, Ok(next), "{state:?} {event:?}");
-                        assert_eq!(machine.state(), next);
-                    }
-                    None => {
-                        assert_eq!(result, Err(InvalidTransition { state, event }));
-                        assert_eq!(machine.state(), state);
-                    }
-                }
+                let next = expected(state, event);
+                assert_eq!(result, next.ok_or(InvalidTransition { state, event }));
+                assert_eq!(machine.state(), next.unwrap_or(state), "{state:?} {event:?}");
             }
         }
     }

@@ -141,8 +141,8 @@ mod tests {
         handshake: Duration::from_secs(5),
         capabilities: Duration::from_secs(5),
         continues_without_capabilities: true,
-        keepalive: Duration::from_secs(60),
-        idle: Duration::from_secs(120),
+        keepalive: Duration::from_mins(1),
+        idle: Duration::from_mins(2),
     };
 
     fn at(seconds: u64) -> Instant {

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 const LIMITS: WindowLimits =
-    WindowLimits { chunks_max: 4, bytes_max: 1_000, age_max: Duration::from_secs(60) };
+    WindowLimits { chunks_max: 4, bytes_max: 1_000, age_max: Duration::from_mins(1) };
 
 fn at(seconds: u64) -> Instant {
     Instant::ORIGIN.after(Duration::from_secs(seconds))
