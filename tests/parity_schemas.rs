@@ -1,11 +1,12 @@
-//! The JSON Schemas of the parity dialect: the examples of its specification are valid, and wrong
-//! messages are not.
+//! The JSON Schemas of the parity dialect: the examples of its specification are valid, wrong
+//! messages are not, and its transitions are those of the code.
 
 #![expect(clippy::unwrap_used, reason = "files of the repository")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use corelane::protocol::parity::machine::{State, TRANSITIONS};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -242,4 +243,17 @@ fn values_outside_of_rules_are_rejected() {
     for message in wrong {
         assert!(!is_valid(&message), "{message}");
     }
+}
+
+#[test]
+fn specification_has_the_transitions_of_the_code() {
+    let text = fs::read_to_string(folder().join("README.md")).unwrap();
+    let (_, section) = text.split_once("\n## Transitions\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    let written = TRANSITIONS.map(|row| {
+        let from = row.from.map_or("any", State::as_str);
+        format!("| {from} | {} | {} | {} |", row.event.as_str(), row.action, row.to.as_str())
+    });
+    assert_eq!(rows, written);
 }

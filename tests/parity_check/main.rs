@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a scripted server of tests")]
 
+mod own_server;
 mod server;
 
 use std::collections::BTreeSet;
