@@ -187,7 +187,8 @@ pub struct ServeProcess {
 }
 
 impl ServeProcess {
-    /// Starts a server over TCP with small rings and `arguments`, and waits until it listens.
+    /// Starts a server over TCP, or TLS, with small rings and `arguments`, and waits until it
+    /// listens.
     pub fn tcp(program: &str, arguments: &[&str]) -> Self {
         Self::tcp_as_configured(program, &[SMALL_RINGS.as_slice(), arguments].concat())
     }
@@ -195,14 +196,14 @@ impl ServeProcess {
     /// Like [`Self::tcp`], with rings of the default or configured size.
     pub fn tcp_as_configured(program: &str, arguments: &[&str]) -> Self {
         let fixed = ["serve", "--tcp", "127.0.0.1:0", "--http", "off"];
-        Self::start(program, &[&fixed, arguments].concat(), "listening tcp ")
+        Self::start(program, &[&fixed, arguments].concat(), "listening t")
     }
 
     /// Like [`Self::tcp`], over HTTP and WebSocket.
     pub fn http(program: &str, arguments: &[&str]) -> Self {
         let fixed = ["serve", "--tcp", "off", "--http", "127.0.0.1:0"];
         let arguments = [&fixed, SMALL_RINGS.as_slice(), arguments].concat();
-        Self::start(program, &arguments, "listening http ")
+        Self::start(program, &arguments, "listening http")
     }
 
     fn start(program: &str, arguments: &[&str], listening: &str) -> Self {
