@@ -1,0 +1,12 @@
+//! Reads the lines of arbitrary text as messages of the parity dialect, in one session.
+
+#![no_main]
+
+use corelane::protocol::parity::fuzz;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        fuzz::check_text(text);
+    }
+});

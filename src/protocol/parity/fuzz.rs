@@ -1,0 +1,169 @@
+//! Fuzz target body of the messages of the parity dialect.
+//!
+//! It panics if an invariant is violated, which no input may cause. Called by a fuzzer with its own
+//! text, and by a test with seeded damage.
+
+use std::time::Duration;
+
+use super::capabilities::{Capabilities, Feature, ResumeWindow};
+use super::envelope::Envelope;
+use super::error::ParityError;
+use super::machine::State;
+use super::server_session::{Action, Input, ServerSession, SessionSettings};
+use super::timers::SessionTimeouts;
+use crate::base::time::Instant;
+use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+
+/// A conversation of valid messages, one on each line.
+pub const EXAMPLE: &str = concat!(
+    r#"{"type":"handshake","protocolVersion":"1.0","capabilitiesExchange":true,"capabilities":"#,
+    r#"{"tools":true,"resources":true,"prompts":true,"streaming":true,"resume":true,"#,
+    r#""cancellation":true,"maxConcurrent":2,"resumeWindow":{"chunks":9,"seconds":9}},"#,
+    r#""resumeToken":"t","lastAckSeq":{"s-1":3}}"#,
+    "\n",
+    r#"{"type":"capabilities","capabilities":{"tools":true,"streaming":true,"cancellation":true}}"#,
+    "\n",
+    r#"{"type":"request","id":1,"method":"tools/call","params":{"name":"a"},"stream":true}"#,
+    "\n",
+    r#"{"type":"request","id":"2","method":"tools/list","idempotencyKey":"k"}"#,
+    "\n",
+    r#"{"type":"cancel","streamId":"s-1","reason":"r"}"#,
+    "\n",
+    r#"{"type":"keepalive","timeoutHintSec":120}"#,
+    "\n",
+    r#"{"type":"error","id":1,"error":{"code":"error.internal","message":"m","retryable":true}}"#,
+    "\n",
+);
+
+/// Gives the lines of `text` to a session of a server, as messages. Returns the number of those
+/// that are accepted.
+///
+/// # Panics
+///
+/// If an invariant is violated: a request starts before the session is ready, or beyond the
+/// negotiated capabilities; the capabilities widen; a rejected message changes them; the error of a
+/// rejected message is not JSON.
+pub fn check_text(text: &str) -> usize {
+    let settings = settings();
+    let mut session = ServerSession::new(&settings, Instant::ORIGIN);
+    let mut parser = Parser::new(ParseLimits::default());
+    let mut accepted = 0;
+    for line in text.lines() {
+        let mut buffer = PaddedBuffer::new(line.as_bytes().to_vec());
+        let Ok(document) = parser.parse(buffer.text()) else { continue };
+        let before = (session.state(), *session.capabilities());
+        let rejection = match Envelope::read(document.root()) {
+            Ok(envelope) => {
+                let input = Input {
+                    settings: &settings,
+                    bytes: line.len(),
+                    in_flight: accepted % 2,
+                    now: Instant::ORIGIN,
+                    envelope,
+                };
+                session.receive(input).map(|action| act(action, before, &mut session, &settings))
+            }
+            Err(invalid) => Err(ServerSession::reject_malformed(invalid)),
+        };
+        match rejection {
+            Ok(()) => accepted += 1,
+            Err(rejection) => {
+                assert_eq!(*session.capabilities(), before.1, "{line:?}");
+                check_error(&rejection.error);
+            }
+        }
+        let wider = if before.0 == State::Connecting { settings.capabilities } else { before.1 };
+        let granted = session.capabilities();
+        assert!(granted.is_within(&wider) || *granted == Capabilities::default(), "{line:?}");
+    }
+    accepted
+}
+
+/// Does what a server does with a message.
+fn act(
+    action: Action<'_>,
+    (state, capabilities): (State, Capabilities),
+    session: &mut ServerSession,
+    settings: &SessionSettings,
+) {
+    match action {
+        Action::Acknowledge(handshake, both) => {
+            assert_eq!(state, State::Connecting);
+            if let Some(resume) = handshake.resume {
+                drop(resume.acknowledged());
+            }
+            session.acknowledge(both, handshake.exchanges_capabilities, settings, Instant::ORIGIN);
+        }
+        Action::Start(request) => {
+            assert_eq!(state, State::Ready);
+            let feature = Feature::of_method(request.method);
+            assert!(feature.is_none_or(|feature| capabilities.has(feature)));
+            assert!(!request.streams || capabilities.has(Feature::Streaming));
+        }
+        Action::Cancel(_) => {
+            assert!(capabilities.has(Feature::Cancellation));
+            session.end_cancel();
+            assert!(session.is_ready());
+        }
+        Action::AcknowledgeCapabilities(both) => assert!(both.is_within(&capabilities)),
+        Action::None => {}
+    }
+}
+
+fn check_error(error: &ParityError) {
+    let mut text = Vec::new();
+    super::write::error(&mut text, None, error);
+    let read: Result<serde_json::Value, _> = serde_json::from_slice(&text);
+    assert!(read.is_ok_and(|read| read["error"]["code"] == error.code.as_str()), "{error:?}");
+}
+
+fn settings() -> SessionSettings {
+    let mut capabilities = Capabilities::of(Feature::ALL);
+    capabilities.max_concurrent = Some(4);
+    capabilities.max_payload_bytes = Some(1_000);
+    capabilities.resume_window = Some(ResumeWindow { chunks: 100, seconds: 60 });
+    SessionSettings {
+        capabilities,
+        timeouts: SessionTimeouts {
+            handshake: Duration::from_secs(5),
+            capabilities: Duration::from_secs(5),
+            continues_without_capabilities: true,
+            keepalive: Duration::from_mins(1),
+            idle: Duration::from_mins(2),
+        },
+        streams_max: 2,
+        window_bytes_max: 1 << 20,
+        keys_max: 16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::random::Random;
+
+    #[test]
+    fn damaged_messages_violate_no_invariant() {
+        assert_eq!(check_text(EXAMPLE), EXAMPLE.lines().count());
+        let mut random = Random::seeded(20);
+        let below = |random: &mut Random, end: usize| {
+            usize::try_from(random.next_u64() % end as u64).unwrap()
+        };
+        for _ in 0..2_000 {
+            let mut lines: Vec<String> = EXAMPLE.lines().map(str::to_owned).collect();
+            for _ in 0..=below(&mut random, 3) {
+                let line = below(&mut random, lines.len());
+                let other = below(&mut random, lines.len());
+                match below(&mut random, 3) {
+                    0 => lines.swap(line, other),
+                    1 => lines.push(lines[line].clone()),
+                    _ => {
+                        let at = below(&mut random, lines[line].len());
+                        lines[line].replace_range(at..=at, ["\"", "{", "0", "true", ""][other % 5]);
+                    }
+                }
+            }
+            check_text(&lines.join("\n"));
+        }
+    }
+}
