@@ -12,6 +12,8 @@ pub(super) enum RefusalFields {
     Challenge(Box<str>),
     /// `Retry-After`, `RateLimit` and `RateLimit-Policy`: a rate limit is exceeded.
     RateLimit(Box<Exceeded>),
+    /// `Retry-After`, in seconds.
+    RetryAfter(u32),
 }
 
 impl RefusalFields {
@@ -19,6 +21,9 @@ impl RefusalFields {
     #[cold]
     pub(super) fn add_to<'f>(&'f self, fields: ResponseFields<'f>) -> ResponseFields<'f> {
         match self {
+            Self::RetryAfter(seconds) => {
+                ResponseFields { retry_after_seconds: Some(*seconds), ..fields }
+            }
             Self::Challenge(challenge) => {
                 ResponseFields { www_authenticate: Some(Challenge::new(challenge)), ..fields }
             }

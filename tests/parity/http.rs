@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use corelane::Options;
+use corelane::options::ParityMode;
 use corelane_test_support::{TIMEOUT, TestServer};
 use serde_json::{Value, json};
 
@@ -348,5 +349,36 @@ fn silent_session_ends_with_its_events() {
     assert_eq!(keepalive.data, json!({"type": "keepalive", "timeoutHintSec": 1}));
     while events.next_event().is_some() {}
     assert_eq!(session.post(&request(1, "ping")).0, 404);
+    server.close();
+}
+
+#[test]
+fn limited_request_names_its_time() {
+    let server = TestServer::with_test_tools(options());
+    let mut offered = handshake();
+    offered["capabilities"]["maxConcurrent"] = json!(1);
+    let session = Session::begin_with(&server, &offered);
+    let (status, _) = session.post(&streamed(call(1, "hold", json!({}))));
+    assert_eq!((status, server.next_signal()), (200, "begun"));
+    let refused = session.start("POST", "/parity", "", &request(2, "ping").to_string());
+    assert_eq!((refused.head.status, refused.head.field("Retry-After")), (429, Some("1")));
+    assert_eq!(refused.json()["error"]["code"], "error.rate_limited");
+    server.open_gate();
+    server.close();
+}
+
+#[test]
+fn only_dialect_has_no_mcp_endpoint() {
+    let mut options = options();
+    options.parity.mode = ParityMode::Only;
+    let server = TestServer::with_test_tools(options);
+    for (method, path) in [("POST", "/mcp"), ("GET", "/mcp"), ("GET", "/"), ("POST", "/messages")] {
+        let exchange = Exchange::start(&server, method, path, "", "{}");
+        assert_eq!(exchange.head.status, 404, "{method} {path}");
+        let text = exchange.body();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("not found: the endpoint is /parity"), "{text}");
+    }
+    assert_eq!(Session::begin(&server).post(&request(1, "ping")).0, 200);
     server.close();
 }

@@ -160,6 +160,17 @@ impl ParityError {
         Self { details: Some(details.into()), ..self }
     }
 
+    /// Returns `retryAfter` of the error of a message in whole seconds, rounded up, for HTTP; one
+    /// second if it has none.
+    #[cold]
+    pub fn retry_after_seconds(message: &[u8]) -> u32 {
+        let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
+        let seconds = message["error"]["retryAfter"].as_f64().unwrap_or_default().ceil();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let seconds = seconds as u32;
+        seconds.max(1)
+    }
+
     /// Appends the error object.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut object = ObjectWriter::open(out);

@@ -263,6 +263,26 @@ impl HttpExchange {
         response::end_response(out, mark);
     }
 
+    /// Writes a complete response that names the time after which the request may be repeated. No
+    /// stream may have begun.
+    pub(in crate::server) fn write_retry_response(
+        &self,
+        out: &mut Vec<u8>,
+        (status, retry_after): (Status, u32),
+        date: &Date,
+        text: &[u8],
+    ) {
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
+        let fields = RefusalFields::RetryAfter(retry_after);
+        let about = (self.allowed_origin.as_deref(), Some(&fields));
+        let head = (status, BodyKind::Json);
+        let mark = self.format.with_response(head, about, RETRY_AFTER_SECONDS, |response| {
+            response::begin_response(out, response, date)
+        });
+        out.extend_from_slice(text);
+        response::end_response(out, mark);
+    }
+
     /// Writes a response without a body. No stream may have begun.
     pub(in crate::server) fn write_status(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");

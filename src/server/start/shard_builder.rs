@@ -403,11 +403,14 @@ fn check_profile(options: &Options) -> CheckProfile {
         legacy: options.http.legacy,
         legacy_sse: options.http.legacy_sse,
         session_id_query: options.http.session_id_query,
-        paths: EndpointPaths::new(
-            &options.http.path,
-            &options.http.legacy_sse_path,
-            &options.http.legacy_messages_path,
-        ),
+        paths: match options.parity.mode {
+            ParityMode::Only => EndpointPaths::none(),
+            ParityMode::On | ParityMode::Off => EndpointPaths::new(
+                &options.http.path,
+                &options.http.legacy_sse_path,
+                &options.http.legacy_messages_path,
+            ),
+        },
         websocket: options.websocket.path.as_deref().map(Rc::from),
         parity: (options.parity.mode != ParityMode::Off)
             .then(|| options.parity.path.as_str().into()),

@@ -4,6 +4,7 @@ use super::ExchangePath;
 use crate::connection::first_message;
 use crate::protocol::error::Error;
 use crate::protocol::model;
+use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;
@@ -97,10 +98,16 @@ impl ExchangePath<'_> {
         }
         self.with_exchange(to.connection, |exchange, out, date| match output {
             ParityHttpOutput::Response { status, session, text } => {
-                if !exchange.is_streaming {
+                let is_limited = status == ErrorCode::RateLimited.properties().http_status;
+                let status = Status::from(status);
+                if !exchange.is_streaming && is_limited {
+                    exchange.format.session_id = session;
+                    let retry_after = ParityError::retry_after_seconds(&text);
+                    exchange.write_retry_response(out, (status, retry_after), date, &text);
+                } else if !exchange.is_streaming {
                     exchange.format.session_id = session;
                     let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
-                    exchange.write_response(out, (Status::from(status), body), date, |out| {
+                    exchange.write_response(out, (status, body), date, |out| {
                         out.extend_from_slice(&text);
                     });
                 }

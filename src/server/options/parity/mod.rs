@@ -45,7 +45,7 @@ pub enum ParityMode {
     On,
     /// MCP.
     Off,
-    /// The parity dialect over TCP, stdio and WebSocket; over HTTP both, each at its path.
+    /// The parity dialect; the paths of MCP are not found.
     Only,
 }
 

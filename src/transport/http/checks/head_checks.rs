@@ -247,7 +247,11 @@ fn check_stream_version(
 #[cold]
 fn reject_path(profile: &CheckProfile) -> Rejection {
     if profile.serves_clients() {
-        CheckId::Path.reject(format!("not found: the MCP endpoint is {}", profile.paths.mcp()))
+        let text = match (profile.paths.mcp(), &profile.parity) {
+            ("", Some(parity)) => format!("not found: the endpoint is {parity}"),
+            (mcp, _) => format!("not found: the MCP endpoint is {mcp}"),
+        };
+        CheckId::Path.reject(text)
     } else {
         let message = "not found: this address serves /healthz, /readyz, /metrics and /connections";
         CheckId::Path.reject(message)

@@ -38,6 +38,11 @@ impl EndpointPaths {
         }
     }
 
+    /// Returns paths that no request has: MCP is not served.
+    pub fn none() -> Self {
+        Self::new("", "", "")
+    }
+
     /// Returns the path of the MCP endpoint.
     pub fn mcp(&self) -> &str {
         &self.mcp

@@ -201,8 +201,10 @@ impl Route {
         }
     }
 
-    const fn is_served(self, profile: &CheckProfile) -> bool {
+    fn is_served(self, profile: &CheckProfile) -> bool {
         match self {
+            // The page calls the MCP endpoint.
+            Self::Page if profile.paths.mcp().is_empty() => false,
             Self::Connections => profile.lists_connections(),
             Self::Health | Self::Metrics | Self::Ready => profile.has_monitoring(),
             _ => profile.serves_clients(),
