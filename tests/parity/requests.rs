@@ -44,7 +44,10 @@ fn blocking_and_local_handlers_answer_later() {
 fn invalid_requests_get_typed_errors() {
     let server = TestServer::with_test_tools(options());
     let mut client = ParityClient::ready(&server);
+    let mut task = call(1, "echo", json!({"message": "a"}));
+    task["params"]["task"] = json!({"ttl": 1000});
     for (message, kind, code, mcp_code) in [
+        (task, "response", "error.feature_not_available", Value::Null),
         (call(1, "none", json!({})), "response", "error.internal", json!(-32602)),
         (request(1, "tasks/list"), "response", "error.feature_not_available", Value::Null),
         (request(1, "initialize"), "response", "error.feature_not_available", Value::Null),

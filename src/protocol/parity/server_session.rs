@@ -12,6 +12,7 @@ use super::machine::{Event, InvalidTransition, Machine, State};
 use super::stream::{OutgoingStreams, WindowLimits};
 use super::timers::{SessionTimeouts, Timeout, Timers};
 use crate::base::time::Instant;
+use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use std::time::Duration;
 
@@ -234,6 +235,11 @@ impl ServerSession {
         }
         if request.streams {
             allowed.check(Feature::Streaming)?;
+        }
+        let task = request.params.and_then(Value::as_object).and_then(|it| it.find("task"));
+        if request.method == "tools/call" && task.is_some_and(|task| !task.is_null()) {
+            let message = "the dialect has no tasks: leave out params.task, or set stream";
+            return Err(ParityError::feature_not_available(message));
         }
         if allowed.max_concurrent.is_some_and(|most| input.in_flight >= most as usize) {
             let most = allowed.max_concurrent.unwrap_or_default();
