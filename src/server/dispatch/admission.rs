@@ -126,6 +126,13 @@ impl RequestSource for DispatchedRequest<'_> {
 }
 
 impl<'a> Request<'a> {
+    /// A `ping` that stands for a message of another dialect.
+    pub(super) fn ping(raw: &'a RawRequest<'a>) -> Self {
+        let (method, revision) = (Method::Ping, Revision::LATEST_LEGACY);
+        let capabilities = ClientCapabilities::default();
+        Self { raw, method, revision, capabilities, log_level: None }
+    }
+
     #[inline]
     pub(super) const fn id(&self) -> Id<'a> {
         self.raw.id
