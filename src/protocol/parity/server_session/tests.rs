@@ -1,7 +1,7 @@
 //! Tests of both sides of a session against each other.
 
 use super::*;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser, Value};
+use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 use crate::protocol::parity::capabilities::ResumeWindow;
 use crate::protocol::parity::client_session::{ClientEvent, ClientSession, Violation};
 use crate::protocol::parity::envelope::ChunkType;
