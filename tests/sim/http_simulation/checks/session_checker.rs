@@ -104,6 +104,11 @@ impl SessionChecker {
         }
     }
 
+    /// Returns whether a general stream was resumed.
+    pub(crate) fn was_general_resumed(&self) -> bool {
+        self.streams.values().any(|stream| stream.request.is_none() && stream.resumes > 0)
+    }
+
     /// Returns its id and revision, for its next request.
     pub(crate) fn id_and_revision(&self) -> (&str, Revision) {
         (&self.id, self.revision)

@@ -13,7 +13,7 @@ use super::http_client::{HttpClient, RunConditions};
 use super::http_requests;
 use super::legacy_sse;
 use crate::http_simulation::checks::response_reader::{ResponseHead, ResponsePart, SseEvent};
-use crate::http_simulation::checks::session_checker::{self, GENERAL_STREAM, SessionChecker};
+use crate::http_simulation::checks::session_checker::{self, SessionChecker};
 
 impl HttpClient {
     /// Receives what has arrived on every connection, and drops those that have ended.
@@ -336,10 +336,13 @@ impl HttpClient {
         };
         let checker = &mut self.sessions[session];
         let is_cancelled = asked.id.is_some_and(|id| checker.is_batch_complete(id));
-        let general = (asked.kind == RequestKind::GeneralStream).then_some(GENERAL_STREAM);
-        let stream = asked.position.stream.or(general);
-        let stream = stream.and_then(|stream| checker.streams.get(&stream));
-        let was_resumed = stream.is_some_and(|stream| stream.resumes > 0);
+        let was_resumed = match asked.position.stream {
+            Some(stream) => checker.streams.get(&stream).is_some_and(|it| it.resumes > 0),
+            // It may have any number before its first event: the server attaches the stream that
+            // the session has, which another request may have resumed since.
+            None if asked.kind == RequestKind::GeneralStream => checker.was_general_resumed(),
+            None => false,
+        };
         if was_resumed
             && checker.may_drop_events
             && let Some(stream) = asked.position.stream
