@@ -10,7 +10,7 @@
 //! | [`error`] | the errors, with their HTTP, WebSocket and MCP codes |
 //! | [`capabilities`] | what both sides offer, and the intersection |
 //! | [`envelope`] | messages, read from JSON |
-//! | [`write`] | messages, appended to a buffer |
+//! | [`mod@write`] | messages, appended to a buffer |
 //! | [`machine`] | states, events and the transition table |
 //! | [`stream`] | chunks of outgoing and incoming streams |
 //! | [`idempotency`] | keys of requests that are answered once |
