@@ -33,9 +33,11 @@ macro_rules! group {
     };
 }
 
+mod auth;
 mod input_errors;
 mod overload;
 
+pub use self::auth::AuthCounters;
 pub use self::input_errors::InputErrorCounters;
 pub use self::overload::OverloadCounters;
 
@@ -180,26 +182,6 @@ group! {
         input_required,
         /// `requestState` values rejected: modified, bound to another request, expired or replayed.
         states_rejected,
-    }
-}
-
-group! {
-    /// Counters of authentication and authorization.
-    AuthCounters {
-        /// Requests without a token.
-        missing_token,
-        /// Requests with an invalid token.
-        invalid_token,
-        /// Requests with an invalid proof of the key of their token (DPoP).
-        invalid_proof,
-        /// Requests whose proof of a key needs a nonce of this server (DPoP).
-        missing_nonce,
-        /// Requests that send a token in a way that is not allowed.
-        invalid_request,
-        /// Requests whose token could not be verified at the time.
-        unavailable,
-        /// Requests of callers who lack a scope or tier.
-        denied,
     }
 }
 

@@ -117,7 +117,8 @@ fn check_error(error: &ParityError) {
     assert!(read.is_ok_and(|read| read["error"]["code"] == error.code.as_str()), "{error:?}");
 }
 
-fn settings() -> SessionSettings {
+/// What the server of this check grants, and that of the tests of a session.
+pub(super) fn settings() -> SessionSettings {
     let mut capabilities = Capabilities::of(Feature::ALL);
     capabilities.max_concurrent = Some(4);
     capabilities.max_payload_bytes = Some(1_000);

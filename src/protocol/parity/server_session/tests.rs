@@ -2,32 +2,12 @@
 
 use super::*;
 use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
-use crate::protocol::parity::capabilities::ResumeWindow;
 use crate::protocol::parity::client_session::{ClientEvent, ClientSession, Violation};
 use crate::protocol::parity::envelope::ChunkType;
+use crate::protocol::parity::fuzz::settings;
 use crate::protocol::parity::stream::Received;
 use crate::protocol::parity::write::{self, HandshakeAckParams};
 use proptest::prelude::*;
-
-fn settings() -> SessionSettings {
-    let mut capabilities = Capabilities::of(Feature::ALL);
-    capabilities.max_concurrent = Some(4);
-    capabilities.max_payload_bytes = Some(1_000);
-    capabilities.resume_window = Some(ResumeWindow { chunks: 100, seconds: 60 });
-    SessionSettings {
-        capabilities,
-        timeouts: SessionTimeouts {
-            handshake: Duration::from_secs(5),
-            capabilities: Duration::from_secs(5),
-            continues_without_capabilities: true,
-            keepalive: Duration::from_mins(1),
-            idle: Duration::from_mins(2),
-        },
-        streams_max: 2,
-        window_bytes_max: 1 << 20,
-        keys_max: 16,
-    }
-}
 
 fn at(seconds: u64) -> Instant {
     Instant::ORIGIN.after(Duration::from_secs(seconds))
