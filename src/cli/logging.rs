@@ -138,6 +138,10 @@ impl Visit for Fields {
         self.write_bare(field, value);
     }
 
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.write_bare(field, value);
+    }
+
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.write_bare(field, value);
     }

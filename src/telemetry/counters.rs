@@ -19,7 +19,7 @@ macro_rules! group {
         impl $name {
             pub(super) fn add(&mut self, other: &Self) { $(self.$field += other.$field;)+ }
 
-            pub(super) fn each(
+            pub(in crate::telemetry) fn each(
                 &self,
                 group: &'static str,
                 visit: &mut impl FnMut(CounterValue),
@@ -36,10 +36,12 @@ macro_rules! group {
 mod auth;
 mod input_errors;
 mod overload;
+mod parity;
 
 pub use self::auth::AuthCounters;
 pub use self::input_errors::InputErrorCounters;
 pub use self::overload::OverloadCounters;
+pub use self::parity::{ChunkCounters, LatencyHistogram, ParityCounters, ParityRequestCounters};
 
 group! {
     /// Counters of connections.
@@ -338,6 +340,8 @@ pub struct Counters {
     pub sessions: SessionCounters,
     /// WebSocket connections.
     pub websockets: WebSocketCounters,
+    /// Sessions of the parity dialect.
+    pub parity: ParityCounters,
     /// Input rejected below JSON-RPC.
     pub input_errors: InputErrorCounters,
     /// The shard itself.
@@ -357,6 +361,7 @@ impl Counters {
         self.subscriptions.add(&other.subscriptions);
         self.sessions.add(&other.sessions);
         self.websockets.add(&other.websockets);
+        self.parity.add(&other.parity);
         self.input_errors.add(&other.input_errors);
         self.shard.add(&other.shard);
     }
@@ -377,6 +382,7 @@ impl Counters {
         self.subscriptions.each("subscriptions", visit);
         self.sessions.each("sessions", visit);
         self.websockets.each("websockets", visit);
+        self.parity.each(visit);
         self.input_errors.each("input_errors", visit);
         self.shard.each("shard", visit);
     }

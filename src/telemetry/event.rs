@@ -10,6 +10,7 @@
 //! at every log level.
 
 mod overload;
+pub mod parity;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

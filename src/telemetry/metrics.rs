@@ -5,6 +5,8 @@
 //!
 //! Source: "Exposition formats" and "Metric and label naming" of the Prometheus documentation.
 
+mod parity;
+
 use std::fmt::{self, Display, Write};
 
 use super::certificate::CertificateExpiry;
@@ -252,6 +254,7 @@ impl Display for Metrics<'_> {
             }
         });
         result?;
+        parity::write(formatter, &self.counters.parity)?;
         self.write_errors(formatter)?;
         self.write_gauges(formatter)
     }
@@ -351,7 +354,7 @@ fn write_head(out: &mut impl Write, name: &str, kind: &str, description: &str) -
 
 fn write_counter(out: &mut impl Write, counter: CounterValue) -> fmt::Result {
     let CounterValue { group, name, description, value } = counter;
-    if SUMS.contains(&(group, name)) {
+    if SUMS.contains(&(group, name)) || parity::GROUPS.contains(&group) {
         return Ok(());
     }
     let families = FAMILIES.iter().filter(|family| family.group == group);
@@ -389,6 +392,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::telemetry::counters::LatencyHistogram;
 
     fn text(counters: &Counters) -> String {
         let gauges = Gauges {
@@ -414,8 +418,9 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
-        // seven queues, shards, version.
-        assert_eq!(samples, values - SUMS.len() + 23);
+        // seven queues, shards, version, and the latency of the parity dialect.
+        let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
+        assert_eq!(samples, values - SUMS.len() + 23 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -445,6 +450,7 @@ mod tests {
                     assert_eq!(head.ends_with(" counter"), metric.ends_with("_total"), "{head}");
                 }
                 None if line.starts_with("# HELP ") => assert!(line.ends_with('.'), "{line}"),
+                None if metric == "mcp_latency_ms" => assert!(line.starts_with(metric), "{line}"),
                 None => assert_eq!(words.next(), Some(metric), "{line}"),
             }
         }

@@ -8,6 +8,7 @@ mod client;
 mod faults;
 mod handshake;
 mod http;
+mod observability;
 mod requests;
 mod resume;
 mod streams;

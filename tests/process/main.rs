@@ -9,6 +9,7 @@ mod eras;
 mod mcp_client;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod memory;
+mod parity_log;
 mod reloads;
 #[cfg(target_os = "linux")]
 mod ring_fallback;

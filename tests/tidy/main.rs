@@ -62,6 +62,7 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("RunResult", 19, 25, 1, "mirrors the JSON of a result"),
     exception("Totals", 16, 25, 1, "mirrors the JSON of a result"),
     exception("SecondResult", 23, 25, 1, "mirrors the JSON and CSV of one second"),
+    exception("Counters", 13, 25, 1, "one field for each group of counters"),
     exception("Dialect", 27, 25, 1, "table of the differences between revisions, one field each"),
     exception("Options", 16, 25, 1, "mirrors the sections of the configuration file"),
     exception("AuthOptions", 29, 25, 1, "mirrors the keys of the configuration file"),

@@ -53,10 +53,9 @@ impl CycleRate {
     }
 
     /// Returns a number of cycles in which no interval of `duration` fits.
-    pub fn cycles_min(duration: Duration) -> u64 {
-        u64::try_from(duration.as_micros())
-            .unwrap_or(u64::MAX)
-            .saturating_mul(CYCLES_PER_MICROSECOND_MIN)
+    #[expect(clippy::cast_possible_truncation, reason = "no interval is that long")]
+    pub const fn cycles_min(duration: Duration) -> u64 {
+        (duration.as_micros() as u64).saturating_mul(CYCLES_PER_MICROSECOND_MIN)
     }
 
     /// Returns the duration of `cycles` that have just passed. The longer ago the value was

@@ -156,12 +156,15 @@ pub(super) struct MessageOrigin<'a> {
     pub(super) extensions: Option<&'a ExtensionSlot>,
     /// The principal of the request, if the peer is a session.
     pub(super) principal: Option<&'a Arc<Principal>>,
+    /// The trace that the message names beside its `_meta`.
+    pub(super) traceparent: Option<&'a str>,
 }
 
 impl<'a> MessageOrigin<'a> {
     /// The connection of a message without HTTP request.
     pub(super) const fn of_peer(peer_addr: Option<&'a PeerAddress>) -> Self {
-        Self { peer_addr, http_head: &[], session_id: None, extensions: None, principal: None }
+        let (session_id, extensions, principal, traceparent) = (None, None, None, None);
+        Self { peer_addr, http_head: &[], session_id, extensions, principal, traceparent }
     }
 }
 

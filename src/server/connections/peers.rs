@@ -62,7 +62,7 @@ impl Peers<'_> {
             }
             PeerId::Parity(key) => {
                 let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
-                return { output }.send((key, to.stream), outcome, text);
+                return { output }.send((key, to.stream), (outcome, Duration::ZERO), text);
             }
         };
         let codec = connections.table.codec(key);

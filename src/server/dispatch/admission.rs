@@ -69,6 +69,10 @@ impl RequestSource for DispatchedRequest<'_> {
         self.request.call_params().meta_value()
     }
 
+    fn traceparent(&self) -> Option<&str> {
+        self.origin.traceparent
+    }
+
     fn client(&self) -> ClientInfo {
         self.request.client()
     }

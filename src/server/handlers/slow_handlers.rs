@@ -48,6 +48,14 @@ impl SlowHandlers {
         cycles >= self.cycles_min && self.report(cycles, handler(), now)
     }
 
+    /// Returns the time since `begun`; zero if it is far below a millisecond.
+    #[inline]
+    pub(in crate::server) fn took(&self, begun: CycleCount) -> Duration {
+        const CYCLES_MIN: u64 = CycleRate::cycles_min(Duration::from_millis(1));
+        let cycles = CycleCount::now().since(begun);
+        if cycles < CYCLES_MIN { Duration::ZERO } else { self.rate.duration(cycles) }
+    }
+
     #[cold]
     fn report(&mut self, cycles: u64, (method, name): (&str, &str), now: Instant) -> bool {
         let duration = self.rate.duration(cycles);

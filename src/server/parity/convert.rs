@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::parity::envelope::ChunkType;
-use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write::{self, RESPONSE_HEAD};
 
 /// The beginning of a response of JSON-RPC, up to the id.
@@ -38,20 +38,20 @@ pub(super) fn result_range(response: &[u8], id: Id<'_>) -> Range<usize> {
     start.min(response.len())..response.len().saturating_sub(1).max(start.min(response.len()))
 }
 
-/// Converts the error response at the end of `out`, from `start`.
+/// Converts the error response at the end of `out`, from `start`, and returns its error.
 #[cold]
-pub(super) fn error_in_place(out: &mut Vec<u8>, start: usize, kind: ErrorKind) {
+pub(super) fn error_in_place(out: &mut Vec<u8>, start: usize, kind: ErrorKind) -> ParityError {
     let response = out.split_off(start);
-    let _code = write_error_response(out, &response, kind);
+    write_error_response(out, &response, kind)
 }
 
-/// Appends an error response of JSON-RPC as one of the dialect, and returns its code.
+/// Appends an error response of JSON-RPC as one of the dialect, and returns its error.
 #[cold]
 pub(super) fn write_error_response(
     out: &mut Vec<u8>,
     response: &[u8],
     kind: ErrorKind,
-) -> ErrorCode {
+) -> ParityError {
     let json: serde_json::Value = serde_json::from_slice(response).unwrap_or_default();
     let error = read_error(&json, kind);
     match &json["id"] {
@@ -62,7 +62,7 @@ pub(super) fn write_error_response(
             write::error_response(out, id.unwrap_or(Id::Text("")), &error);
         }
     }
-    error.code
+    error
 }
 
 /// Returns the error of a response.

@@ -4,7 +4,7 @@ use super::carrier::{Carrier, ResponseKind};
 use super::output::ParityOutput;
 use super::requests::{self, origin_of};
 use super::resume::{self, NotResumed, RepeatedChunk, Resumed};
-use super::session::QueuedChunk;
+use super::session::{QueuedChunk, sent_error};
 use crate::base::slab::Key;
 use crate::connection::first_message;
 use crate::protocol::error::Error;
@@ -21,6 +21,7 @@ use crate::server::dispatch::{Dispatcher, MessageContext, check_handshake};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
+use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
 
 /// The way of the messages of clients.
@@ -136,6 +137,7 @@ impl ParityPath<'_> {
         }
         if let Err(error) = self.authenticate((carrier, key)) {
             let error = ParityError::from(&error);
+            self.record_handshake(key, handshake, Some(&error));
             return self.fail_session((carrier, key), &error);
         }
         let ParityOutput { parity, connections, now, .. } = &mut self.output;
@@ -153,16 +155,39 @@ impl ParityPath<'_> {
         if let Some(client) = handshake.client_info.and_then(ClientImplementation::read) {
             self.dispatcher.facts.keep_client_info(&mut session.state, client);
         }
+        self.output.outbox.counters.parity.sessions.handshakes += 1;
+        let (parity, now) = (&mut *self.output.parity, self.output.now);
         let Some(request) = &handshake.resume else {
+            self.record_handshake(key, handshake, None);
             return self.send_ack((carrier, key), None);
         };
         let shards = (self.dispatcher.handlers.shard, self.dispatcher.shard_count);
-        match resume::resume(parity, key, request, shards, *now) {
-            Ok(resumed) => self.continue_session((carrier, key), &resumed),
+        let result = resume::resume(parity, key, request, shards, now);
+        let rejected = match &result {
+            Err(NotResumed::Rejected(error)) => Some(error),
+            _ => None,
+        };
+        self.record_handshake(key, handshake, rejected);
+        match result {
+            Ok(resumed) => {
+                self.output.outbox.counters.parity.sessions.resumed += 1;
+                self.continue_session((carrier, key), &resumed);
+            }
             Err(NotResumed::Restart(reason)) => {
+                self.output.outbox.counters.parity.sessions.restarts_advised += 1;
                 self.send_ack((carrier, key), Some(Resumption::Restart(reason)));
             }
             Err(NotResumed::Rejected(error)) => self.fail_session((carrier, key), &error),
+        }
+    }
+
+    /// Writes the line and span of a handshake.
+    fn record_handshake(&self, key: Key, handshake: &Handshake<'_>, error: Option<&ParityError>) {
+        if parity_event::is_enabled()
+            && let Some(session) = self.output.parity.get(key)
+        {
+            let error = error.map(sent_error);
+            parity_event::record_handshake(&session.log_fields(), handshake.traceparent, error);
         }
     }
 
@@ -278,6 +303,13 @@ impl ParityPath<'_> {
     /// Sends the error of a rejected message.
     fn reject(&mut self, (carrier, key): (Carrier<'_>, Key), rejection: &Rejection<'_>) {
         let Rejection { error, target, is_response, closes } = rejection;
+        let is_retry = error.code == ErrorCode::AlreadyProcessed;
+        self.output.outbox.counters.parity.repeats.retries += u64::from(is_retry);
+        if parity_event::is_enabled()
+            && let Some(session) = self.output.parity.get(key)
+        {
+            parity_event::record_rejection(&session.log_fields(), sent_error(error));
+        }
         let status = match error.details.as_deref() {
             // A malformed message is no failure of the server.
             Some(details) if details.contains("mcpCode") => 400,

@@ -3,10 +3,12 @@
 //! Invariants: a chunk gets its number where it is written, so that what is dropped leaves no gap;
 //! the last chunks of a stream are always written.
 
+use std::time::Duration;
+
 use super::carrier::Carrier;
 use super::convert;
 use super::frontend::ParityFrontend;
-use super::session::{ParitySession, QueuedChunk, is_stream};
+use super::session::{EndOutcome, ParitySession, QueuedChunk, RequestEnd, is_stream};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
@@ -26,6 +28,7 @@ use crate::server::shard_message::{
     ExchangeAddress, ParityHttpOutput, ParityMessage, ShardMessage,
 };
 use crate::server::websocket::WebSocketFrontend;
+use crate::telemetry::counters::ChunkCounters;
 use crate::telemetry::label::Transport;
 use crate::transport::ndjson;
 use crate::transport::websocket::code::CloseCode;
@@ -117,16 +120,15 @@ impl ParityOutput<'_> {
     pub(in crate::server) fn send(
         &mut self,
         (key, number): (Key, u32),
-        outcome: Outcome,
+        (outcome, took): (Outcome, Duration),
         text: &[u8],
     ) {
         if is_stream(number) {
-            return self.send_to_stream((key, number), outcome, text);
+            return self.send_to_stream((key, number), (outcome, took), text);
         }
-        let Some(session) = self.parity.get_mut(key) else { return };
         match outcome {
             Outcome::Response => {
-                session.finish_key(number, Some(text));
+                self.end_request((key, number), took, EndOutcome::Result(text));
                 self.respond((key, number), 200, |out| {
                     let start = out.len();
                     out.extend_from_slice(text);
@@ -134,10 +136,10 @@ impl ParityOutput<'_> {
                 });
             }
             Outcome::Error(kind) => {
-                session.finish_key(number, None);
                 let mut response = Vec::new();
-                let code = convert::write_error_response(&mut response, text, kind);
-                let status = code.properties().http_status;
+                let error = convert::write_error_response(&mut response, text, kind);
+                self.end_request((key, number), took, EndOutcome::Failed(&error));
+                let status = error.code.properties().http_status;
                 self.respond((key, number), status, |out| out.extend_from_slice(&response));
             }
             // The dialect has no notifications outside of streams.
@@ -149,7 +151,7 @@ impl ParityOutput<'_> {
     pub(super) fn send_to_stream(
         &mut self,
         (key, number): (Key, u32),
-        outcome: Outcome,
+        (outcome, took): (Outcome, Duration),
         text: &[u8],
     ) {
         let Some(session) = self.parity.get_mut(key) else { return };
@@ -162,14 +164,15 @@ impl ParityOutput<'_> {
             }
             Outcome::Response => {
                 let result = convert::result_range(text, stream.request());
-                session.finish_key(number, Some(text));
+                self.end_request((key, number), took, EndOutcome::Result(text));
                 self.write_chunk((key, number), (ChunkType::Result, &text[result]));
                 self.end_stream((key, number), "completed");
             }
             Outcome::Error(kind) => {
                 let mut data = Vec::new();
-                convert::error_of(text, kind).write(&mut data);
-                session.finish_key(number, None);
+                let error = convert::error_of(text, kind);
+                error.write(&mut data);
+                self.end_request((key, number), took, EndOutcome::Failed(&error));
                 self.write_chunk((key, number), (ChunkType::Error, &data));
                 self.end_stream((key, number), "error");
             }
@@ -177,8 +180,24 @@ impl ParityOutput<'_> {
         }
     }
 
+    /// Ends the request of a stream that is cancelled, unless it has ended with its call.
+    pub(super) fn end_cancelled(&mut self, (key, number): (Key, u32)) {
+        if self.parity.get(key).is_some_and(|session| session.requests.has(number)) {
+            let outcome = EndOutcome::Failed(&ParityError::cancelled());
+            self.end_request((key, number), Duration::ZERO, outcome);
+        }
+    }
+
+    /// Ends a request before its last message is written.
+    fn end_request(&mut self, (key, number): (Key, u32), took: Duration, outcome: EndOutcome<'_>) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let end = RequestEnd { outcome, took, now: self.now };
+        session.end_request(number, &end, &mut self.outbox.counters.parity);
+    }
+
     /// Writes a chunk to what carries the session, and keeps it.
     fn write_chunk(&mut self, (key, number): (Key, u32), chunk: (ChunkType, &[u8])) {
+        count_chunk(&mut self.outbox.counters.parity.chunks, chunk.0);
         self.write_stream((key, number), |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_chunk(out, chunk, window, now);
@@ -188,6 +207,7 @@ impl ParityOutput<'_> {
 
     /// Writes the end of a stream.
     pub(super) fn end_stream(&mut self, (key, number): (Key, u32), reason: &str) {
+        count_chunk(&mut self.outbox.counters.parity.chunks, ChunkType::Eos);
         self.write_stream((key, number), |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_eos(out, reason, window, now);
@@ -323,7 +343,9 @@ impl ParityOutput<'_> {
                 session.pending_work.complete_request();
             }
             session.state.in_flight.remove(id.as_id());
-            session.finish_key(number, None);
+            let outcome = EndOutcome::Failed(&ParityError::cancelled());
+            let end = RequestEnd { outcome, took: Duration::ZERO, now: self.now };
+            session.end_request(number, &end, &mut self.outbox.counters.parity);
         }
         self.copy_pending_work(key);
     }
@@ -422,4 +444,16 @@ impl ParityOutput<'_> {
 
 fn event_of(session: SessionId, QueuedChunk { id, text }: QueuedChunk) -> ParityHttpOutput {
     ParityHttpOutput::Event { session, name: "stream.chunk", id: Some(id), data: text }
+}
+
+fn count_chunk(chunks: &mut ChunkCounters, chunk_type: ChunkType) {
+    let counter = match chunk_type {
+        ChunkType::Progress => &mut chunks.progress,
+        ChunkType::Log => &mut chunks.log,
+        ChunkType::Partial => &mut chunks.partial,
+        ChunkType::Result => &mut chunks.result,
+        ChunkType::Error => &mut chunks.error,
+        ChunkType::Eos => &mut chunks.eos,
+    };
+    *counter += 1;
 }

@@ -6,9 +6,12 @@
 use super::carrier::{Carrier, ResponseKind};
 use super::convert;
 use super::output::ParityOutput;
+use super::session::{EndOutcome, ParitySession, RequestEnd};
 use crate::base::slab::Key;
+use crate::base::time::Instant;
 use crate::connection::Codec;
-use crate::protocol::in_flight::RequestKey;
+use crate::engine::ring::cycles::CycleCount;
+use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::params::RequestParams;
 use crate::protocol::parity::envelope::{Request, Target};
@@ -19,8 +22,24 @@ use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::{ExchangeAddress, ParityCaller, ParityHttpOutput};
+use crate::telemetry::counters::ParityRequestCounters;
+use crate::telemetry::event::parity::{self as parity_event, RequestRecord};
 use crate::transport::ndjson;
 use crate::transport::websocket::writer;
+
+/// Counts a request by its method.
+fn count(requests: &mut ParityRequestCounters, method: &str) {
+    let counter = match method {
+        "tools/call" => &mut requests.tools_call,
+        "tools/list" => &mut requests.tools_list,
+        "resources/list" => &mut requests.resources_list,
+        "resources/read" => &mut requests.resources_read,
+        "prompts/list" => &mut requests.prompts_list,
+        "prompts/get" => &mut requests.prompts_get,
+        _ => &mut requests.other,
+    };
+    *counter += 1;
+}
 
 /// Starts a request of a session.
 pub(super) fn start(
@@ -29,6 +48,7 @@ pub(super) fn start(
     (carrier, key): (Carrier<'_>, Key),
     request: &Request<'_>,
 ) {
+    count(&mut path.outbox.counters.parity.requests, request.method);
     match carrier {
         _ if request.streams => start_stream(path, dispatcher, (carrier, key), request),
         Carrier::Connection(connection) => {
@@ -57,14 +77,8 @@ fn start_call(
     }
     let Some(session) = parity.get_mut(key) else { return };
     let Some(connection) = connections.table.get_mut(connection_key) else { return };
-    let number = match request.idempotency_key {
-        Some(idempotency_key) => {
-            let number = session.keyed_calls.next_number();
-            session.keyed_calls.add(number, request.id, idempotency_key);
-            number
-        }
-        None => ReplyTo::STANDALONE,
-    };
+    let number = session.requests.next_number();
+    add_if_needed(session, number, request, *now);
     let mark = is_websocket.then(|| writer::begin_message(&mut connection.outgoing));
     let start = connection.outgoing.len();
     let mut peer = PeerState {
@@ -77,19 +91,27 @@ fn start_call(
     };
     let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let span = session.requests.record_mut(number).map(|record| record.enter());
+    let begun = CycleCount::now();
     let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
+    drop(span);
+    let (took, counters) = (dispatcher.slow_handlers.took(begun), &mut outbox.counters.parity);
+    let end = |outcome| RequestEnd { outcome, took, now: *now };
     let out = &mut connection.outgoing;
     match outcome {
         Outcome::Response => {
-            session.finish_key(number, Some(&out[start..]));
+            session.end_request(number, &end(EndOutcome::Result(&out[start..])), counters);
             convert::response_in_place(out, start);
         }
         Outcome::Error(kind) => {
-            session.finish_key(number, None);
-            convert::error_in_place(out, start, kind);
+            let error = convert::error_in_place(out, start, kind);
+            session.end_request(number, &end(EndOutcome::Failed(&error)), counters);
         }
-        // Nothing else is written for a request of the dialect.
-        Outcome::None | Outcome::Notification | Outcome::Envelope => out.truncate(start),
+        Outcome::None | Outcome::Notification | Outcome::Envelope => {
+            // Nothing else is written for a request of the dialect.
+            out.truncate(start);
+            session.requests.defer(number, *now);
+        }
     }
     match (mark, outcome.is_response()) {
         (Some(mark), true) => websockets.end_frame(out, mark, connection.state.compression),
@@ -112,10 +134,8 @@ fn start_http_call(
     let ParityOutput { parity, outbox, now, .. } = path;
     parity.is_answered = true;
     let Some(session) = parity.get_mut(key) else { return };
-    let number = session.keyed_calls.next_number();
-    if let Some(idempotency_key) = request.idempotency_key {
-        session.keyed_calls.add(number, request.id, idempotency_key);
-    }
+    let number = session.requests.next_number();
+    add(session, number, request, *now);
     session.http.get_or_insert_default().exchanges.push((number, address));
     let mut text = Vec::new();
     let mut peer = PeerState {
@@ -128,9 +148,13 @@ fn start_http_call(
     };
     let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let span = session.requests.record_mut(number).map(|record| record.enter());
+    let begun = CycleCount::now();
     let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
+    drop(span);
     outbox.count_outcome(outcome);
-    path.send((key, number), outcome, &text);
+    let took = dispatcher.slow_handlers.took(begun);
+    path.send((key, number), (outcome, took), &text);
 }
 
 /// The connection of a request over HTTP.
@@ -141,6 +165,7 @@ pub(super) fn origin_of(caller: &ParityCaller, session: SessionId) -> MessageOri
         session_id: Some(session),
         extensions: caller.sender.extensions.as_ref(),
         principal: caller.principal.as_ref(),
+        traceparent: None,
     }
 }
 
@@ -170,8 +195,9 @@ fn open_stream(
             return None;
         }
     };
-    if let Some(idempotency_key) = request.idempotency_key {
-        session.keyed_calls.add(number, request.id, idempotency_key);
+    add(session, number, request, path.now);
+    if let Some(record) = session.requests.record_mut(number) {
+        record.open_stream(&stream_id);
     }
     if let Carrier::Exchange { address, response: ResponseKind::Chunks, .. } = carrier {
         // The response becomes an event stream: it begins with the stream id.
@@ -222,22 +248,49 @@ fn start_stream(
     let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
     let token = Some(Id::Signed(number.into()));
+    let span = session.requests.record_mut(number).map(|record| record.enter());
+    let begun = CycleCount::now();
     let outcome = dispatch(dispatcher, ctx, &mut peer, request, token);
+    drop(span);
+    let took = dispatcher.slow_handlers.took(begun);
     if let Carrier::Connection(connection) = carrier
         && let Some(connection) = connections.table.get_mut(connection)
     {
         connection.state.violated_limit |= session.state.violated_limit;
     }
-    path.send_to_stream((key, number), outcome, &text);
+    path.send_to_stream((key, number), (outcome, took), &text);
 }
 
-fn dispatch(
+/// Adds a request to those that wait for their end, if more than its number has to be known then.
+#[inline]
+fn add_if_needed(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Instant) {
+    if request.idempotency_key.is_some() || parity_event::is_enabled() {
+        add(session, number, request, now);
+    }
+}
+
+/// Adds a request to those that wait for their end.
+fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Instant) {
+    let record = parity_event::is_enabled().then(|| {
+        let mut id = Vec::new();
+        request.id.write(&mut id);
+        let params = request.params.and_then(Value::as_object);
+        let tool = params.and_then(|params| params.find("name")).and_then(Value::as_str);
+        let about = (&*String::from_utf8_lossy(&id), request.method, tool);
+        RequestRecord::begin(session.log_fields(), about, request.traceparent)
+    });
+    let keyed = request.idempotency_key.map(|key| (request.id, key));
+    session.requests.add((number, now), keyed, record);
+}
+
+fn dispatch<'a>(
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    request: &Request<'_>,
+    peer: &mut PeerState<'a>,
+    request: &Request<'a>,
     progress_token: Option<Id<'_>>,
 ) -> Outcome {
+    peer.origin.traceparent = request.traceparent;
     let call_params = &RequestParams::read(request.params);
     let meta = &call_params.meta().map(|meta| meta.with_progress_token(progress_token));
     let raw = RawRequest {
@@ -275,20 +328,14 @@ pub(super) fn cancel(
     let call_id = request.as_ref().and_then(|id| session.state.in_flight.call_of(id.as_id()));
     let call = call_id.and_then(|call_id| dispatcher.deferred.calls.find_awaited(call_id));
     let call_number = call.map(|call| call.reply_to.stream);
+    let is_in_flight = stream.is_some() || call_number.is_some();
+    path.outbox.counters.parity.repeats.cancellations += u64::from(is_in_flight);
     if let Some(call_number) = call_number {
-        let request = request.clone();
-        let is_it = |number: u32| number == call_number;
-        if is_it(ReplyTo::STANDALONE) {
-            cancel_plain_call(path, dispatcher, key, request.as_ref());
-        } else {
-            path.cancel_if(key, &mut dispatcher.deferred, is_it);
-        }
+        path.cancel_if(key, &mut dispatcher.deferred, |number| number == call_number);
     }
     match (stream, call_number, &request) {
         (Some(number), _, _) => {
-            if let Some(session) = path.parity.get_mut(key) {
-                session.finish_key(number, None);
-            }
+            path.end_cancelled((key, number));
             path.end_stream((key, number), "cancelled");
         }
         (None, Some(number), Some(id)) => {
@@ -304,27 +351,4 @@ pub(super) fn cancel(
         session.protocol.end_cancel();
     }
     path.copy_pending_work(key);
-}
-
-/// Cancels a call that has no number of its own.
-fn cancel_plain_call(
-    path: &mut ParityOutput<'_>,
-    dispatcher: &mut Dispatcher,
-    key: Key,
-    request: Option<&IdBuf>,
-) {
-    let ParityOutput { parity, outbox, .. } = path;
-    let Some(session) = parity.get_mut(key) else { return };
-    let call = request.and_then(|id| session.state.in_flight.remove(id.as_id()));
-    if let Some(RequestKey::Call(call_id)) = call {
-        let mut peer = PeerState {
-            origin: MessageOrigin::default(),
-            state: &mut session.state,
-            pending_work: &mut session.pending_work,
-            outgoing: &mut Vec::new(),
-            outbox,
-            refusal: None,
-        };
-        dispatcher.deferred.cancel_call(call_id, &mut peer);
-    }
 }

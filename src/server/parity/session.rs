@@ -1,28 +1,32 @@
 //! One session of the parity dialect, as a shard holds it.
 
-use std::collections::VecDeque;
+mod in_flight;
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub(super) use self::in_flight::is_stream;
+use self::in_flight::{OpenRequest, SessionRequests};
 use super::convert::result_range;
+use crate::base::principal::ANONYMOUS_TIER;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::PendingWork;
 use crate::protocol::eras::Lifecycle;
-use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::parity::capabilities::Feature;
+use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::machine::State;
 use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::owner_id::SessionId;
-use crate::server::reply_to::ReplyTo;
 use crate::server::shard_message::ExchangeAddress;
+use crate::telemetry::counters::ParityCounters;
+use crate::telemetry::event::parity::{SentError, SessionFields};
 use crate::telemetry::label::Transport;
 
 /// The revision whose params and results the dialect has.
 pub(super) const REVISION: Revision = Revision::LATEST_LEGACY;
-
-/// The first number of calls that are no streams.
-const FIRST_CALL_NUMBER: u32 = 1 << 31;
 
 /// One session.
 #[derive(Debug)]
@@ -36,7 +40,7 @@ pub(in crate::server) struct ParitySession {
     pub(super) connection: Option<Key>,
     /// What carries it over HTTP, in place of a connection.
     pub(super) http: Option<Box<HttpCarrier>>,
-    pub(super) keyed_calls: KeyedCalls,
+    pub(super) requests: SessionRequests,
     /// Number of resumptions: a token of an earlier one is not valid.
     pub(super) generation: u32,
     /// When it ends, unless a client resumes it.
@@ -63,7 +67,7 @@ impl ParitySession {
             protocol: ServerSession::new(settings, now),
             connection: None,
             http: None,
-            keyed_calls: KeyedCalls::default(),
+            requests: SessionRequests::default(),
             generation: 0,
             expires_at: None,
             timer: None,
@@ -100,26 +104,72 @@ impl ParitySession {
         self.expires_at.or_else(|| self.protocol.next_deadline(settings))
     }
 
-    /// Ends the idempotency key of a call or stream, with the hash of the result in `response`, if
-    /// it has one.
-    pub(super) fn finish_key(&mut self, number: u32, response: Option<&[u8]>) {
-        if number != ReplyTo::STANDALONE
-            && let Some(call) = self.keyed_calls.take(number)
-        {
-            let result = response.map(|text| &text[result_range(text, call.id.as_id())]);
-            self.protocol.keys.finish(&call.key, result.map(sha256));
+    /// Ends a request: its idempotency key, its latency and its log line.
+    pub(super) fn end_request(
+        &mut self,
+        number: u32,
+        end: &RequestEnd<'_>,
+        counters: &mut ParityCounters,
+    ) {
+        let Some(request) = self.requests.take(number) else {
+            return counters.latency.record(end.took);
+        };
+        let OpenRequest { begun, keyed, record, .. } = request;
+        let latency = end.now.since(begun).max(end.took);
+        counters.latency.record(latency);
+        if let Some(keyed) = keyed {
+            let result = match end.outcome {
+                EndOutcome::Result(text) => Some(&text[result_range(text, keyed.id.as_id())]),
+                EndOutcome::Failed(_) => None,
+            };
+            self.protocol.keys.finish(&keyed.key, result.map(sha256));
+        }
+        if let Some(record) = record {
+            let error = match end.outcome {
+                EndOutcome::Result(_) => None,
+                EndOutcome::Failed(error) => Some(sent_error(error)),
+            };
+            let stream = self.protocol.streams.get_mut(number).filter(|_| is_stream(number));
+            let seq = stream.map(|stream| stream.next_seq());
+            record.end(latency.as_secs_f64() * 1_000.0, seq, error);
         }
     }
+
+    /// Returns what a log line has of the session.
+    pub(super) fn log_fields(&self) -> SessionFields {
+        let tier = self.state.principal().map_or(ANONYMOUS_TIER, |principal| principal.tier());
+        let (session, transport) = (self.id.to_string(), self.state.transport);
+        SessionFields { session, transport, tier: tier.into() }
+    }
+}
+
+/// The end of a request.
+#[derive(Debug)]
+pub(super) struct RequestEnd<'a> {
+    pub(super) outcome: EndOutcome<'a>,
+    /// How long its dispatch took, if it was not answered later.
+    pub(super) took: Duration,
+    pub(super) now: Instant,
+}
+
+/// How a request has ended.
+#[derive(Debug)]
+pub(super) enum EndOutcome<'a> {
+    /// With a response that has a result.
+    Result(&'a [u8]),
+    /// With an error, a cancellation included.
+    Failed(&'a ParityError),
+}
+
+/// Returns what a log line has of an error.
+pub(super) fn sent_error(error: &ParityError) -> SentError {
+    let ParityError { code, retryable, retry_after_ms, .. } = *error;
+    SentError { code: code.as_str(), retryable, retry_after_ms }
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     use sha2::{Digest, Sha256};
     Sha256::digest(bytes).into()
-}
-
-/// Returns whether a number is that of a stream.
-pub(super) const fn is_stream(number: u32) -> bool {
-    number != ReplyTo::STANDALONE && number < FIRST_CALL_NUMBER
 }
 
 /// What carries a session over HTTP.
@@ -182,57 +232,5 @@ impl HttpCarrier {
         let chunk = self.queue.pop_front()?;
         self.queued_bytes -= chunk.text.len();
         Some(chunk)
-    }
-}
-
-/// The requests in flight that have an idempotency key.
-#[derive(Debug, Default)]
-pub(super) struct KeyedCalls {
-    calls: Vec<KeyedCall>,
-    last_number: u32,
-}
-
-/// A request with an idempotency key.
-#[derive(Debug)]
-pub(super) struct KeyedCall {
-    number: u32,
-    id: IdBuf,
-    key: Box<str>,
-}
-
-impl KeyedCalls {
-    /// Returns the number of a new call.
-    pub(super) const fn next_number(&mut self) -> u32 {
-        // Half of the numbers: a wrap finds the first ones long gone.
-        self.last_number = (self.last_number + 1) % (FIRST_CALL_NUMBER - 1);
-        FIRST_CALL_NUMBER + self.last_number
-    }
-
-    /// Adds a call or the call of a stream.
-    pub(super) fn add(&mut self, number: u32, id: Id<'_>, key: &str) {
-        self.calls.push(KeyedCall { number, id: id.into(), key: key.into() });
-    }
-
-    fn take(&mut self, number: u32) -> Option<KeyedCall> {
-        let index = self.calls.iter().position(|call| call.number == number)?;
-        Some(self.calls.swap_remove(index))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_calls_and_streams_differ() {
-        let mut calls = KeyedCalls::default();
-        let number = calls.next_number();
-        calls.add(number, Id::Signed(1), "k");
-        calls.add(3, Id::Text("q"), "l");
-        assert!(!is_stream(number) && is_stream(3) && !is_stream(ReplyTo::STANDALONE));
-        assert_ne!(number, ReplyTo::NO_STREAM);
-        assert_eq!(calls.take(3).unwrap().id.as_id(), Id::Text("q"));
-        assert_eq!(&*calls.take(number).unwrap().key, "k");
-        assert!(calls.take(number).is_none());
     }
 }

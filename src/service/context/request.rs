@@ -31,6 +31,11 @@ pub trait RequestSource {
     /// The member `_meta` of the params.
     fn meta(&self) -> Option<json::Value<'_>>;
 
+    /// The trace that the request names beside its `_meta`.
+    fn traceparent(&self) -> Option<&str> {
+        None
+    }
+
     /// Revision and capabilities of the client.
     fn client(&self) -> ClientInfo;
 
@@ -121,7 +126,9 @@ impl<'a> RequestView<'a> {
 
     /// The trace that the request belongs to.
     pub fn trace_context(self) -> TraceContext<'a> {
-        TraceContext::read(|key| self.meta(key)?.as_str())
+        let mut context = TraceContext::read(|key| self.meta(key)?.as_str());
+        context.traceparent = self.source.traceparent().or(context.traceparent);
+        context
     }
 
     /// What the host has attached to the request; see [`RequestInfo::extension`]. Cost: one lock.
@@ -195,7 +202,10 @@ impl RequestInfo {
         let client_info = source.initialize_client_info().as_bytes();
         let bytes = [name.as_bytes(), client_info, source.http_head()].concat().into_boxed_slice();
         let meta = kept_meta(source).map(|(key, value)| (key.to_owned(), value.to_json()));
-        let meta = meta.collect();
+        let mut meta: Map<String, Value> = meta.collect();
+        if let Some(traceparent) = source.traceparent() {
+            meta.insert("traceparent".to_owned(), traceparent.into());
+        }
         Self {
             id: source.id().into(),
             method: source.method(),
@@ -299,7 +309,8 @@ impl RequestInfo {
 pub fn copied_bytes(name: &str, source: &dyn RequestSource) -> usize {
     let meta = kept_meta(source).map(|(key, value)| OBJECT_BYTES + key.len() + value.owned_bytes());
     let client_info = source.initialize_client_info().as_bytes();
-    name.len() + client_info.len() + source.http_head().len() + meta.sum::<usize>()
+    let trace = source.traceparent().map_or(0, |text| 2 * OBJECT_BYTES + text.len());
+    name.len() + client_info.len() + source.http_head().len() + meta.sum::<usize>() + trace
 }
 
 /// Returns the members of `_meta` without accessors of their own.

@@ -76,6 +76,7 @@ pub(in crate::server::http) fn handle_post(
         session_id: Some(id),
         extensions: extensions.as_ref(),
         principal: principal.as_ref(),
+        traceparent: None,
     };
     path.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();

@@ -94,6 +94,7 @@ fn dispatch_local(
         session_id: Some(id),
         extensions: state.extension_slot(),
         principal: state.principal(),
+        traceparent: None,
     };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
     let sessions = &mut http.sessions;

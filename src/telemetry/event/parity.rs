@@ -1,0 +1,265 @@
+//! Log lines and spans of the parity dialect, at debug level.
+//!
+//! Invariants: no payload, argument or token is recorded; ids, methods and names of tools that a
+//! client has chosen are cut at [`TEXT_BYTES_MAX`]. The names of the fields are those of the
+//! specification of the dialect. Below debug level a request costs one comparison.
+
+use tracing::field::Empty;
+use tracing::span::EnteredSpan;
+use tracing::{Level, Span, debug, debug_span};
+
+use crate::base::transport::Transport;
+
+/// The `tracing` target of the lines and spans.
+const TARGET: &str = "corelane::parity";
+
+/// Bytes of a text that a client has chosen.
+const TEXT_BYTES_MAX: usize = 128;
+
+/// Returns whether lines and spans are recorded.
+#[inline]
+pub fn is_enabled() -> bool {
+    tracing::enabled!(target: TARGET, Level::DEBUG)
+}
+
+/// An error as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SentError {
+    /// Its code.
+    pub code: &'static str,
+    /// Whether a repetition may succeed.
+    pub retryable: bool,
+    /// Time in milliseconds after which a repetition may succeed.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// The session of a request or handshake.
+#[derive(Clone, Debug)]
+pub struct SessionFields {
+    /// Id of the session.
+    pub session: String,
+    /// Transport of the message.
+    pub transport: Transport,
+    /// Tier of the caller.
+    pub tier: Box<str>,
+}
+
+/// The handshake of a session has ended. In the span `MCP Handshake`.
+pub fn record_handshake(
+    SessionFields { session, transport, tier }: &SessionFields,
+    traceparent: Option<&str>,
+    error: Option<SentError>,
+) {
+    let span = debug_span!(
+        target: TARGET, parent: None, "MCP Handshake",
+        sessionId = session, %transport, auth.tier = tier, traceparent = traceparent.map(cut),
+        error.code = error.map(|error| error.code),
+    );
+    let _entered = span.enter();
+    debug!(
+        target: TARGET,
+        sessionId = session, %transport, auth.tier = tier,
+        error.code = error.map(|error| error.code), retryable = error.map(|error| error.retryable),
+        retryAfter = error.and_then(SentError::retry_after_seconds),
+        "handshake"
+    );
+}
+
+/// A message of a client was rejected.
+pub fn record_rejection(
+    SessionFields { session, transport, tier }: &SessionFields,
+    error: SentError,
+) {
+    debug!(
+        target: TARGET,
+        sessionId = session, %transport, auth.tier = tier,
+        error.code = error.code, retryable = error.retryable,
+        retryAfter = error.retry_after_seconds(),
+        "message rejected"
+    );
+}
+
+/// What a log line and the spans have of one request, until it ends.
+#[derive(Debug)]
+pub struct RequestRecord {
+    session: SessionFields,
+    request_id: Box<str>,
+    method: Box<str>,
+    tool: Option<Box<str>>,
+    stream_id: Option<Box<str>>,
+    request: Span,
+    stream: Span,
+}
+
+impl RequestRecord {
+    /// Begins the span `MCP Request`. `request_id` is JSON text.
+    pub fn begin(
+        session: SessionFields,
+        (request_id, method, tool): (&str, &str, Option<&str>),
+        traceparent: Option<&str>,
+    ) -> Box<Self> {
+        let (request_id, method, tool) = (cut(request_id), cut(method), tool.map(cut));
+        let request = debug_span!(
+            target: TARGET, parent: None, "MCP Request",
+            sessionId = session.session, transport = %session.transport, requestId = request_id,
+            method, tool, auth.tier = session.tier, traceparent = traceparent.map(cut),
+            error.code = Empty, retryable = Empty, retryAfter = Empty,
+        );
+        Box::new(Self {
+            request_id: request_id.into(),
+            method: method.into(),
+            tool: tool.map(Into::into),
+            stream_id: None,
+            request,
+            stream: Span::none(),
+            session,
+        })
+    }
+
+    /// Begins the span `MCP Stream`, in that of the request.
+    pub fn open_stream(&mut self, stream_id: &str) {
+        self.stream = debug_span!(
+            target: TARGET, parent: &self.request, "MCP Stream",
+            streamId = stream_id, seq = Empty,
+        );
+        self.stream_id = Some(stream_id.into());
+    }
+
+    /// Enters the span of the request.
+    pub fn enter(&self) -> EnteredSpan {
+        self.request.clone().entered()
+    }
+
+    /// Ends the request, whose stream has `seq` chunks, and writes its line.
+    pub fn end(self, latency_ms: f64, seq: Option<u64>, error: Option<SentError>) {
+        if let Some(seq) = seq {
+            self.stream.record("seq", seq);
+        }
+        if let Some(error) = error {
+            self.request.record("error.code", error.code);
+            self.request.record("retryable", error.retryable);
+            self.request.record("retryAfter", error.retry_after_seconds());
+        }
+        let Self { session, request_id, method, tool, stream_id, request, .. } = &self;
+        let SessionFields { session, transport, tier } = session;
+        let _entered = request.enter();
+        debug!(
+            target: TARGET,
+            sessionId = session, %transport, requestId = request_id, method, tool,
+            auth.tier = tier, streamId = stream_id, seq, latency_ms,
+            error.code = error.map(|error| error.code),
+            retryable = error.map(|error| error.retryable),
+            retryAfter = error.and_then(SentError::retry_after_seconds),
+            "request"
+        );
+    }
+}
+
+impl SentError {
+    fn retry_after_seconds(self) -> Option<f64> {
+        self.retry_after_ms.map(|ms| std::time::Duration::from_millis(ms).as_secs_f64())
+    }
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use crossbeam::channel::{Sender, unbounded};
+    use tracing_subscriber::fmt::format::FmtSpan;
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct ChannelWriter(Sender<Vec<u8>>);
+
+    impl io::Write for ChannelWriter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns what is logged while `act` runs, with the ends of spans.
+    fn logged(level: Level, act: impl FnOnce()) -> String {
+        let (sender, receiver) = unbounded();
+        let subscriber = tracing_subscriber::fmt()
+            .without_time()
+            .with_ansi(false)
+            .with_max_level(level)
+            .with_span_events(FmtSpan::CLOSE)
+            .with_writer(move || ChannelWriter(sender.clone()))
+            .finish();
+        tracing::subscriber::with_default(subscriber, act);
+        let bytes: Vec<u8> = receiver.try_iter().flatten().collect();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn session() -> SessionFields {
+        SessionFields { session: "s-1".into(), transport: Transport::Tcp, tier: "user".into() }
+    }
+
+    #[test]
+    fn request_has_line_and_spans() {
+        let text = logged(Level::DEBUG, || {
+            let about = ("7", "tools/call", Some("echo"));
+            let mut record = RequestRecord::begin(session(), about, Some("00-1-2-01"));
+            record.open_stream("st-1");
+            let error =
+                SentError { code: "error.internal", retryable: true, retry_after_ms: Some(1_500) };
+            record.end(2.5, Some(4), Some(error));
+        });
+        let line = text.lines().find(|line| line.contains(": request ")).unwrap_or_default();
+        for field in [
+            "MCP Request{sessionId=\"s-1\"",
+            "transport=tcp",
+            "requestId=\"7\"",
+            "method=\"tools/call\"",
+            "tool=\"echo\"",
+            "auth.tier=\"user\"",
+            "traceparent=\"00-1-2-01\"",
+            "streamId=\"st-1\"",
+            "seq=4",
+            "latency_ms=2.5",
+            "error.code=\"error.internal\"",
+            "retryable=true",
+            "retryAfter=1.5",
+        ] {
+            assert!(line.contains(field), "{field}: {text}");
+        }
+        assert!(text.contains("MCP Stream{streamId=\"st-1\" seq=4}: corelane::parity: close"));
+    }
+
+    #[test]
+    fn handshake_has_line_in_span() {
+        let text = logged(Level::DEBUG, || record_handshake(&session(), Some("00-1-2-01"), None));
+        assert!(text.contains("MCP Handshake{sessionId=\"s-1\" transport=tcp"), "{text}");
+        assert!(text.contains(": handshake sessionId=\"s-1\""), "{text}");
+    }
+
+    #[test]
+    fn long_texts_of_clients_are_cut() {
+        let text = logged(Level::DEBUG, || {
+            let id = format!("\"{}\"", "é".repeat(200));
+            RequestRecord::begin(session(), (&id, "m", None), None).end(0.0, None, None);
+        });
+        assert!(text.contains(&"é".repeat(63)) && !text.contains(&"é".repeat(64)), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_recorded_above_debug_level() {
+        let text = logged(Level::INFO, || {
+            assert!(!is_enabled());
+            record_handshake(&session(), None, None);
+        });
+        assert_eq!(text, "");
+    }
+}
