@@ -10,6 +10,8 @@ mod handshake;
 mod http;
 mod requests;
 mod resume;
+mod shards;
+mod slow_readers;
 mod streams;
 mod timeouts;
 mod transports;

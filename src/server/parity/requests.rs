@@ -37,6 +37,7 @@ pub(super) fn start(
         Carrier::Exchange { address, caller, .. } => {
             start_http_call(path, dispatcher, (address, caller, key), request);
         }
+        Carrier::Remote => start_remote_call(path, dispatcher, key, request),
     }
     path.copy_pending_work(key);
 }
@@ -130,7 +131,38 @@ fn start_http_call(
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
     let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
     outbox.count_outcome(outcome);
-    path.send((key, number), outcome, &text);
+    let _at_once = path.send((key, number), outcome, &text);
+}
+
+/// Starts a request that has one response, over a connection of another shard.
+fn start_remote_call(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    key: Key,
+    request: &Request<'_>,
+) {
+    let ParityOutput { parity, outbox, now, .. } = path;
+    let Some(session) = parity.get_mut(key) else { return };
+    let mut number = ReplyTo::STANDALONE;
+    if let Some(idempotency_key) = request.idempotency_key {
+        number = session.keyed_calls.next_number();
+        session.keyed_calls.add(number, request.id, idempotency_key);
+    }
+    let address = session.remote().and_then(|remote| remote.peer_address);
+    let mut text = Vec::new();
+    let mut peer = PeerState {
+        origin: MessageOrigin::of_peer(address.as_ref()),
+        state: &mut session.state,
+        pending_work: &mut session.pending_work,
+        outgoing: &mut text,
+        outbox,
+        refusal: None,
+    };
+    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
+    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
+    outbox.count_outcome(outcome);
+    let _at_once = path.send((key, number), outcome, &text);
 }
 
 /// The connection of a request over HTTP.
@@ -205,10 +237,11 @@ fn start_stream(
         Carrier::Connection(connection) => {
             connections.table.get(connection).and_then(|it| it.record.peer_address().copied())
         }
+        Carrier::Remote => session.remote().and_then(|remote| remote.peer_address),
         Carrier::Exchange { .. } => None,
     };
     let origin = match carrier {
-        Carrier::Connection(_) => MessageOrigin::of_peer(address.as_ref()),
+        Carrier::Connection(_) | Carrier::Remote => MessageOrigin::of_peer(address.as_ref()),
         Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
     };
     let mut peer = PeerState {
@@ -228,7 +261,7 @@ fn start_stream(
     {
         connection.state.violated_limit |= session.state.violated_limit;
     }
-    path.send_to_stream((key, number), outcome, &text);
+    let _at_once = path.send_to_stream((key, number), outcome, &text);
 }
 
 fn dispatch(
