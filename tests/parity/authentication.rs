@@ -19,6 +19,11 @@ impl TokenVerifier for Names {
 }
 
 fn start() -> TestServer {
+    start_on(1)
+}
+
+/// Starts a server with this number of shards.
+fn start_on(shards: u16) -> TestServer {
     let whoami = Tool::new("whoami").local(|_: NoArguments, ctx: RequestContext| async move {
         let name = ctx.principal().map(|principal| principal.id().to_owned());
         Ok(CallToolResult::text(name.unwrap_or_default()))
@@ -31,7 +36,9 @@ fn start() -> TestServer {
     let catalog =
         Catalog::builder(Implementation::new("test", "1")).tools([whoami, secret]).build();
     let catalog = catalog.expect("valid");
-    TestServer::with_server(|_| Server::builder(catalog).options(options()).token_verifier(Names))
+    let mut options = options();
+    options.engine.shards = Some(shards);
+    TestServer::with_server(|_| Server::builder(catalog).options(options).token_verifier(Names))
 }
 
 #[test]
@@ -76,20 +83,25 @@ fn token_of_handshake_names_the_caller() {
 
 #[test]
 fn resume_token_belongs_to_its_caller() {
-    let server = start();
+    let server = start_on(2);
     let mut client = ParityClient::connect(&server);
     let mut handshake = handshake();
     handshake["auth_token"] = json!("token-ada");
-    let ack = client.exchange(&handshake);
-    drop(client);
-    handshake["resumeToken"] = ack["resumeToken"].clone();
-    let mut thief = handshake.clone();
-    thief["auth_token"] = json!("token-bob");
-    let mut client = ParityClient::connect(&server);
-    client.expect_error(&thief, "error", "error.auth.unauthorized");
-    assert_eq!(client.receive_or_end(), None);
-    let mut client = ParityClient::connect(&server);
-    assert_eq!(client.exchange(&handshake)["resumed"], true);
+    let mut ack = client.exchange(&handshake);
+    for _ in 0..8 {
+        drop(client);
+        handshake["resumeToken"] = ack["resumeToken"].clone();
+        let mut thief = handshake.clone();
+        thief["auth_token"] = json!("token-bob");
+        client = ParityClient::connect(&server);
+        client.expect_error(&thief, "error", "error.auth.unauthorized");
+        assert_eq!(client.receive_or_end(), None);
+        client = ParityClient::connect(&server);
+        ack = client.exchange(&handshake);
+        assert_eq!(ack["resumed"], true, "{ack}");
+        let whoami = call(1, "whoami", json!({}));
+        assert_eq!(client.result(&whoami)["content"][0]["text"], "ada");
+    }
     drop(client);
     server.close();
 }

@@ -20,6 +20,14 @@ pub(crate) fn handshake() -> Value {
     })
 }
 
+/// A handshake that resumes the session of `ack`.
+pub(crate) fn resuming(ack: &Value, last_ack_seq: Value) -> Value {
+    let mut handshake = handshake();
+    handshake["resumeToken"] = ack["resumeToken"].clone();
+    handshake["lastAckSeq"] = last_ack_seq;
+    handshake
+}
+
 /// A request without params.
 pub(crate) fn request(id: impl Into<Value>, method: &str) -> Value {
     json!({"type": "request", "id": id.into(), "method": method})
@@ -78,6 +86,12 @@ impl ParityClient {
     pub(crate) fn receive_or_end(&mut self) -> Option<Value> {
         let line = self.lines.receive_line_or_reset()?;
         Some(serde_json::from_str(&line).expect("JSON"))
+    }
+
+    /// Receives the next message, if one comes within the read timeout of the socket.
+    pub(crate) fn try_receive(&mut self) -> Option<Value> {
+        let has_message = self.lines.socket().peek(&mut [0]).is_ok_and(|bytes| bytes > 0);
+        has_message.then(|| self.receive())
     }
 
     pub(crate) fn exchange(&mut self, message: &Value) -> Value {

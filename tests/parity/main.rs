@@ -11,6 +11,8 @@ mod http;
 mod observability;
 mod requests;
 mod resume;
+mod shards;
+mod slow_readers;
 mod streams;
 mod timeouts;
 mod transports;

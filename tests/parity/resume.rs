@@ -4,7 +4,7 @@ use corelane::Options;
 use corelane_test_support::TestServer;
 use serde_json::{Value, json};
 
-use crate::client::{ParityClient, call, handshake, kinds};
+use crate::client::{ParityClient, call, handshake, kinds, resuming};
 use crate::options;
 
 /// Connects, makes the handshake and returns the acknowledgement.
@@ -12,14 +12,6 @@ fn ready(server: &TestServer) -> (ParityClient, Value) {
     let mut client = ParityClient::connect(server);
     let ack = client.exchange(&handshake());
     (client, ack)
-}
-
-/// A handshake that resumes the session of `ack`.
-fn resuming(ack: &Value, last_ack_seq: Value) -> Value {
-    let mut handshake = handshake();
-    handshake["resumeToken"] = ack["resumeToken"].clone();
-    handshake["lastAckSeq"] = last_ack_seq;
-    handshake
 }
 
 fn start(options: Options) -> TestServer {

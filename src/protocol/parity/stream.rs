@@ -35,6 +35,10 @@ pub struct OutgoingStream {
     ended_at: Option<Instant>,
     window: VecDeque<StoredChunk>,
     window_bytes: usize,
+    /// Chunks that were dropped before they were numbered, since the last one that was written.
+    dropped: u64,
+    /// Whether its production is paused.
+    pub is_paused: bool,
 }
 
 #[derive(Debug)]
@@ -94,6 +98,21 @@ impl OutgoingStream {
     /// Returns the bytes of the chunks that are kept.
     pub const fn window_bytes(&self) -> usize {
         self.window_bytes
+    }
+
+    /// Returns whether the window has room for another chunk and `reserved` ones behind it.
+    pub fn has_room(&self, limits: &WindowLimits, reserved: usize) -> bool {
+        self.window.len() + reserved < limits.chunks_max && self.window_bytes < limits.bytes_max
+    }
+
+    /// Records a chunk that is dropped before it is numbered.
+    pub const fn record_dropped(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// Takes the number of chunks that were dropped since the last one that was written.
+    pub const fn take_dropped(&mut self) -> u64 {
+        std::mem::replace(&mut self.dropped, 0)
     }
 
     /// Appends the next chunk to `out` and keeps it within `limits`. Does nothing after the end.
@@ -209,6 +228,8 @@ impl OutgoingStreams {
             ended_at: None,
             window: VecDeque::new(),
             window_bytes: 0,
+            dropped: 0,
+            is_paused: false,
         };
         Ok(self.streams.push_mut(stream))
     }

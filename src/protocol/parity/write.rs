@@ -34,6 +34,16 @@ pub enum Resumption<'a> {
     Restart(&'a str),
 }
 
+/// Appends the data of a `log` chunk that stands for dropped chunks.
+pub fn dropped_chunks(out: &mut Vec<u8>, count: u64) {
+    let mut object = ObjectWriter::open(out);
+    object.string("level", "warning").string("logger", "corelane");
+    let mut data = object.object("data");
+    data.unsigned("dropped", count);
+    data.close();
+    object.close();
+}
+
 /// Appends a `handshakeAck`.
 pub fn handshake_ack(out: &mut Vec<u8>, params: &HandshakeAckParams<'_>) {
     let mut object = open(out, "handshakeAck");

@@ -15,7 +15,7 @@ use crate::protocol::model;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
-use crate::server::parity::ParityOutput;
+use crate::server::parity::{ParityOutput, pause_stream};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::transport::ndjson;
 use crate::transport::websocket::writer;
@@ -53,7 +53,7 @@ impl Peers<'_> {
 
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
     pub(in crate::server) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
-        let Self { transports, outbox, now, .. } = self;
+        let Self { transports, dispatcher, outbox, now } = self;
         let Transports { connections, http, websockets, parity, .. } = &mut **transports;
         let key = match to.peer_id {
             PeerId::Connection(key) => key,
@@ -62,7 +62,11 @@ impl Peers<'_> {
             }
             PeerId::Parity(key) => {
                 let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
-                return { output }.send((key, to.stream), (outcome, Duration::ZERO), text);
+                if { output }.send((key, to.stream), (outcome, Duration::ZERO), text) {
+                    let calls = &mut dispatcher.deferred.calls;
+                    pause_stream(parity, (key, to.stream), calls);
+                }
+                return;
             }
         };
         let codec = connections.table.codec(key);
@@ -107,15 +111,8 @@ impl Peers<'_> {
     /// space, and the peer has violated no limit.
     pub(in crate::server) fn takes_best_effort(&self, peer_id: PeerId) -> bool {
         // What a session has not received is buffered within limits of its own.
-        let Transports { connections, parity, .. } = &*self.transports;
-        let key = match peer_id {
-            PeerId::Connection(key) => key,
-            PeerId::HttpSession(_) => return true,
-            PeerId::Parity(key) => match parity.connection_of(key) {
-                Some(key) => key,
-                None => return true,
-            },
-        };
+        let PeerId::Connection(key) = peer_id else { return true };
+        let connections = &self.transports.connections;
         connections.table.get(key).is_some_and(|it| {
             it.queued_bytes() <= it.queue_bytes_max(&connections.options)
                 && !it.state.violated_limit

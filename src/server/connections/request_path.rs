@@ -15,8 +15,9 @@ use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState}
 use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::http::HttpPath;
 use crate::server::outbox::Outbox;
+use crate::server::parity;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::shard_message::ParityMessage;
+use crate::server::shard_message::{ParityMessage, RelayMessage};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::ndjson::{self, LineEvent};
@@ -68,10 +69,23 @@ impl RequestPath<'_> {
         }
     }
 
-    /// Handles the deadlines of sessions of the parity dialect.
-    pub(in crate::server) fn expire_parity(&mut self) {
+    /// Handles the deadlines of exchanges, and of sessions of the parity dialect.
+    pub(in crate::server) fn expire(&mut self) {
+        if self.transports.http.is_active() {
+            self.http().expire();
+        }
         let Self { transports, dispatcher, outbox, now, .. } = self;
         transports.parity_path(dispatcher, outbox, *now).expire();
+    }
+
+    /// Continues the paused streams of the parity dialect that have room.
+    #[inline]
+    pub(in crate::server) fn continue_streams(&mut self) {
+        let Self { transports, dispatcher, outbox, .. } = self;
+        let Transports { parity, connections, .. } = &mut **transports;
+        if parity.flow.is_active() {
+            parity::end_turn(parity, connections, dispatcher.shard_count, outbox);
+        }
     }
 
     /// Handles a message of the parity dialect from another shard, or from this one.
@@ -86,9 +100,25 @@ impl RequestPath<'_> {
                 parity.close_exchange(session, exchange);
             }
             ParityMessage::Output { exchange, output } => {
+                let bytes = output.chunk_bytes();
                 self.http().exchanges().write_parity_output(exchange, output);
+                let Transports { parity, connections, .. } = &mut *self.transports;
+                if bytes > 0 {
+                    parity.flow.add_exchange(exchange, bytes, connections);
+                }
+            }
+            ParityMessage::Sent { session, exchange, bytes } => {
+                parity.output.parity.confirm_sent(session, exchange, bytes);
             }
         }
+    }
+
+    /// Handles a message about a session of the parity dialect that a connection of another shard
+    /// carries.
+    pub(in crate::server) fn handle_relay_message(&mut self, message: RelayMessage) {
+        let Self { transports, parser, dispatcher, outbox, now } = self;
+        let mut parity = transports.parity_path(dispatcher, outbox, *now);
+        parity::handle_relay_message(&mut parity, parser, message);
     }
 
     /// Dispatches the lines in `input`, as [`RequestPath::read`] does.

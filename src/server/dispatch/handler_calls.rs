@@ -27,10 +27,11 @@ use crate::server::connection_state::PeerState;
 use crate::server::deferred::DeferredWork;
 use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
+use crate::server::handlers::pausable_handler::pausable;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_bridge;
 use crate::server::overload::{CallPermit, EndOfCall, outcome_of};
-use crate::server::reply_to::Outcome;
+use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::Requester;
 use crate::service::{BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork};
 
@@ -157,6 +158,10 @@ impl Dispatcher {
         let handler = self.handlers.prepare(work, peer, (request, state_bytes), held_bytes)?;
         let handler = handler.count_running(&self.deferred.overload, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
+        let handler = match ctx.reply_to.peer_id {
+            PeerId::Parity(_) => handler.map(|work| pausable(work, &token)),
+            PeerId::Connection(_) | PeerId::HttpSession(_) => handler,
+        };
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };
         let call_id = self.insert_call(ctx, peer, request, (local, permit))?;
         let carrier = if request.revision.is_modern() {

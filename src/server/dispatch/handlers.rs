@@ -63,6 +63,11 @@ impl<W> NewHandler<W> {
         let tool = if is_tool { request.target_name() } else { "" };
         Ok(Self { running: overload.start_call(tool)?, ..self })
     }
+
+    /// Changes its work.
+    pub(super) fn map(self, change: impl FnOnce(W) -> W) -> Self {
+        Self { work: change(self.work), ..self }
+    }
 }
 
 /// Starts the handlers of one shard.

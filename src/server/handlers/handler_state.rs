@@ -237,10 +237,12 @@ fn register_waker(wakers: &mut Vec<Waker>, context: &Context<'_>) {
     }
 }
 
-/// A cancellation flag with the wakers of those that wait for it.
+/// A cancellation flag with the wakers of those that wait for it, and whether the handler is
+/// paused.
 #[derive(Debug, Default)]
 pub(in crate::server) struct CancellationToken {
     is_cancelled: Cell<bool>,
+    is_paused: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
 
@@ -253,6 +255,28 @@ impl CancellationToken {
 
     pub(in crate::server) const fn is_cancelled(&self) -> bool {
         self.is_cancelled.get()
+    }
+
+    /// Pauses the handler, if it can be paused.
+    pub(in crate::server) fn pause(&self) {
+        self.is_paused.set(true);
+    }
+
+    /// Continues a paused handler.
+    pub(in crate::server) fn resume(&self) {
+        if self.is_paused.replace(false) {
+            self.wakers.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Returns whether a handler must not be polled; its waker is called when it may be. A
+    /// cancelled one is polled.
+    pub(super) fn delays(&self, context: &Context<'_>) -> bool {
+        let delays = self.is_paused.get() && !self.is_cancelled();
+        if delays {
+            register_waker(&mut self.wakers.borrow_mut(), context);
+        }
+        delays
     }
 }
 

@@ -8,6 +8,8 @@ pub(super) mod pending_update;
 
 pub(super) mod handler_state;
 
+pub(super) mod pausable_handler;
+
 pub(super) mod local_context;
 
 mod blocking_handle;

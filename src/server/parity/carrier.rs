@@ -1,7 +1,13 @@
 //! Where a message came from, and where its answer goes.
 
 use crate::base::slab::Key;
-use crate::server::shard_message::{ExchangeAddress, ParityCaller};
+use crate::connection::PeerAddress;
+use crate::engine::mesh::ShardId;
+use crate::server::outbox::Outbox;
+use crate::server::owner_id::SessionId;
+use crate::server::shard_message::{
+    ExchangeAddress, FrontAddress, ParityCaller, RelayMessage, ShardMessage,
+};
 
 /// What a message came with.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +21,8 @@ pub(super) enum Carrier<'a> {
         /// What the response is.
         response: ResponseKind,
     },
+    /// The connection of another shard that carries the session.
+    Remote,
 }
 
 /// What the response to an HTTP request is.
@@ -26,4 +34,97 @@ pub(super) enum ResponseKind {
     Chunks,
     /// The event stream of the session.
     Events,
+}
+
+/// The part of a session in a relay: its client has resumed a session on a connection of another
+/// shard.
+#[derive(Debug)]
+pub(super) enum Relay {
+    /// It stands for the resumed session, on the shard of the connection.
+    Front(Front),
+    /// It is the resumed session.
+    Remote(RemoteConnection),
+}
+
+/// A session that stands for one of another shard, and carries its messages.
+#[derive(Debug)]
+pub(super) struct Front {
+    /// The shard of the other session.
+    pub(super) owner: ShardId,
+    /// The other session.
+    pub(super) session: SessionId,
+    /// Whether the other session has been resumed. Until then its connection is not read.
+    pub(super) is_open: bool,
+    /// Messages of the client that the other session has not handled.
+    pub(super) unhandled: u32,
+    /// Responses that the other session owes, beside those to unhandled messages.
+    pub(super) pending: u32,
+    /// Bytes of output that the other session does not know to be sent.
+    pub(super) unreported_bytes: usize,
+}
+
+/// Messages of a client that may wait for the shard of its session; at this number its connection
+/// is not read until half of them are handled.
+const UNHANDLED_MAX: u32 = 64;
+
+impl Front {
+    pub(super) const fn new(owner: ShardId, session: SessionId) -> Self {
+        let (is_open, unhandled, pending, unreported_bytes) = (false, 0, 0, 0);
+        Self { owner, session, is_open, unhandled, pending, unreported_bytes }
+    }
+
+    /// Returns whether its connection must not be read.
+    pub(super) const fn is_full(&self) -> bool {
+        self.unhandled >= UNHANDLED_MAX
+    }
+
+    /// Returns whether its connection may be read again.
+    pub(super) const fn has_room(&self) -> bool {
+        self.is_open && self.unhandled <= UNHANDLED_MAX / 2
+    }
+
+    /// Returns the responses that its connection waits for.
+    pub(super) const fn pending_responses(&self) -> u32 {
+        self.pending + self.unhandled
+    }
+
+    /// Tells the other session that the connection of this front is gone.
+    pub(super) fn report_closed(&self, front: FrontAddress, outbox: &mut Outbox) {
+        let (session, is_untold) = (self.session, !self.is_open);
+        let message = RelayMessage::Closed { session, front, is_untold };
+        outbox.forward(self.owner, ShardMessage::Relay(Box::new(message)));
+    }
+}
+
+/// A connection of another shard that carries a session.
+#[derive(Debug)]
+pub(super) struct RemoteConnection {
+    /// The front of the session on the shard of the connection.
+    pub(super) front: FrontAddress,
+    /// The address of its peer, if known.
+    pub(super) peer_address: Option<PeerAddress>,
+    /// Bytes of output that are not known to be sent.
+    pub(super) unsent_bytes: usize,
+}
+
+impl RemoteConnection {
+    /// Sends texts to the client. `is_handled`: a message of the client is handled with that;
+    /// `pending`: the responses that the session owes.
+    pub(super) fn send(
+        &mut self,
+        texts: Vec<Vec<u8>>,
+        (is_handled, pending): (bool, u32),
+        outbox: &mut Outbox,
+    ) {
+        self.unsent_bytes += texts.iter().map(Vec::len).sum::<usize>();
+        let front = self.front;
+        let message = RelayMessage::Output { front, texts, is_handled, pending };
+        outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+    }
+
+    /// Closes the connection; a WebSocket with this code.
+    pub(super) fn close(&self, code: u16, reason: &'static str, outbox: &mut Outbox) {
+        let message = RelayMessage::Close { front: self.front, code, reason };
+        outbox.forward(self.front.shard, ShardMessage::Relay(Box::new(message)));
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use super::flow::FlowControl;
 use super::resume_tokens::ResumeTokens;
 use super::session::ParitySession;
 use super::settings::ParitySettings;
@@ -11,7 +12,9 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::in_flight::RequestsInFlight;
+use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
+use crate::server::shard_message::ExchangeAddress;
 use crate::telemetry::label::Transport;
 
 /// The parity dialect of one shard.
@@ -23,6 +26,7 @@ pub(in crate::server) struct ParityFrontend {
     timers: TimerWheel<Key>,
     ids: OwnerIds,
     pub(super) tokens: ResumeTokens,
+    pub(in crate::server) flow: FlowControl,
     /// Buffer for reuse.
     pub(super) scratch: Vec<u8>,
     /// Bytes of the chunks that all sessions keep.
@@ -44,6 +48,7 @@ impl ParityFrontend {
             timers: TimerWheel::new(),
             ids,
             tokens,
+            flow: FlowControl::default(),
             scratch: Vec::new(),
             held_bytes: 0,
             is_answered: false,
@@ -69,16 +74,19 @@ impl ParityFrontend {
         }
     }
 
-    /// Returns whether an HTTP request waits for the response of a session. Cost: a pass over all
-    /// sessions.
+    /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
+    /// a session. Cost: a pass over all sessions.
     pub(in crate::server) fn owes_responses(&self) -> bool {
-        let mut carriers = self.sessions.iter().filter_map(|(_, it)| it.http.as_ref());
-        carriers.any(|http| !http.exchanges.is_empty())
+        self.sessions.iter().any(|(_, session)| {
+            let has_exchange = session.http.as_ref().is_some_and(|it| !it.exchanges.is_empty());
+            has_exchange || session.remote().is_some() && session.in_flight() > 0
+        })
     }
 
     /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
     pub(super) fn oldest_detached(&self) -> Option<Key> {
-        let detached = self.sessions.iter().filter_map(|(key, it)| Some((it.expires_at?, key)));
+        let sessions = self.sessions.iter().filter(|(_, session)| session.front().is_none());
+        let detached = sessions.filter_map(|(key, it)| Some((it.expires_at?, key)));
         detached.min().map(|(_, key)| key)
     }
 
@@ -113,6 +121,34 @@ impl ParityFrontend {
     ) -> Option<SessionId> {
         let identity = principal.map(Principal::identity).unwrap_or_default();
         Some(self.tokens.open(token, &identity).ok()?.session)
+    }
+
+    /// Sends texts over the connection of another shard that carries a session, if one does, and
+    /// whether a message of the client is handled with that.
+    pub(super) fn send_remote(
+        &mut self,
+        key: Key,
+        (texts, is_handled): (Vec<Vec<u8>>, bool),
+        outbox: &mut Outbox,
+    ) {
+        let Some(session) = self.get_mut(key) else { return };
+        let pending = session.pending_work.pending_responses;
+        if let Some(remote) = session.remote_mut() {
+            remote.send(texts, (is_handled, pending), outbox);
+        }
+    }
+
+    /// Records that chunks of a session to an HTTP exchange are sent.
+    pub(in crate::server) fn confirm_sent(
+        &mut self,
+        session: SessionId,
+        exchange: ExchangeAddress,
+        bytes: usize,
+    ) {
+        let session = self.find(session).and_then(|key| self.get_mut(key));
+        if let Some(http) = session.and_then(|session| session.http.as_mut()) {
+            http.confirm_sent(exchange, bytes);
+        }
     }
 
     /// Returns the session with this id.

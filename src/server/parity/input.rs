@@ -1,9 +1,10 @@
 //! Messages of clients: to their session, and what it answers.
 
 use super::carrier::{Carrier, ResponseKind};
+use super::front;
 use super::output::ParityOutput;
 use super::requests::{self, origin_of};
-use super::resume::{self, NotResumed, RepeatedChunk, Resumed};
+use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed, release_carrier};
 use super::session::{QueuedChunk, sent_error};
 use crate::base::slab::Key;
 use crate::connection::first_message;
@@ -19,7 +20,7 @@ use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, check_handshake};
 use crate::server::reply_to::{PeerId, ReplyTo};
-use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
+use crate::server::shard_message::{FrontAddress, ParityCaller, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
@@ -34,6 +35,10 @@ impl ParityPath<'_> {
     /// Handles a message of the dialect of `bytes` bytes.
     pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
         if let Some(key) = self.session_of(connection) {
+            if self.output.parity.get(key).is_some_and(|session| session.relay.is_some()) {
+                let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
+                return front::forward(&mut self.output, (connection, front), value, bytes);
+            }
             self.receive_from((Carrier::Connection(connection), key), value, bytes);
         }
     }
@@ -156,25 +161,19 @@ impl ParityPath<'_> {
             self.dispatcher.facts.keep_client_info(&mut session.state, client);
         }
         self.output.outbox.counters.parity.sessions.handshakes += 1;
-        let (parity, now) = (&mut *self.output.parity, self.output.now);
         let Some(request) = &handshake.resume else {
             self.record_handshake(key, handshake, None);
             return self.send_ack((carrier, key), None);
         };
-        let shards = (self.dispatcher.handlers.shard, self.dispatcher.shard_count);
-        let result = resume::resume(parity, key, request, shards, now);
-        let rejected = match &result {
+        let claim = resume::open_claim(self.output.parity, key, request);
+        let rejected = match &claim {
             Err(NotResumed::Rejected(error)) => Some(error),
             _ => None,
         };
         self.record_handshake(key, handshake, rejected);
-        match result {
-            Ok(resumed) => {
-                self.output.outbox.counters.parity.sessions.resumed += 1;
-                self.continue_session((carrier, key), &resumed);
-            }
+        match claim {
+            Ok(claim) => self.resume_session((carrier, key), claim),
             Err(NotResumed::Restart(reason)) => {
-                self.output.outbox.counters.parity.sessions.restarts_advised += 1;
                 self.send_ack((carrier, key), Some(Resumption::Restart(reason)));
             }
             Err(NotResumed::Rejected(error)) => self.fail_session((carrier, key), &error),
@@ -191,21 +190,26 @@ impl ParityPath<'_> {
         }
     }
 
-    /// Has a resumed session take the place of the new one.
-    fn continue_session(&mut self, (carrier, new_key): (Carrier<'_>, Key), resumed: &Resumed) {
-        let key = resumed.key;
-        let previous = self.output.parity.get_mut(key).and_then(|it| it.connection.take());
-        let is_other =
-            |previous: &Key| !matches!(carrier, Carrier::Connection(it) if it == *previous);
-        if let Some(previous) = previous.filter(is_other) {
-            // Its client has connected again before the end of the connection was seen.
-            if let Some(connection) = self.output.connections.table.get_mut(previous) {
-                self.dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
-                connection.pending_work.pending_responses = 0;
-            }
-            let reason = "the session was resumed on another connection";
-            self.output.close_connection(previous, 1008, reason);
+    /// Has the session that a client resumes take the place of the new one: on this shard, or on
+    /// another one behind a front.
+    fn resume_session(&mut self, (carrier, new_key): (Carrier<'_>, Key), claim: Claim) {
+        let owner = claim.contents.session.owner(self.dispatcher.shard_count);
+        let shard = self.dispatcher.handlers.shard;
+        if let Carrier::Connection(connection) = carrier
+            && owner != shard
+        {
+            return front::begin(&mut self.output, (connection, new_key), (owner, shard), claim);
         }
+        let now = self.output.now;
+        let resumed = match resume::resume(self.output.parity, &claim, now) {
+            Ok(resumed) => resumed,
+            Err(reason) => {
+                let resumption = Some(Resumption::Restart(reason));
+                return self.send_ack((carrier, new_key), resumption);
+            }
+        };
+        let key = resumed.key;
+        release_carrier(&mut self.output, key, self.dispatcher);
         if let Some(mut replaced) = self.output.parity.remove(new_key) {
             self.dispatcher.facts.release(&mut replaced.state);
         }
@@ -215,16 +219,47 @@ impl ParityPath<'_> {
                 self.output.copy_pending_work(key);
             }
             Carrier::Exchange { caller, .. } => self.attach_http(key, caller),
+            Carrier::Remote => {}
         }
-        self.send_ack((carrier, key), Some(Resumption::Resumed(&resumed.streams)));
-        for RepeatedChunk { stream, seq, text } in &resumed.chunks {
+        self.continue_session(carrier, resumed);
+    }
+
+    /// Has a new session be served whose client does not resume the session of another shard, for
+    /// this reason.
+    pub(super) fn restart_front(&mut self, key: Key, reason: &'static str) {
+        let ParityOutput { parity, connections, outbox, now, .. } = &mut self.output;
+        let Some(session) = parity.get_mut(key) else { return };
+        if session.front().is_none_or(|front| front.is_open) {
+            return;
+        }
+        session.relay = None;
+        session.expires_at = None;
+        let capabilities = *session.protocol.capabilities();
+        session.protocol.reattach(&capabilities, *now);
+        let Some(connection) = session.connection else { return };
+        connections.table.set_suspended(connection, false);
+        outbox.resume_reading(connection);
+        let resumption = Some(Resumption::Restart(reason));
+        self.send_ack((Carrier::Connection(connection), key), resumption);
+    }
+
+    /// Tells the client of a session that it has resumed it, and repeats chunks.
+    pub(super) fn continue_session(&mut self, carrier: Carrier<'_>, resumed: Resumed) {
+        let Resumed { key, streams, chunks } = resumed;
+        self.send_ack((carrier, key), Some(Resumption::Resumed(&streams)));
+        if let Carrier::Remote = carrier {
+            let texts = chunks.into_iter().map(|chunk| chunk.text.into_vec()).collect();
+            let output = &mut self.output;
+            return output.parity.send_remote(key, (texts, false), output.outbox);
+        }
+        for RepeatedChunk { stream, seq, text } in chunks {
             match carrier {
                 Carrier::Connection(connection) => {
-                    self.output.write_message(connection, |out| out.extend_from_slice(text));
+                    self.output.write_message(connection, |out| out.extend_from_slice(&text));
                 }
-                Carrier::Exchange { .. } => {
+                Carrier::Exchange { .. } | Carrier::Remote => {
                     let id = format!("{stream}:{seq}").into();
-                    let chunk = QueuedChunk { id, text: text.to_vec() };
+                    let chunk = QueuedChunk { id, text: text.into_vec() };
                     self.output.send_event((key, ReplyTo::STANDALONE), chunk);
                 }
             }
@@ -249,6 +284,12 @@ impl ParityPath<'_> {
         (carrier, key): (Carrier<'_>, Key),
         resumption: Option<Resumption<'_>>,
     ) {
+        let sessions = &mut self.output.outbox.counters.parity.sessions;
+        match &resumption {
+            Some(Resumption::Resumed(_)) => sessions.resumed += 1,
+            Some(Resumption::Restart(_)) => sessions.restarts_advised += 1,
+            None => {}
+        }
         let token = resume::issue_token(self.output.parity, key);
         self.output.parity.set_timer(key);
         let Some(session) = self.output.parity.get_mut(key) else { return };
@@ -286,6 +327,8 @@ impl ParityPath<'_> {
                 MessageOrigin::of_peer(connection.and_then(|it| it.record.peer_address()))
             }
             Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
+            // The shard of its connection authenticates it.
+            Carrier::Remote => MessageOrigin::default(),
         };
         let mut peer = PeerState {
             origin,
@@ -347,7 +390,9 @@ impl ParityPath<'_> {
         self.output.reply((carrier, key), status, |out| write::error(out, None, error));
         match carrier {
             Carrier::Connection(connection) => self.output.close_for(connection, error.code),
-            Carrier::Exchange { .. } => self.output.end_session(key, self.dispatcher),
+            Carrier::Exchange { .. } | Carrier::Remote => {
+                self.output.end_session(key, self.dispatcher);
+            }
         }
     }
 
@@ -363,8 +408,12 @@ impl ParityPath<'_> {
         let now = self.output.now;
         let Some(session) = self.output.parity.get_mut(key) else { return };
         if session.expires_at.is_some_and(|expires_at| expires_at <= now) {
-            self.output.end_session(key, self.dispatcher);
-            return;
+            if let Some(front) = session.front() {
+                let shard = self.dispatcher.handlers.shard;
+                front.report_closed(FrontAddress { shard, key }, self.output.outbox);
+                return self.restart_front(key, "unavailable");
+            }
+            return self.output.end_session(key, self.dispatcher);
         }
         let is_http = session.http.is_some();
         let settings = *self.output.parity.settings.of(is_http);

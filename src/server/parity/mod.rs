@@ -7,6 +7,9 @@
 //! A session is a peer of its own: its calls refer to it, and not to the connection that carries
 //! it. The dispatcher serves it as a client of MCP 2025-11-25; what it writes is converted.
 //!
+//! A session stays on the shard that it began on. A connection of another shard that resumes it has
+//! a front there, which relays its messages.
+//!
 //! Invariants: at most one connection carries a session, and a connection carries at most one; a
 //! session without connection lives as long as its streams can be resumed, and no longer; the
 //! number of sessions and the bytes that they keep are bounded.
@@ -17,7 +20,11 @@ mod resume_tokens;
 mod session;
 mod settings;
 
+mod flow;
+
 mod frontend;
+
+mod pacing;
 
 mod output;
 
@@ -25,12 +32,18 @@ mod resume;
 
 mod requests;
 
+mod front;
+
 mod input;
 
 mod http;
 
+mod relay;
+
 pub(super) use self::frontend::ParityFrontend;
 pub(super) use self::input::ParityPath;
 pub(super) use self::output::ParityOutput;
+pub(super) use self::pacing::{end_turn, pause_stream};
+pub(super) use self::relay::handle_relay_message;
 pub(super) use self::resume_tokens::ResumeTokens;
 pub(super) use self::settings::ParitySettings;

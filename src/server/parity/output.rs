@@ -1,14 +1,17 @@
 //! Messages of the server to the client of a session.
 //!
 //! Invariants: a chunk gets its number where it is written, so that what is dropped leaves no gap;
-//! the last chunks of a stream are always written.
+//! the last chunks of a stream are always written, and the number of dropped ones before them.
 
 use std::time::Duration;
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Relay};
 use super::convert;
+use super::flow::load_of;
 use super::frontend::ParityFrontend;
-use super::session::{EndOutcome, ParitySession, QueuedChunk, RequestEnd, is_stream};
+use super::session::{
+    EndOutcome, HttpCarrier, ParitySession, QueuedChunk, RequestEnd, count_chunk, is_stream,
+};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
@@ -16,19 +19,17 @@ use crate::protocol::eras::Lifecycle;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::parity::envelope::ChunkType;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
-use crate::protocol::parity::stream::WindowLimits;
+use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
 use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, Outbox};
-use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{
-    ExchangeAddress, ParityHttpOutput, ParityMessage, ShardMessage,
+    ExchangeAddress, FrontAddress, ParityHttpOutput, ParityMessage, ShardMessage,
 };
 use crate::server::websocket::WebSocketFrontend;
-use crate::telemetry::counters::ChunkCounters;
 use crate::telemetry::label::Transport;
 use crate::transport::ndjson;
 use crate::transport::websocket::code::CloseCode;
@@ -69,6 +70,13 @@ impl ParityOutput<'_> {
         outbox.counters.traffic.messages_out += 1;
     }
 
+    /// Sends a message over the connection of another shard that carries a session, if one does.
+    pub(super) fn write_remote(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut text = Vec::new();
+        write(&mut text);
+        self.parity.send_remote(key, (vec![text], false), self.outbox);
+    }
+
     /// Sends output to an HTTP exchange.
     pub(super) fn forward(&mut self, exchange: ExchangeAddress, output: ParityHttpOutput) {
         let message = ParityMessage::Output { exchange, output };
@@ -84,6 +92,7 @@ impl ParityOutput<'_> {
     ) {
         match carrier {
             Carrier::Connection(connection) => self.write_message(connection, write),
+            Carrier::Remote => self.write_remote(key, write),
             Carrier::Exchange { address, .. } => {
                 let mut text = Vec::new();
                 write(&mut text);
@@ -106,6 +115,9 @@ impl ParityOutput<'_> {
         if let Some(connection) = session.connection {
             return self.write_message(connection, write);
         }
+        if session.remote().is_some() {
+            return self.write_remote(key, write);
+        }
         let id = session.id;
         let exchange = session.http.as_mut().and_then(|http| http.take_exchange(number));
         if let Some(exchange) = exchange {
@@ -116,13 +128,14 @@ impl ParityOutput<'_> {
         }
     }
 
-    /// Sends what the dispatcher has written for a call of a session.
+    /// Sends what the dispatcher has written for a call of a session. Returns whether its handler
+    /// must pause: what carries the session is full.
     pub(in crate::server) fn send(
         &mut self,
         (key, number): (Key, u32),
         (outcome, took): (Outcome, Duration),
         text: &[u8],
-    ) {
+    ) -> bool {
         if is_stream(number) {
             return self.send_to_stream((key, number), (outcome, took), text);
         }
@@ -145,24 +158,33 @@ impl ParityOutput<'_> {
             // The dialect has no notifications outside of streams.
             Outcome::Notification | Outcome::None | Outcome::Envelope => {}
         }
+        false
     }
 
-    /// Sends the next chunk of a stream; after a response, the last ones.
+    /// Sends the next chunk of a stream; after a response, the last ones. Returns whether its
+    /// handler must pause.
     pub(super) fn send_to_stream(
         &mut self,
         (key, number): (Key, u32),
         (outcome, took): (Outcome, Duration),
         text: &[u8],
-    ) {
-        let Some(session) = self.parity.get_mut(key) else { return };
-        let Some(stream) = session.protocol.streams.get_mut(number) else { return };
+    ) -> bool {
+        let settings = self.parity.settings.session;
+        let Some(session) = self.parity.get_mut(key) else { return false };
         match outcome {
             Outcome::Notification => {
-                if let Some((chunk_type, data)) = convert::notification(text, number) {
-                    self.write_chunk((key, number), (chunk_type, &data));
+                let load = load_of(session, number, self.connections, &settings);
+                if !load.is_over() {
+                    if let Some((kind, data)) = convert::notification(text, number) {
+                        self.write_chunk((key, number), (kind, &data));
+                    }
+                } else if let Some(stream) = session.protocol.streams.get_mut(number) {
+                    stream.record_dropped();
                 }
+                return load.is_high();
             }
             Outcome::Response => {
+                let Some(stream) = session.protocol.streams.get_mut(number) else { return false };
                 let result = convert::result_range(text, stream.request());
                 self.end_request((key, number), took, EndOutcome::Result(text));
                 self.write_chunk((key, number), (ChunkType::Result, &text[result]));
@@ -178,25 +200,32 @@ impl ParityOutput<'_> {
             }
             Outcome::None | Outcome::Envelope => {}
         }
-    }
-
-    /// Ends the request of a stream that is cancelled, unless it has ended with its call.
-    pub(super) fn end_cancelled(&mut self, (key, number): (Key, u32)) {
-        if self.parity.get(key).is_some_and(|session| session.requests.has(number)) {
-            let outcome = EndOutcome::Failed(&ParityError::cancelled());
-            self.end_request((key, number), Duration::ZERO, outcome);
-        }
+        false
     }
 
     /// Ends a request before its last message is written.
-    fn end_request(&mut self, (key, number): (Key, u32), took: Duration, outcome: EndOutcome<'_>) {
+    pub(super) fn end_request(
+        &mut self,
+        (key, number): (Key, u32),
+        took: Duration,
+        outcome: EndOutcome<'_>,
+    ) {
         let Some(session) = self.parity.get_mut(key) else { return };
         let end = RequestEnd { outcome, took, now: self.now };
         session.end_request(number, &end, &mut self.outbox.counters.parity);
     }
 
-    /// Writes a chunk to what carries the session, and keeps it.
+    /// Writes a chunk to what carries the session, and keeps it. Before the first one after a gap:
+    /// the number of dropped ones.
     fn write_chunk(&mut self, (key, number): (Key, u32), chunk: (ChunkType, &[u8])) {
+        let session = self.parity.get_mut(key);
+        let stream = session.and_then(|session| session.protocol.streams.get_mut(number));
+        let dropped = stream.map_or(0, OutgoingStream::take_dropped);
+        if dropped > 0 {
+            let mut data = Vec::new();
+            write::dropped_chunks(&mut data, dropped);
+            self.write_chunk((key, number), (ChunkType::Log, &data));
+        }
         count_chunk(&mut self.outbox.counters.parity.chunks, chunk.0);
         self.write_stream((key, number), |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
@@ -247,7 +276,7 @@ impl ParityOutput<'_> {
                 let chunk = QueuedChunk { id: id.into(), text: text.clone() };
                 self.send_event((key, number), chunk);
             }
-            (None, None) => {}
+            (None, None) => self.write_remote(key, |out| out.extend_from_slice(&text)),
         }
         self.parity.account(key);
         self.parity.scratch = text;
@@ -255,15 +284,15 @@ impl ParityOutput<'_> {
 
     /// Sends a chunk as an event, or keeps it until there is an event stream.
     pub(super) fn send_event(&mut self, (key, number): (Key, u32), chunk: QueuedChunk) {
-        let bytes_max = self.parity.settings.session.window_bytes_max;
         let Some(session) = self.parity.get_mut(key) else { return };
         let session_id = session.id;
         let Some(http) = &mut session.http else { return };
         let Some(exchange) = http.exchange_of(number) else {
-            http.queue(chunk, bytes_max);
+            http.queue(chunk);
             return self.parity.account(key);
         };
-        self.forward(exchange, event_of(session_id, chunk));
+        http.add_unsent(exchange, chunk.text.len());
+        self.forward(exchange, chunk.into_event(session_id));
     }
 
     /// Sends the chunks that wait for the event stream.
@@ -274,7 +303,8 @@ impl ParityOutput<'_> {
             let Some(http) = &mut session.http else { return };
             let Some(events) = http.events else { return };
             let Some(chunk) = http.pop_queued() else { return self.parity.account(key) };
-            self.forward(events, event_of(session_id, chunk));
+            http.add_unsent(events, chunk.text.len());
+            self.forward(events, chunk.into_event(session_id));
         }
     }
 
@@ -283,6 +313,9 @@ impl ParityOutput<'_> {
         let Some(session) = self.parity.get(key) else { return };
         if let Some(connection) = session.connection {
             return self.write_message(connection, |out| write::keepalive(out, hint));
+        }
+        if session.remote().is_some() {
+            return self.write_remote(key, |out| write::keepalive(out, hint));
         }
         if let Some(events) = session.http.as_ref().and_then(|http| http.events) {
             let mut data = Vec::new();
@@ -352,11 +385,15 @@ impl ParityOutput<'_> {
 
     /// A connection is gone: its session waits for another one, or ends.
     pub(in crate::server) fn detach(&mut self, key: Key, dispatcher: &mut Dispatcher) {
+        if self.parity.get(key).is_some_and(|session| session.front().is_some()) {
+            return self.end_session(key, dispatcher);
+        }
         self.cancel_calls(key, &mut dispatcher.deferred);
         let settings = self.parity.settings.session;
         let now = self.now;
         let Some(session) = self.parity.get_mut(key) else { return };
         session.connection = None;
+        session.relay = None;
         session.protocol.detach();
         match session.protocol.window(&settings) {
             Some(window) if session.protocol.is_ready() => {
@@ -388,7 +425,24 @@ impl ParityOutput<'_> {
         let in_flight = &mut session.state.in_flight;
         dispatcher.deferred.abandon_calls(in_flight, self.outbox);
         dispatcher.facts.release(&mut session.state);
-        let Some(http) = session.http.take() else { return };
+        match session.relay.take().map(|relay| *relay) {
+            Some(Relay::Front(front)) => {
+                let shard = dispatcher.handlers.shard;
+                front.report_closed(FrontAddress { shard, key }, self.outbox);
+            }
+            Some(Relay::Remote(remote)) => {
+                let code = CloseCode::GOING_AWAY.as_u16();
+                remote.close(code, "the session has ended", self.outbox);
+            }
+            None => {}
+        }
+        if let Some(http) = session.http.take() {
+            self.end_exchanges(*http);
+        }
+    }
+
+    /// Ends the exchanges of a session over HTTP that has ended, or continues elsewhere.
+    pub(super) fn end_exchanges(&mut self, http: HttpCarrier) {
         if let Some(events) = http.events {
             self.forward(events, ParityHttpOutput::End);
         }
@@ -414,6 +468,7 @@ impl ParityOutput<'_> {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.connection = Some(connection_key);
         session.http = None;
+        session.relay = None;
         session.state.transport = connection.state.transport;
         session.state.client = connection.state.client;
         dispatcher.facts.copy_identity(&connection.state, &mut session.state);
@@ -440,20 +495,4 @@ impl ParityOutput<'_> {
             self.outbox.push(Effect::Close { key, reason: CloseReason::ProtocolViolation });
         }
     }
-}
-
-fn event_of(session: SessionId, QueuedChunk { id, text }: QueuedChunk) -> ParityHttpOutput {
-    ParityHttpOutput::Event { session, name: "stream.chunk", id: Some(id), data: text }
-}
-
-fn count_chunk(chunks: &mut ChunkCounters, chunk_type: ChunkType) {
-    let counter = match chunk_type {
-        ChunkType::Progress => &mut chunks.progress,
-        ChunkType::Log => &mut chunks.log,
-        ChunkType::Partial => &mut chunks.partial,
-        ChunkType::Result => &mut chunks.result,
-        ChunkType::Error => &mut chunks.error,
-        ChunkType::Eos => &mut chunks.eos,
-    };
-    *counter += 1;
 }

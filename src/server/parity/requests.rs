@@ -3,6 +3,8 @@
 //! Invariants: a request is answered once, a stream by its last chunks; the number in the reply
 //! target of a call is that of its stream or of its idempotency key.
 
+use std::time::Duration;
+
 use super::carrier::{Carrier, ResponseKind};
 use super::convert;
 use super::output::ParityOutput;
@@ -57,6 +59,7 @@ pub(super) fn start(
         Carrier::Exchange { address, caller, .. } => {
             start_http_call(path, dispatcher, (address, caller, key), request);
         }
+        Carrier::Remote => start_remote_call(path, dispatcher, key, request),
     }
     path.copy_pending_work(key);
 }
@@ -154,7 +157,39 @@ fn start_http_call(
     drop(span);
     outbox.count_outcome(outcome);
     let took = dispatcher.slow_handlers.took(begun);
-    path.send((key, number), (outcome, took), &text);
+    let _at_once = path.send((key, number), (outcome, took), &text);
+}
+
+/// Starts a request that has one response, over a connection of another shard.
+fn start_remote_call(
+    path: &mut ParityOutput<'_>,
+    dispatcher: &mut Dispatcher,
+    key: Key,
+    request: &Request<'_>,
+) {
+    let ParityOutput { parity, outbox, now, .. } = path;
+    let Some(session) = parity.get_mut(key) else { return };
+    let number = session.requests.next_number();
+    add(session, number, request, *now);
+    let address = session.remote().and_then(|remote| remote.peer_address);
+    let mut text = Vec::new();
+    let mut peer = PeerState {
+        origin: MessageOrigin::of_peer(address.as_ref()),
+        state: &mut session.state,
+        pending_work: &mut session.pending_work,
+        outgoing: &mut text,
+        outbox,
+        refusal: None,
+    };
+    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
+    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+    let span = session.requests.record_mut(number).map(|record| record.enter());
+    let begun = CycleCount::now();
+    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
+    drop(span);
+    outbox.count_outcome(outcome);
+    let took = dispatcher.slow_handlers.took(begun);
+    let _at_once = path.send((key, number), (outcome, took), &text);
 }
 
 /// The connection of a request over HTTP.
@@ -231,10 +266,11 @@ fn start_stream(
         Carrier::Connection(connection) => {
             connections.table.get(connection).and_then(|it| it.record.peer_address().copied())
         }
+        Carrier::Remote => session.remote().and_then(|remote| remote.peer_address),
         Carrier::Exchange { .. } => None,
     };
     let origin = match carrier {
-        Carrier::Connection(_) => MessageOrigin::of_peer(address.as_ref()),
+        Carrier::Connection(_) | Carrier::Remote => MessageOrigin::of_peer(address.as_ref()),
         Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
     };
     let mut peer = PeerState {
@@ -258,7 +294,7 @@ fn start_stream(
     {
         connection.state.violated_limit |= session.state.violated_limit;
     }
-    path.send_to_stream((key, number), (outcome, took), &text);
+    let _at_once = path.send_to_stream((key, number), (outcome, took), &text);
 }
 
 /// Adds a request to those that wait for their end, if more than its number has to be known then.
@@ -335,7 +371,11 @@ pub(super) fn cancel(
     }
     match (stream, call_number, &request) {
         (Some(number), _, _) => {
-            path.end_cancelled((key, number));
+            // Unless it has ended with its call.
+            if path.parity.get(key).is_some_and(|session| session.requests.has(number)) {
+                let outcome = EndOutcome::Failed(&ParityError::cancelled());
+                path.end_request((key, number), Duration::ZERO, outcome);
+            }
             path.end_stream((key, number), "cancelled");
         }
         (None, Some(number), Some(id)) => {

@@ -3,15 +3,19 @@
 //! Invariants: all streams that the client names continue, or none; a token is valid for one
 //! resumption, and the session that is resumed takes the place of the new one.
 
+use super::carrier::Relay;
 use super::frontend::ParityFrontend;
+use super::output::ParityOutput;
 use super::resume_tokens::{TokenContents, TokenError};
-use super::session::ParitySession;
+use super::session::{ParitySession, is_stream};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
+use crate::protocol::parity::capabilities::Capabilities;
 use crate::protocol::parity::envelope::Resume;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
+use crate::server::dispatch::Dispatcher;
+use crate::transport::websocket::code::CloseCode;
 
 /// A session that continues.
 #[derive(Debug)]
@@ -44,52 +48,68 @@ pub(super) enum NotResumed {
     Rejected(ParityError),
 }
 
-/// Resumes the session of a token on this shard, one of `shards`. A session of another shard
-/// continues over HTTP only, whose requests reach it.
-pub(super) fn resume(
-    parity: &mut ParityFrontend,
+/// What a client resumes, and with what.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// The session and its generation.
+    pub(super) contents: TokenContents,
+    /// The last number received, by stream.
+    pub(super) acknowledged: Vec<(Box<str>, u64)>,
+    /// The capabilities of the client and the server.
+    pub(super) capabilities: Capabilities,
+}
+
+/// Opens the token that the client of a new session presents. Any shard can do that.
+pub(super) fn open_claim(
+    parity: &ParityFrontend,
     new_key: Key,
     request: &Resume<'_>,
-    (shard, shards): (ShardId, u16),
-    now: Instant,
-) -> Result<Resumed, NotResumed> {
+) -> Result<Claim, NotResumed> {
     let acknowledged = request.acknowledged().map_err(NotResumed::Rejected)?;
+    let acknowledged = acknowledged.into_iter().map(|(id, seq)| (id.into(), seq)).collect();
     let Some(session) = parity.get(new_key) else { return Err(NotResumed::Restart("expired")) };
     let capabilities = *session.protocol.capabilities();
     if !session.is_resumable() {
         return Err(NotResumed::Restart("feature_not_available"));
     }
-    let contents = match parity.tokens.open(request.token, &identity(session)) {
-        Ok(contents) => contents,
-        Err(TokenError::OtherProcess) => return Err(NotResumed::Restart("unknown_server")),
+    match parity.tokens.open(request.token, &identity(session)) {
+        Ok(contents) => Ok(Claim { contents, acknowledged, capabilities }),
+        Err(TokenError::OtherProcess) => Err(NotResumed::Restart("unknown_server")),
         Err(TokenError::Invalid) => {
             let message = "the resume token is not valid for this caller";
             let error = ParityError::new(ErrorCode::Unauthorized, message);
-            return Err(NotResumed::Rejected(error));
+            Err(NotResumed::Rejected(error))
         }
-    };
-    let TokenContents { session: id, generation } = contents;
-    if id.owner(shards) != shard {
-        return Err(NotResumed::Restart("other_shard"));
     }
-    let Some(key) = parity.find(id) else { return Err(NotResumed::Restart("expired")) };
+}
+
+/// Resumes a session of this shard.
+///
+/// # Errors
+///
+/// The reason why its client has to start again.
+pub(super) fn resume(
+    parity: &mut ParityFrontend,
+    claim: &Claim,
+    now: Instant,
+) -> Result<Resumed, &'static str> {
+    let TokenContents { session: id, generation } = claim.contents;
+    let key = parity.find(id).ok_or("expired")?;
     let settings = parity.settings.session;
-    let Some(session) = parity.get_mut(key) else { return Err(NotResumed::Restart("expired")) };
+    let session = parity.get_mut(key).ok_or("expired")?;
     if session.generation != generation {
-        return Err(NotResumed::Restart("taken_over"));
+        return Err("taken_over");
     }
-    let Some(window) = session.protocol.window(&settings) else {
-        return Err(NotResumed::Restart("expired"));
-    };
+    let window = session.protocol.window(&settings).ok_or("expired")?;
     if !session.protocol.begin_resume() {
-        return Err(NotResumed::Restart("expired"));
+        return Err("expired");
     }
-    let continued = continue_streams(session, &acknowledged, &window, now);
+    let continued = continue_streams(session, &claim.acknowledged, &window, now);
     session.protocol.end_resume(continued.is_ok());
-    let (streams, chunks) = continued.map_err(NotResumed::Restart)?;
+    let (streams, chunks) = continued?;
     session.generation = session.generation.wrapping_add(1);
     session.expires_at = None;
-    session.protocol.reattach(&capabilities, now);
+    session.protocol.reattach(&claim.capabilities, now);
     Ok(Resumed { key, streams, chunks })
 }
 
@@ -99,7 +119,7 @@ type Continued = (Vec<(String, u64)>, Vec<RepeatedChunk>);
 /// Returns the streams with the numbers of their next chunks, and the chunks to send again.
 fn continue_streams(
     session: &mut ParitySession,
-    acknowledged: &[(&str, u64)],
+    acknowledged: &[(Box<str>, u64)],
     window: &WindowLimits,
     now: Instant,
 ) -> Result<Continued, &'static str> {
@@ -111,7 +131,7 @@ fn continue_streams(
     let (mut continued, mut chunks) = (Vec::new(), Vec::new());
     for number in numbers {
         let Some(stream) = streams.get_mut(number) else { continue };
-        let named = acknowledged.iter().find(|(id, _)| *id == stream.id());
+        let named = acknowledged.iter().find(|(id, _)| **id == *stream.id());
         // The client has no chunk of a stream that it does not name.
         let last = named.map_or(0, |(_, seq)| *seq);
         let (id, has_ended) = (stream.id().to_owned(), stream.has_ended());
@@ -130,6 +150,36 @@ fn continue_streams(
     }
     Ok((continued, chunks))
 }
+
+/// Ends what carries a session whose client has resumed it elsewhere: a connection,
+/// an event stream, a connection of another shard.
+pub(super) fn release_carrier(
+    output: &mut ParityOutput<'_>,
+    key: Key,
+    dispatcher: &mut Dispatcher,
+) {
+    let Some(session) = output.parity.get_mut(key) else { return };
+    let previous = session.connection.take();
+    let (http, relay) = (session.http.take(), session.relay.take());
+    if let Some(previous) = previous {
+        // Its client has connected again before the end of the connection was seen.
+        if let Some(connection) = output.connections.table.get_mut(previous) {
+            dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
+            connection.pending_work.pending_responses = 0;
+        }
+        output.close_connection(previous, CloseCode::POLICY.as_u16(), CONTINUED);
+    }
+    if let Some(Relay::Remote(remote)) = relay.map(|relay| *relay) {
+        remote.close(CloseCode::POLICY.as_u16(), CONTINUED, output.outbox);
+    }
+    if let Some(http) = http {
+        output.cancel_if(key, &mut dispatcher.deferred, |number| !is_stream(number));
+        output.end_exchanges(*http);
+    }
+}
+
+/// Why a connection closes whose session continues on another one.
+const CONTINUED: &str = "the session was resumed on another connection";
 
 /// Returns a token for the present generation of a session; `None` if it cannot be resumed.
 pub(super) fn issue_token(parity: &mut ParityFrontend, key: Key) -> Option<String> {

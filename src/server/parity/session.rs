@@ -1,12 +1,15 @@
 //! One session of the parity dialect, as a shard holds it.
 
+mod chunk_counts;
 mod in_flight;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pub(super) use self::chunk_counts::count_chunk;
 pub(super) use self::in_flight::is_stream;
 use self::in_flight::{OpenRequest, SessionRequests};
+use super::carrier::{Front, Relay, RemoteConnection};
 use super::convert::result_range;
 use crate::base::principal::ANONYMOUS_TIER;
 use crate::base::slab::Key;
@@ -20,7 +23,7 @@ use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::owner_id::SessionId;
-use crate::server::shard_message::ExchangeAddress;
+use crate::server::shard_message::{CHUNK_EVENT, ExchangeAddress, ParityHttpOutput};
 use crate::telemetry::counters::ParityCounters;
 use crate::telemetry::event::parity::{SentError, SessionFields};
 use crate::telemetry::label::Transport;
@@ -40,6 +43,8 @@ pub(in crate::server) struct ParitySession {
     pub(super) connection: Option<Key>,
     /// What carries it over HTTP, in place of a connection.
     pub(super) http: Option<Box<HttpCarrier>>,
+    /// Its part in a relay between two shards.
+    pub(super) relay: Option<Box<Relay>>,
     pub(super) requests: SessionRequests,
     /// Number of resumptions: a token of an earlier one is not valid.
     pub(super) generation: u32,
@@ -67,6 +72,7 @@ impl ParitySession {
             protocol: ServerSession::new(settings, now),
             connection: None,
             http: None,
+            relay: None,
             requests: SessionRequests::default(),
             generation: 0,
             expires_at: None,
@@ -93,9 +99,41 @@ impl ParitySession {
         self.pending_work.pending_responses as usize
     }
 
+    /// Returns the front, if it stands for a session of another shard.
+    pub(super) fn front(&self) -> Option<&Front> {
+        match self.relay.as_deref()? {
+            Relay::Front(front) => Some(front),
+            Relay::Remote(_) => None,
+        }
+    }
+
+    /// Returns the front, if it stands for a session of another shard.
+    pub(super) fn front_mut(&mut self) -> Option<&mut Front> {
+        match self.relay.as_deref_mut()? {
+            Relay::Front(front) => Some(front),
+            Relay::Remote(_) => None,
+        }
+    }
+
+    /// Returns the connection of another shard that carries it.
+    pub(super) fn remote(&self) -> Option<&RemoteConnection> {
+        match self.relay.as_deref()? {
+            Relay::Remote(remote) => Some(remote),
+            Relay::Front(_) => None,
+        }
+    }
+
+    /// Returns the connection of another shard that carries it.
+    pub(super) fn remote_mut(&mut self) -> Option<&mut RemoteConnection> {
+        match self.relay.as_deref_mut()? {
+            Relay::Remote(remote) => Some(remote),
+            Relay::Front(_) => None,
+        }
+    }
+
     /// Returns the bytes of the chunks that it keeps.
     pub(super) fn held_bytes(&self) -> usize {
-        let queued = self.http.as_ref().map_or(0, |http| http.queued_bytes);
+        let queued = self.http.as_ref().map_or(0, |http| http.queued_bytes());
         self.protocol.streams.window_bytes() + queued
     }
 
@@ -183,6 +221,8 @@ pub(super) struct HttpCarrier {
     /// The chunks that were written while there was no event stream.
     queue: VecDeque<QueuedChunk>,
     queued_bytes: usize,
+    /// Bytes of chunks that are not known to be sent, by exchange.
+    unsent: Vec<(ExchangeAddress, usize)>,
 }
 
 /// A chunk that waits for an event stream.
@@ -194,11 +234,48 @@ pub(super) struct QueuedChunk {
     pub(super) text: Vec<u8>,
 }
 
+impl QueuedChunk {
+    /// Returns it as an event of a session.
+    pub(super) fn into_event(self, session: SessionId) -> ParityHttpOutput {
+        let Self { id, text } = self;
+        ParityHttpOutput::Event { session, name: CHUNK_EVENT, id: Some(id), data: text }
+    }
+}
+
 impl HttpCarrier {
     /// Takes the exchange of a call or stream.
     pub(super) fn take_exchange(&mut self, number: u32) -> Option<ExchangeAddress> {
         let index = self.exchanges.iter().position(|(known, _)| *known == number)?;
-        Some(self.exchanges.swap_remove(index).1)
+        let exchange = self.exchanges.swap_remove(index).1;
+        self.unsent.retain(|(known, _)| *known != exchange);
+        Some(exchange)
+    }
+
+    /// Returns the bytes of the chunks that wait for an event stream.
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Returns the bytes of chunks to an exchange that are not known to be sent.
+    pub(super) fn unsent_bytes(&self, exchange: ExchangeAddress) -> usize {
+        let of_exchange = self.unsent.iter().find(|(known, _)| *known == exchange);
+        of_exchange.map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Records the bytes of a chunk to an exchange.
+    pub(super) fn add_unsent(&mut self, exchange: ExchangeAddress, bytes: usize) {
+        match self.unsent.iter_mut().find(|(known, _)| *known == exchange) {
+            Some((_, unsent)) => *unsent += bytes,
+            None => self.unsent.push((exchange, bytes)),
+        }
+    }
+
+    /// Records that chunks to an exchange are sent.
+    pub(super) fn confirm_sent(&mut self, exchange: ExchangeAddress, bytes: usize) {
+        let of_exchange = self.unsent.iter_mut().find(|(known, _)| *known == exchange);
+        if let Some((_, unsent)) = of_exchange {
+            *unsent = unsent.saturating_sub(bytes);
+        }
     }
 
     /// Returns the exchange that carries the chunks of a stream: its own, or the event stream.
@@ -212,19 +289,15 @@ impl HttpCarrier {
         if self.events == Some(exchange) {
             self.events = None;
         }
+        self.unsent.retain(|(known, _)| *known != exchange);
         let index = self.exchanges.iter().position(|(_, known)| *known == exchange)?;
         Some(self.exchanges.swap_remove(index).0)
     }
 
-    /// Keeps a chunk for an event stream, within `bytes_max`: the oldest ones are dropped.
-    pub(super) fn queue(&mut self, chunk: QueuedChunk, bytes_max: usize) {
+    /// Keeps a chunk for an event stream.
+    pub(super) fn queue(&mut self, chunk: QueuedChunk) {
         self.queued_bytes += chunk.text.len();
         self.queue.push_back(chunk);
-        while self.queued_bytes > bytes_max
-            && let Some(dropped) = self.queue.pop_front()
-        {
-            self.queued_bytes -= dropped.text.len();
-        }
     }
 
     /// Takes the next chunk for the event stream.

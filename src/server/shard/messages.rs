@@ -34,6 +34,9 @@ impl Shard {
             ShardMessage::Parity(message) => {
                 self.path(ring, now).requests().handle_parity_message(*message);
             }
+            ShardMessage::Relay(message) => {
+                self.path(ring, now).requests().handle_relay_message(*message);
+            }
             ShardMessage::Task(message) => match *message {
                 TaskMessage::Changed { task, version, caller, tail } => {
                     self.broadcast(ring, now, |broadcaster, recipients| {

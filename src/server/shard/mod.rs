@@ -408,10 +408,7 @@ impl<R: Ring> Driver<R> for Shard {
         self.dispatcher.handlers.queue.begin_turn(now);
         self.transports.connections.expire_timers(ring, now);
         self.path(ring, now).expire_half_closed();
-        if self.transports.http.is_active() {
-            self.path(ring, now).requests().http().expire();
-        }
-        self.path(ring, now).requests().expire_parity();
+        self.path(ring, now).requests().expire();
         self.dispatcher.expire(now, &mut self.outbox);
         expired_credentials::end_expired(self, ring, now);
         self.expire_input(ring, now);
@@ -451,6 +448,7 @@ impl<R: Ring> Driver<R> for Shard {
         self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
         // Results and events are stored without a check of the connections.
         self.path(ring, now).relieve_memory();
+        self.path(ring, now).requests().continue_streams();
         while !self.outbox.is_empty() {
             self.apply_outbox(ring, now);
             self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);

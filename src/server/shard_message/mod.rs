@@ -5,6 +5,7 @@ mod http_message;
 mod limits;
 mod parity_message;
 mod rate_message;
+mod relay_message;
 mod report_message;
 mod task_message;
 
@@ -25,8 +26,11 @@ pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
 };
-pub(super) use self::parity_message::{ParityCaller, ParityHttpOutput, ParityMessage, ParityOp};
+pub(super) use self::parity_message::{
+    CHUNK_EVENT, ParityCaller, ParityHttpOutput, ParityMessage, ParityOp,
+};
 pub(super) use self::rate_message::RateMessage;
+pub(super) use self::relay_message::{FrontAddress, RelayMessage, RelayedResume};
 pub(super) use self::report_message::ReportMessage;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::diagnostics::CounterSnapshots;
@@ -57,6 +61,8 @@ pub(super) enum ShardMessage {
     Task(Box<TaskMessage>),
     /// About an HTTP exchange or session of the parity dialect.
     Parity(Box<ParityMessage>),
+    /// About a session of the parity dialect that a connection of another shard carries.
+    Relay(Box<RelayMessage>),
     /// About shares of rate limits.
     Rate(Box<RateMessage>),
     /// A report of all shards.

@@ -39,6 +39,15 @@ pub(in crate::server) enum ParityMessage {
         /// The output.
         output: ParityHttpOutput,
     },
+    /// Chunks to an exchange are sent.
+    Sent {
+        /// Their session.
+        session: SessionId,
+        /// The exchange.
+        exchange: ExchangeAddress,
+        /// Their bytes.
+        bytes: usize,
+    },
 }
 
 /// Who sends a request.
@@ -93,4 +102,17 @@ pub(in crate::server) enum ParityHttpOutput {
     },
     /// The event stream ends.
     End,
+}
+
+/// The name of the event of a chunk.
+pub(in crate::server) const CHUNK_EVENT: &str = "stream.chunk";
+
+impl ParityHttpOutput {
+    /// Returns the bytes of its chunk; 0 without one.
+    pub(in crate::server) fn chunk_bytes(&self) -> usize {
+        match self {
+            Self::Event { name, data, .. } if *name == CHUNK_EVENT => data.len(),
+            Self::Event { .. } | Self::Response { .. } | Self::End => 0,
+        }
+    }
 }

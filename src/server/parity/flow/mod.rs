@@ -1,0 +1,213 @@
+//! Flow control: the handlers of streams pause while what carries their session is full.
+//!
+//! ```text
+//!   chunk ─▶ carrier ── above the mark ──▶ its handler pauses
+//!            half of the mark is left   ──▶ it continues
+//! ```
+//!
+//! A handler is not polled while it is paused. What it emits in one poll, or what comes from a
+//! thread, cannot be paused: above a second mark such chunks are dropped before they are numbered,
+//! and the next chunk of the stream is preceded by one that has their number.
+//!
+//! Output to another shard counts as queued until that shard has reported it as sent.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::session::ParitySession;
+use crate::base::slab::Key;
+use crate::connection::{Connection, Connections};
+use crate::protocol::parity::server_session::SessionSettings;
+use crate::server::connection_state::ConnectionState;
+use crate::server::handlers::handler_state::CancellationToken;
+use crate::server::shard_message::{ExchangeAddress, FrontAddress};
+
+/// Bytes of output to another shard that may be unsent before streams pause.
+const UNSENT_BYTES_MAX: usize = 512 << 10;
+
+/// Sent bytes are reported to the shard of the session from this number on.
+const REPORT_BYTES_MIN: usize = 64 << 10;
+
+/// Chunks that the window of a stream without connection keeps free for its end: the number of the
+/// dropped ones, the result and `eos`.
+const LAST_CHUNKS: usize = 3;
+
+/// The paused streams of a shard, and the output that it has to report as sent.
+#[derive(Debug, Default)]
+pub(in crate::server) struct FlowControl {
+    paused: Vec<PausedStream>,
+    /// Output to the HTTP exchanges of this shard that is not reported, by connection.
+    unreported: HashMap<Key, Unreported>,
+    /// What has to be reported once it is sent.
+    due: Vec<Due>,
+}
+
+/// A stream that is paused.
+#[derive(Debug)]
+pub(super) struct PausedStream {
+    pub(super) session: Key,
+    pub(super) number: u32,
+    /// `None` if its handler cannot be paused.
+    pub(super) token: Option<Rc<CancellationToken>>,
+}
+
+/// Output to one HTTP exchange.
+#[derive(Clone, Copy, Debug)]
+struct Unreported {
+    exchange: ExchangeAddress,
+    bytes: usize,
+}
+
+/// Output that has to be reported once it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    /// That of a front.
+    Front(FrontAddress),
+    /// That of an HTTP exchange.
+    Exchange(ExchangeAddress),
+}
+
+/// What is queued in a carrier, and its marks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Load {
+    queued: usize,
+    /// Above it handlers pause.
+    pause_mark: usize,
+    /// Above it chunks are dropped.
+    drop_mark: usize,
+}
+
+impl Load {
+    /// The load of a carrier that accepts nothing.
+    const CLOSED: Self = Self { queued: 1, pause_mark: 0, drop_mark: 0 };
+
+    const fn new(queued: usize, pause_mark: usize, settings: &SessionSettings) -> Self {
+        Self { queued, pause_mark, drop_mark: pause_mark + settings.window_bytes_max }
+    }
+
+    /// Returns whether handlers pause.
+    pub(super) const fn is_high(self) -> bool {
+        self.queued > self.pause_mark
+    }
+
+    /// Returns whether chunks are dropped.
+    pub(super) const fn is_over(self) -> bool {
+        self.queued > self.drop_mark
+    }
+
+    /// Returns whether paused handlers continue.
+    pub(super) const fn is_low(self) -> bool {
+        self.queued <= self.pause_mark / 2
+    }
+}
+
+impl FlowControl {
+    /// Returns whether a stream is paused, or output has to be reported.
+    #[inline]
+    pub(in crate::server) const fn is_active(&self) -> bool {
+        !self.paused.is_empty() || !self.due.is_empty()
+    }
+
+    /// Records a paused stream.
+    pub(super) fn add_paused(&mut self, stream: PausedStream) {
+        self.paused.push(stream);
+    }
+
+    /// Takes what is paused and due. Return with [`FlowControl::restore`] what stays so.
+    pub(super) fn take(&mut self) -> (Vec<PausedStream>, Vec<Due>) {
+        (std::mem::take(&mut self.paused), std::mem::take(&mut self.due))
+    }
+
+    /// Returns what stays paused and due. Nothing was added since it was taken.
+    pub(super) fn restore(&mut self, paused: Vec<PausedStream>, due: Vec<Due>) {
+        (self.paused, self.due) = (paused, due);
+    }
+
+    /// Takes the number of unreported bytes to an HTTP exchange.
+    pub(super) fn take_unreported(&mut self, exchange: ExchangeAddress) -> Option<usize> {
+        let unreported = self.unreported.remove(&exchange.connection)?;
+        (unreported.exchange == exchange).then_some(unreported.bytes)
+    }
+
+    /// Records output of a front that has to be reported once it is sent, if it is enough.
+    pub(super) fn add_front(&mut self, front: FrontAddress, unreported_bytes: usize) {
+        let is_known = |due: &Due| matches!(due, Due::Front(known) if *known == front);
+        if unreported_bytes >= REPORT_BYTES_MIN && !self.due.iter().any(is_known) {
+            self.due.push(Due::Front(front));
+        }
+    }
+
+    /// Records output to an HTTP exchange of this shard.
+    pub(in crate::server) fn add_exchange(
+        &mut self,
+        exchange: ExchangeAddress,
+        bytes: usize,
+        connections: &Connections<ConnectionState>,
+    ) {
+        if self.unreported.len() > 2 * connections.table.len() {
+            self.unreported.retain(|_, it| is_open(connections, it.exchange));
+        }
+        let entry = self.unreported.entry(exchange.connection);
+        let unreported = entry.or_insert(Unreported { exchange, bytes: 0 });
+        if unreported.exchange != exchange {
+            *unreported = Unreported { exchange, bytes: 0 };
+        }
+        let before = unreported.bytes;
+        unreported.bytes += bytes;
+        if before < REPORT_BYTES_MIN && unreported.bytes >= REPORT_BYTES_MIN {
+            self.due.push(Due::Exchange(exchange));
+        }
+    }
+}
+
+/// Returns the load of what carries a session, for one of its streams.
+pub(super) fn load_of(
+    session: &mut ParitySession,
+    number: u32,
+    connections: &Connections<ConnectionState>,
+    settings: &SessionSettings,
+) -> Load {
+    if let Some(connection) = session.connection {
+        let Some(connection) = connections.table.get(connection) else { return Load::CLOSED };
+        if connection.state.violated_limit {
+            return Load::CLOSED;
+        }
+        let pause_mark = connection.queue_bytes_max(&connections.options);
+        return Load::new(connection.queued_bytes(), pause_mark, settings);
+    }
+    if let Some(remote) = session.remote() {
+        return Load::new(remote.unsent_bytes, UNSENT_BYTES_MAX, settings);
+    }
+    if let Some(http) = &session.http {
+        return match http.exchange_of(number) {
+            Some(exchange) => Load::new(http.unsent_bytes(exchange), UNSENT_BYTES_MAX, settings),
+            None => Load::new(http.queued_bytes(), settings.window_bytes_max, settings),
+        };
+    }
+    // What the client has not received must stay in the window.
+    let window = session.protocol.window(settings);
+    match (window, session.protocol.streams.get_mut(number)) {
+        (Some(window), Some(stream)) if stream.has_room(&window, LAST_CHUNKS) => {
+            Load { queued: 0, ..Load::CLOSED }
+        }
+        _ => Load::CLOSED,
+    }
+}
+
+/// Returns whether an exchange of this shard is not over.
+pub(super) fn is_open(
+    connections: &Connections<ConnectionState>,
+    exchange: ExchangeAddress,
+) -> bool {
+    let connection = connections.table.get(exchange.connection);
+    let open = connection.and_then(|connection| connection.state.exchange.as_ref());
+    open.is_some_and(|open| open.serial == exchange.serial)
+}
+
+/// Returns whether half of the output that a connection may queue is sent.
+pub(super) fn is_drained(
+    connection: &Connection<ConnectionState>,
+    connections: &Connections<ConnectionState>,
+) -> bool {
+    connection.queued_bytes() <= connection.queue_bytes_max(&connections.options) / 2
+}

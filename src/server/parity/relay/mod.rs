@@ -1,0 +1,177 @@
+//! Messages between the shard of a connection and the shard of the session that its client has
+//! resumed.
+//!
+//! Invariants: a message of a front that does not carry the session any more is ignored, and so is
+//! one for a front that is gone; each message of a client is handled once, in order.
+
+use super::carrier::{Carrier, Relay, RemoteConnection};
+use super::input::ParityPath;
+use super::output::ParityOutput;
+use super::resume::{self, Claim, release_carrier};
+use super::resume_tokens::TokenContents;
+use super::session::ParitySession;
+use crate::base::slab::Key;
+use crate::connection::CloseReason;
+use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedBuffer, Parser};
+use crate::protocol::parity::error::ParityError;
+use crate::protocol::parity::write;
+use crate::server::auth::Credential;
+use crate::server::outbox::Effect;
+use crate::server::owner_id::SessionId;
+use crate::server::shard_message::{FrontAddress, RelayMessage, RelayedResume, ShardMessage};
+use crate::transport::websocket::code::CloseCode;
+
+/// Handles a message from the shard of a connection, or from the shard of its session.
+pub(in crate::server) fn handle_relay_message(
+    path: &mut ParityPath<'_>,
+    parser: &mut Parser,
+    message: RelayMessage,
+) {
+    match message {
+        RelayMessage::Resume(request) => resume(path, *request),
+        RelayMessage::Message { session, front, text, bytes } => {
+            if let Some(key) = find_remote(&path.output, session, front) {
+                receive(path, parser, key, (text, bytes));
+            }
+        }
+        RelayMessage::Sent { session, front, bytes } => {
+            let key = find_remote(&path.output, session, front);
+            let session = key.and_then(|key| path.output.parity.get_mut(key));
+            if let Some(remote) = session.and_then(ParitySession::remote_mut) {
+                remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
+            }
+        }
+        RelayMessage::Closed { session, front, is_untold } => {
+            let Some(key) = find_remote(&path.output, session, front) else { return };
+            if let Some(session) = path.output.parity.get_mut(key).filter(|_| is_untold) {
+                // The client has the token of the generation before.
+                session.generation = session.generation.wrapping_sub(1);
+            }
+            path.output.detach(key, path.dispatcher);
+        }
+        RelayMessage::Resumed(front) => open_front(path, front),
+        RelayMessage::NotResumed(front, reason) => path.restart_front(front.key, reason),
+        RelayMessage::Output { front, texts, is_handled, pending } => {
+            write_output(&mut path.output, front, &texts, (is_handled, pending));
+        }
+        RelayMessage::Close { front, code, reason } => {
+            let session = path.output.parity.get(front.key);
+            let session = session.filter(|session| session.front().is_some());
+            if let Some(connection) = session.and_then(|session| session.connection) {
+                path.output.close_connection(connection, code, reason);
+            }
+        }
+    }
+}
+
+/// Returns the session that a front carries.
+fn find_remote(output: &ParityOutput<'_>, id: SessionId, front: FrontAddress) -> Option<Key> {
+    let key = output.parity.find(id)?;
+    let remote = output.parity.get(key)?.remote()?;
+    (remote.front == front).then_some(key)
+}
+
+/// Resumes a session for a client on a connection of another shard, which has authenticated it and
+/// opened its token.
+fn resume(path: &mut ParityPath<'_>, request: RelayedResume) {
+    let RelayedResume { session: id, generation, front, capabilities, .. } = request;
+    let contents = TokenContents { session: id, generation };
+    let claim = Claim { contents, acknowledged: request.acknowledged, capabilities };
+    let now = path.output.now;
+    let resumed = match resume::resume(path.output.parity, &claim, now) {
+        Ok(resumed) => resumed,
+        Err(reason) => {
+            let message = RelayMessage::NotResumed(front, reason);
+            return path.output.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+        }
+    };
+    let key = resumed.key;
+    release_carrier(&mut path.output, key, path.dispatcher);
+    let (facts, caller) = (&mut path.dispatcher.facts, request.caller);
+    if let Some(session) = path.output.parity.get_mut(key) {
+        let peer_address = caller.sender.peer_addr;
+        let remote = RemoteConnection { front, peer_address, unsent_bytes: 0 };
+        session.relay = Some(Box::new(Relay::Remote(remote)));
+        session.state.transport = request.transport;
+        session.state.client = caller.client;
+        let credential = caller.principal.as_ref().map(Credential::of_session);
+        facts.keep_credential(&mut session.state, credential);
+        if let Some(extensions) = caller.sender.extensions {
+            facts.keep_extensions(&mut session.state, extensions);
+        }
+    }
+    let message = RelayMessage::Resumed(front);
+    path.output.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+    path.continue_session(Carrier::Remote, resumed);
+}
+
+/// Handles a message of the client of a session.
+fn receive(
+    path: &mut ParityPath<'_>,
+    parser: &mut Parser,
+    key: Key,
+    (mut text, bytes): (PaddedBuffer, usize),
+) {
+    match parser.parse(text.text()) {
+        Ok(document) => path.receive_from((Carrier::Remote, key), document.root(), bytes),
+        Err(error) => {
+            let error = ParityError::from(&Error::from(error));
+            path.output.reply((Carrier::Remote, key), 400, |out| write::error(out, None, &error));
+        }
+    }
+    let ParityOutput { parity, outbox, .. } = &mut path.output;
+    parity.send_remote(key, (Vec::new(), true), outbox);
+    let session = parity.get(key).filter(|session| session.state.violated_limit);
+    if let Some(remote) = session.and_then(ParitySession::remote) {
+        remote.close(CloseCode::POLICY.as_u16(), "a limit was exceeded", outbox);
+    }
+}
+
+/// The session that a front stands for was resumed.
+fn open_front(path: &mut ParityPath<'_>, address: FrontAddress) {
+    let ParityOutput { parity, connections, outbox, .. } = &mut path.output;
+    let Some(session) = parity.get_mut(address.key) else { return };
+    session.expires_at = None;
+    let connection = session.connection;
+    let Some(front) = session.front_mut() else { return };
+    front.is_open = true;
+    if let Some(connection) = connection {
+        connections.table.set_suspended(connection, false);
+        outbox.resume_reading(connection);
+    }
+}
+
+/// Writes the output of a session to the connection of its front.
+fn write_output(
+    output: &mut ParityOutput<'_>,
+    address: FrontAddress,
+    texts: &[Vec<u8>],
+    (is_handled, pending): (bool, u32),
+) {
+    let Some(session) = output.parity.get(address.key) else { return };
+    let Some(key) = session.connection.filter(|_| session.front().is_some()) else { return };
+    for text in texts {
+        output.write_message(key, |out| out.extend_from_slice(text));
+    }
+    let ParityOutput { parity, connections, outbox, now, .. } = output;
+    let session = parity.get_mut(address.key);
+    let Some(front) = session.and_then(ParitySession::front_mut) else { return };
+    front.unhandled = front.unhandled.saturating_sub(is_handled.into());
+    front.pending = pending;
+    front.unreported_bytes += texts.iter().map(Vec::len).sum::<usize>();
+    let unreported_bytes = front.unreported_bytes;
+    if front.has_room() {
+        connections.table.set_suspended(key, false);
+        outbox.resume_reading(key);
+    }
+    let pending_responses = front.pending_responses();
+    parity.flow.add_front(address, unreported_bytes);
+    let Some(connection) = connections.table.get_mut(key) else { return };
+    connection.complete_request(*now);
+    connection.pending_work.pending_responses = pending_responses;
+    if connection.is_discarding() {
+        // It may have waited for that.
+        outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+    }
+}
