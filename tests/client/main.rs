@@ -21,6 +21,8 @@ mod oidc_provider;
 mod on_shards;
 mod other_servers;
 mod pages;
+mod parity;
+mod parity_relay;
 mod pool;
 mod programs;
 mod proxies;

@@ -69,7 +69,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    pub(super) fn new(target: Result<Target, ClientError>) -> Self {
+    pub(in crate::client) fn new(target: Result<Target, ClientError>) -> Self {
         Self {
             target,
             options: SessionOptions::default(),
@@ -256,8 +256,19 @@ impl ClientBuilder {
         Self { thread: Some(thread.clone()), ..self }
     }
 
+    /// Returns the target, unless it is invalid.
+    pub(in crate::client) fn target(&self) -> Option<&Target> {
+        self.target.as_ref().ok()
+    }
+
     /// Adds the server to its I/O thread, not connected yet.
     pub(super) fn open(self) -> Result<PeerRef, ClientError> {
+        let (handle, thread) = self.into_parts()?;
+        PeerRef::add(thread, handle)
+    }
+
+    /// Returns the server, and its I/O thread.
+    pub(in crate::client) fn into_parts(self) -> Result<(PeerHandle, IoThread), ClientError> {
         let target = self.target?;
         let Security { tls, oauth } = self.security;
         let oauth = match oauth {
@@ -290,7 +301,7 @@ impl ClientBuilder {
             reconnect: RECONNECT.share(self.reconnect),
             on_connection_event: self.on_connection_event,
         };
-        PeerRef::add(thread, handle)
+        Ok((handle, thread))
     }
 }
 

@@ -139,6 +139,31 @@ impl Drop for CallToken {
     }
 }
 
+/// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
+#[derive(Debug)]
+pub(super) struct ConnectToken<S>(ConnectSlot<S>);
+
+/// Where the outcome of a handshake goes.
+type ConnectSlot<S> = Arc<Oneshot<Result<Arc<S>, ClientError>>>;
+
+impl<S> ConnectToken<S> {
+    pub(super) const fn new(slot: ConnectSlot<S>) -> Self {
+        Self(slot)
+    }
+
+    /// Reports the outcome.
+    pub(super) fn complete(self, outcome: Result<Arc<S>, ClientError>) {
+        self.0.set(outcome);
+    }
+}
+
+impl<S> Drop for ConnectToken<S> {
+    fn drop(&mut self) {
+        // Has no effect after the outcome.
+        self.0.set(Err(stopped()));
+    }
+}
+
 /// The error of calls to a thread that has ended.
 pub(in crate::client) fn stopped() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "the I/O thread of the client has ended")

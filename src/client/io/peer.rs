@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::call_slot::{CallSlot, CallToken};
-use super::commands::{ConnectToken, PeerId};
+use super::call_slot::{CallSlot, CallToken, ConnectToken};
+use super::commands::PeerId;
 use super::connect::{OpenError, RegisteredStreams};
 use super::http::{HttpLink, RedirectSender, SessionInput, UpgradeAuthorization};
 use super::input_tasks::FinishedInput;
 use super::link::{Link, LinkSink, PeerAction};
-use super::messages::{ClosingSocket, MessageStream, open_stream};
+use super::messages::{ClosingSocket, MessageStream, SessionReceiver, open_stream};
 use super::peer_handle::PeerHandle;
 use super::process::ExitNotifier;
 use super::stream::Loss;
@@ -23,7 +23,8 @@ use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
 use crate::client::session::restart::suspension::{has_waiting, is_idle, suspend};
 use crate::client::session::{
-    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent, next_call_id,
+    CallRequest, InputKey, RequiredInput, ServerInfo, Session, SessionContext, SessionEvent,
+    next_call_id,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
@@ -37,7 +38,7 @@ pub(super) struct Peer {
     handle: PeerHandle,
     session: Session<CallToken>,
     link: Link,
-    connect_waiters: Vec<ConnectToken>,
+    connect_waiters: Vec<ConnectToken<ServerInfo>>,
     /// The server is known to negotiate with `initialize`.
     is_legacy: bool,
     /// The timer that is set.
@@ -82,7 +83,7 @@ impl Peer {
     /// Reports the end of the handshake to `slot`.
     pub(super) fn connect(
         &mut self,
-        slot: ConnectToken,
+        slot: ConnectToken<ServerInfo>,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {
@@ -254,8 +255,9 @@ impl Peer {
         let text = PaddedText::new(ring.bytes(buffer), length);
         let Some(stream) = self.link.stream_of(socket) else { return };
         let Workspace { parser, buffers, events, .. } = workspace;
-        let mut ctx = SessionContext { now, sink: &mut (), events, buffers };
-        stream.receive(text, self.is_legacy, &mut self.session, parser, &mut ctx);
+        let ctx = SessionContext { now, sink: &mut (), events, buffers };
+        let Self { session, is_legacy, .. } = self;
+        stream.receive(text, &mut SessionReceiver { session, is_legacy: *is_legacy, parser, ctx });
         self.handle_events(workspace, now);
     }
 

@@ -1,0 +1,7 @@
+//! Servers of the parity dialect on an I/O thread.
+
+mod receiver;
+
+mod peer;
+
+pub(super) use self::peer::ParityPeer;
