@@ -1,8 +1,9 @@
 //! The client of MCP servers of every revision.
 //!
-//! [`Client`] is what a program holds, and [`ParityClient`] for a server of the parity dialect. [`session`] is the protocol, sans-IO: handshake, calls,
-//! notifications and cancellation of one session. [`IoThread`] moves the bytes; so do
-//! the shards of a server for its handlers ([`ClientPool::on_shards`]).
+//! [`Client`] is what a program holds; [`ParityClient`] for a server of the parity dialect.
+//! [`session`] is the protocol, sans-IO: handshake, calls, notifications and cancellation of one
+//! session. [`IoThread`] moves the bytes; so do the shards of a server for its handlers
+//! ([`ClientPool::on_shards`]).
 //!
 //! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
 //! sockets and the standard streams of a program are supported.

@@ -10,8 +10,7 @@ use crate::client::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
 };
 use crate::client::io::{
-    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, ProgramCallback,
-    ProgramEvent,
+    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, ProgramCallback, ProgramEvent,
 };
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
@@ -254,17 +253,6 @@ impl ClientBuilder {
     /// Shares an I/O thread with other clients. Default: a thread for each client.
     pub fn io_thread(self, thread: &IoThread) -> Self {
         Self { thread: Some(thread.clone()), ..self }
-    }
-
-    /// Returns the target, unless it is invalid.
-    pub(in crate::client) fn target(&self) -> Option<&Target> {
-        self.target.as_ref().ok()
-    }
-
-    /// Adds the server to its I/O thread, not connected yet.
-    pub(super) fn open(self) -> Result<PeerRef, ClientError> {
-        let (handle, thread) = self.into_parts()?;
-        PeerRef::add(thread, handle)
     }
 
     /// Returns the server, and its I/O thread.

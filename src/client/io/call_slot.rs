@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::Oneshot;
-use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage};
+use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo};
 
 /// What is called on the I/O thread for the notifications of a call.
 #[derive(Clone, Default)]
@@ -141,7 +141,7 @@ impl Drop for CallToken {
 
 /// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
 #[derive(Debug)]
-pub(super) struct ConnectToken<S>(ConnectSlot<S>);
+pub(super) struct ConnectToken<S = ServerInfo>(ConnectSlot<S>);
 
 /// Where the outcome of a handshake goes.
 type ConnectSlot<S> = Arc<Oneshot<Result<Arc<S>, ClientError>>>;

@@ -78,14 +78,14 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
-            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
+            // Their requests fail.
+            Command::AddPeer(..) | Command::AddParityPeer(..) if self.is_stopping => {}
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
                 let peer = Peer::new(id, *handle, redirects, seed);
                 self.peers.insert(id, AnyPeer::Mcp(Box::new(peer)));
             }
-            Command::AddParityPeer(..) if self.is_stopping => {} // Its requests fail.
             Command::AddParityPeer(id, new) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);

@@ -23,8 +23,7 @@ use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
 use crate::client::session::restart::suspension::{has_waiting, is_idle, suspend};
 use crate::client::session::{
-    CallRequest, InputKey, RequiredInput, ServerInfo, Session, SessionContext, SessionEvent,
-    next_call_id,
+    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent, next_call_id,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
@@ -38,7 +37,7 @@ pub(super) struct Peer {
     handle: PeerHandle,
     session: Session<CallToken>,
     link: Link,
-    connect_waiters: Vec<ConnectToken<ServerInfo>>,
+    connect_waiters: Vec<ConnectToken>,
     /// The server is known to negotiate with `initialize`.
     is_legacy: bool,
     /// The timer that is set.
@@ -83,7 +82,7 @@ impl Peer {
     /// Reports the end of the handshake to `slot`.
     pub(super) fn connect(
         &mut self,
-        slot: ConnectToken<ServerInfo>,
+        slot: ConnectToken,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {

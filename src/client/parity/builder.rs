@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client::ParityClient;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::handle::ClientBuilder;
 use crate::client::io::{
@@ -19,9 +18,11 @@ use crate::client::tls_options::TlsOptions;
 use crate::protocol::model::Implementation;
 use crate::protocol::parity::capabilities::Capabilities;
 
-/// Options of a [`ParityClient`].
+/// Options of a [`ParityClient`](super::ParityClient).
 #[must_use = "a builder connects nothing by itself"]
 pub struct ParityClientBuilder {
+    /// `None` if it is invalid.
+    target: Option<Target>,
     /// What the clients of all dialects have in common.
     connection: ClientBuilder,
     config: ParityConfig,
@@ -31,8 +32,10 @@ pub struct ParityClientBuilder {
 /// Connections.
 impl ParityClientBuilder {
     pub(super) fn new(target: impl IntoTarget) -> Self {
-        let connection = ClientBuilder::new(target.into_target());
-        Self { connection, config: ParityConfig::default(), on_event: None }
+        let target = target.into_target();
+        let connection = ClientBuilder::new(target.clone());
+        let (target, config) = (target.ok(), ParityConfig::default());
+        Self { target, connection, config, on_event: None }
     }
 
     /// Sets the time to open a connection, with that of its proxy and of its TLS handshake. Default
@@ -63,10 +66,9 @@ impl ParityClientBuilder {
     }
 
     /// Identifies the caller by this token: in `auth_token` of the handshake on lines, in
-    /// `Authorization` of the upgrade to WebSocket. [`ParityClient::set_auth_token`] replaces it.
+    /// `Authorization` of the upgrade to WebSocket. [`ParityClient::set_auth_token`](super::ParityClient::set_auth_token) replaces it.
     pub fn auth_token(mut self, token: &str) -> Self {
-        let has_headers = matches!(self.connection.target(), Some(Target::WebSocket(_)));
-        if has_headers {
+        if let Some(Target::WebSocket(_)) = self.target {
             self.connection = self.connection.bearer(token);
         } else {
             self.config.auth_token = Some(Secret::new(token));
@@ -75,7 +77,7 @@ impl ParityClientBuilder {
     }
 
     /// Sets how the client connects again after the loss of its connection. Requests and streams
-    /// that were not answered wait for the next connection: see [`ParityClient`].
+    /// that were not answered wait for the next connection: see [`ParityClient`](super::ParityClient).
     pub fn reconnect(mut self, reconnect: ReconnectOptions) -> Self {
         self.connection = self.connection.reconnect(reconnect);
         self
@@ -153,39 +155,10 @@ impl ParityClientBuilder {
 
 /// Connecting.
 impl ParityClientBuilder {
-    /// Connects and completes the handshake.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ParityClient::server`].
-    pub async fn connect(self) -> Result<ParityClient, ClientError> {
-        let client = self.connect_lazy()?;
-        client.server().await?;
-        Ok(client)
-    }
-
-    /// [`ParityClientBuilder::connect`], blocking the thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`ParityClientBuilder::connect`]; [`ClientErrorKind::InvalidInput`] on the thread that
-    /// does the I/O of the client.
-    pub fn connect_blocking(self) -> Result<ParityClient, ClientError> {
-        let client = self.connect_lazy()?;
-        client.wait_ready()?;
-        Ok(client)
-    }
-
-    /// Creates a client that connects with its first request.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
-    /// [`ClientErrorKind::Unsupported`] for a target of HTTP, [`ClientErrorKind::Connect`] if the
-    /// system grants no thread.
-    pub fn connect_lazy(self) -> Result<ParityClient, ClientError> {
-        let Self { connection, config, on_event } = self;
-        if let Some(Target::Http(endpoint)) = connection.target() {
+    /// Adds the server to its I/O thread, not connected yet.
+    pub(super) fn open(self) -> Result<ParityPeerRef, ClientError> {
+        let Self { target, connection, config, on_event } = self;
+        if let Some(Target::Http(endpoint)) = target {
             let text = format!(
                 "the client of the parity dialect does not speak HTTP yet: connect to {} over \
                  WebSocket or TCP",
@@ -195,7 +168,7 @@ impl ParityClientBuilder {
         }
         let (handle, thread) = connection.into_parts()?;
         let new = NewParityPeer { handle, config: Arc::new(config), on_event };
-        Ok(ParityClient::new(ParityPeerRef::add(thread, new)?))
+        ParityPeerRef::add(thread, new)
     }
 }
 

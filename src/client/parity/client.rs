@@ -65,10 +65,6 @@ pub struct ParityClient {
 
 /// Connecting.
 impl ParityClient {
-    pub(super) fn new(peer: ParityPeerRef) -> Self {
-        Self { peer: Arc::new(peer) }
-    }
-
     /// Begins to configure a client of the server at `target`; see [`Target`] for its text.
     ///
     /// [`Target`]: crate::client::Target
@@ -95,10 +91,6 @@ impl ParityClient {
     /// [`ClientErrorKind::Timeout`] if it does not answer.
     pub async fn server(&self) -> Result<Arc<ParityServerInfo>, ClientError> {
         self.peer.server().await
-    }
-
-    pub(super) fn wait_ready(&self) -> Result<(), ClientError> {
-        self.peer.wait(self.server()).map(|_| ())
     }
 
     /// Replaces the token of the caller: the next request carries it, as do later handshakes. The
@@ -223,5 +215,42 @@ impl ParityClient {
 impl fmt::Debug for ParityClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ParityClient").finish_non_exhaustive()
+    }
+}
+
+/// Connecting.
+impl ParityClientBuilder {
+    /// Connects and completes the handshake.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ParityClient::server`].
+    pub async fn connect(self) -> Result<ParityClient, ClientError> {
+        let client = self.connect_lazy()?;
+        client.server().await?;
+        Ok(client)
+    }
+
+    /// [`ParityClientBuilder::connect`], blocking the thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`ParityClientBuilder::connect`]; [`ClientErrorKind::InvalidInput`] on the thread that
+    /// does the I/O of the client.
+    pub fn connect_blocking(self) -> Result<ParityClient, ClientError> {
+        let client = self.connect_lazy()?;
+        client.peer.wait(client.server())?;
+        Ok(client)
+    }
+
+    /// Creates a client that connects with its first request.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
+    /// [`ClientErrorKind::Unsupported`] for a target of HTTP, [`ClientErrorKind::Connect`] if the
+    /// system grants no thread.
+    pub fn connect_lazy(self) -> Result<ParityClient, ClientError> {
+        Ok(ParityClient { peer: Arc::new(self.open()?) })
     }
 }

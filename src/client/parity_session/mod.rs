@@ -4,7 +4,7 @@
 //! [`ParityRequests`] runs the state machine of
 //! [`ClientSession`](crate::protocol::parity::client_session::ClientSession), and adds what a
 //! caller expects of it: requests that wait, time out, are cancelled and repeated; streams that
-//! continue on another connection. Time is an argument, and messages leave through a [`ParitySink`].
+//! continue on another connection. Time is an argument; messages leave through a [`ParitySink`].
 
 mod event;
 mod options;

@@ -35,7 +35,7 @@ impl Default for ParityRetryOptions {
     }
 }
 
-/// When a silent connection is asked for a sign of life, and when it is given up.
+/// When a `keepalive` is sent on a silent connection, and when it is given up.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ParityKeepaliveOptions {
@@ -72,8 +72,6 @@ pub struct ParityConfig {
     pub retry: ParityRetryOptions,
     /// Keep-alives.
     pub keepalive: ParityKeepaliveOptions,
-    /// Longest message of the server in bytes.
-    pub message_bytes_max: usize,
     /// Requests and streams in flight, if the server does not allow fewer.
     pub in_flight_max: usize,
     /// Requests that wait to be sent.
@@ -91,7 +89,6 @@ impl Default for ParityConfig {
             handshake_timeout: Duration::from_secs(5),
             retry: ParityRetryOptions::default(),
             keepalive: ParityKeepaliveOptions::default(),
-            message_bytes_max: 16 << 20,
             in_flight_max: 1_024,
             waiting_max: 16_384,
         }
@@ -114,6 +111,6 @@ impl ParityConfig {
     pub(super) fn delays(&self) -> ReconnectOptions {
         let ParityRetryOptions { attempts_max, delay_min, delay_max } = self.retry;
         let attempts_max = Some(attempts_max);
-        ReconnectOptions { attempts_max, delay_min, delay_max, ..ReconnectOptions::default() }
+        ReconnectOptions { delay_min, delay_max, attempts_max, ..ReconnectOptions::default() }
     }
 }

@@ -91,7 +91,7 @@ fn handle<T: Clone, S: ParitySink>(
             session.connection.reply_at = half.map(|time| ctx.now.after(time));
         }
         Ok(ClientEvent::Error(error)) => {
-            handle_error(session, ClientError::from_parity(error), ctx)
+            handle_error(session, ClientError::from_parity(error), ctx);
         }
         Err(violation) => handle_violation(session, violation, ctx),
     }

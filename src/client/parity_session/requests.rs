@@ -104,11 +104,6 @@ impl<T: Clone> ParityRequests<T> {
         self.server.as_ref()
     }
 
-    /// Returns the configuration.
-    pub fn config(&self) -> &ParityConfig {
-        &self.config
-    }
-
     /// Returns why the connection must end, if it must.
     pub const fn failure(&self) -> Option<&ClientError> {
         self.failure.as_ref()

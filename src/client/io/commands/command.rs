@@ -9,7 +9,7 @@ use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::task::NewTask;
 use crate::client::oauth::Secret;
 use crate::client::oneshot::CloseSlot;
-use crate::client::session::{CallRequest, ServerInfo};
+use crate::client::session::CallRequest;
 use crate::engine::mesh::ShardId;
 
 /// The only shard of the mesh of an I/O thread.
@@ -29,7 +29,7 @@ pub(in crate::client::io) enum Command {
     /// Passes a command to a server of the parity dialect.
     Parity(PeerId, ParityCommand),
     /// Connects, unless the server is connected, and reports the end of the handshake.
-    Connect(PeerId, ConnectToken<ServerInfo>),
+    Connect(PeerId, ConnectToken),
     /// Makes a call.
     Call(PeerId, Box<CallRequest>, CallToken),
     /// Cancels the calls whose caller is gone.

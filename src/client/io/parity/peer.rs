@@ -85,13 +85,14 @@ impl ParityPeer {
         now: Instant,
     ) -> PeerAction {
         match command {
-            ParityCommand::Connect(token) => match self.requests.server() {
-                Some(server) => token.complete(Ok(Arc::clone(server))),
-                None => {
+            ParityCommand::Connect(token) => {
+                if let Some(server) = self.requests.server() {
+                    token.complete(Ok(Arc::clone(server)));
+                } else {
                     self.connect_waiters.push(token);
                     return self.need_link(now);
                 }
-            },
+            }
             ParityCommand::Call(request, token) => {
                 token.slot().set_id(self.requests.next_id());
                 self.with_requests(workspace, now, |requests, ctx| {
@@ -190,7 +191,9 @@ impl ParityPeer {
                 let is_open = stream.is_open();
                 self.link = Link::Open { stream, process: process.map(Box::new) };
                 if is_open {
-                    self.with_requests(workspace, now, |requests, ctx| requests.connect(ctx));
+                    let mut sink = self.link.sink();
+                    self.requests.connect(&mut workspace.parity.context(&mut sink, now));
+                    self.handle_events(workspace, now);
                 }
                 Some(sockets)
             }
@@ -212,8 +215,14 @@ impl ParityPeer {
         let text = PaddedText::new(ring.bytes(buffer), buffer.len as usize);
         let Some(stream) = self.link.stream_of(socket) else { return };
         let Workspace { parser, parity, .. } = workspace;
-        let requests = &mut self.requests;
-        stream.receive(text, &mut ParityReceiver { requests, parser, workspace: parity, now });
+        let mut receiver = ParityReceiver {
+            requests: &mut self.requests,
+            parser,
+            workspace: parity,
+            message_bytes_max: self.handle.config.options().message_bytes_max,
+            now,
+        };
+        stream.receive(text, &mut receiver);
         self.handle_events(workspace, now);
     }
 
@@ -228,7 +237,9 @@ impl ParityPeer {
         let Some(stream) = self.link.stream_of(socket) else { return true };
         let Ok(buffer) = sent else { return false };
         stream.handle_sent(buffer);
-        self.with_requests(workspace, now, |requests, ctx| requests.send_waiting(ctx));
+        let mut sink = self.link.sink();
+        self.requests.send_waiting(&mut workspace.parity.context(&mut sink, now));
+        self.handle_events(workspace, now);
         true
     }
 
@@ -330,7 +341,9 @@ impl ParityPeer {
     ) -> PeerAction {
         self.timer = None;
         if self.requests.deadline().is_some_and(|deadline| deadline <= now) {
-            self.with_requests(workspace, now, |requests, ctx| requests.expire(ctx));
+            let mut sink = self.link.sink();
+            self.requests.expire(&mut workspace.parity.context(&mut sink, now));
+            self.handle_events(workspace, now);
         }
         if self.link.expire(ring, now) { self.need_link(now) } else { PeerAction::None }
     }

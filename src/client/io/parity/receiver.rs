@@ -14,6 +14,7 @@ pub(super) struct ParityReceiver<'a> {
     pub(super) requests: &'a mut ParityRequests<ParityToken>,
     pub(super) parser: &'a mut Parser,
     pub(super) workspace: &'a mut ParityWorkspace,
+    pub(super) message_bytes_max: usize,
     pub(super) now: Instant,
 }
 
@@ -23,7 +24,7 @@ impl MessageReceiver for ParityReceiver<'_> {
     }
 
     fn message_bytes_max(&self) -> usize {
-        self.requests.config().message_bytes_max
+        self.message_bytes_max
     }
 
     fn start(&mut self, output: &mut StreamOutput) {

@@ -51,9 +51,8 @@ fn open_stream(client: &mut ClientSession, id: i64, stream: &str) {
 }
 
 fn eos(stream: &str, seq: u64) -> String {
-    format!(
-        r#"{{"type":"stream.chunk","streamId":"{stream}","seq":{seq},"chunkType":"eos","reason":"completed"}}"#
-    )
+    let head = format!(r#"{{"type":"stream.chunk","streamId":"{stream}","seq":{seq},"#);
+    head + r#""chunkType":"eos","reason":"completed"}"#
 }
 
 #[test]
