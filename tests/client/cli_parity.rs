@@ -43,11 +43,14 @@ fn parity_commands_print_what_mcp_prints() {
     assert_eq!(page["tools"][0]["name"], "echo");
     server.close();
     let server = TestServer::start(http_options());
-    let target = format!("ws://{}", server.http());
-    assert_eq!(output("call", &target, &["echo", "message=hi"]), "hi\n");
+    for scheme in ["ws", "http"] {
+        let target = format!("{scheme}://{}", server.http());
+        assert_eq!(output("call", &target, &["echo", "message=hi"]), "hi\n");
+    }
     server.close();
-    let target = format!("stdio:{CORELANE} stdio --log off");
-    assert_eq!(output("call", &target, &["echo", "message=hi"]), "hi\n");
+    let target = format!("stdio:{CORELANE} stdio --log error");
+    // The program writes to the same standard error.
+    assert_eq!(run("call", &target, &["echo", "message=hi"]).stdout, "hi\n");
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! The client of the parity dialect: requests, streams, cancellation, and what a lost connection
 //! leaves of them.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use corelane::Server;
+use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::client::{
     ClientErrorKind, ParityCapabilities, ParityChunk, ParityClient, ParityClientBuilder,
     ParityErrorCode, ParityEvent, ParityFeature, ParityRetryOptions, Program, ToolInfo,
 };
+use corelane::model::Implementation;
+use corelane::service::demo;
 use corelane::testing::block_on;
 use corelane_test_support::{LineClient, TIMEOUT, TestServer, http_options, tcp_options};
 use serde_json::{Value, json};
@@ -59,18 +63,19 @@ fn next(events: &Receiver<String>) -> String {
 
 /// Calls a tool and streams another, and lists the tools.
 fn check_calls(client: &ParityClient) {
-    let echo = client.call_tool("echo", &json!({ "message": "hi" })).wait().unwrap();
+    let echo = client.call_tool("echo", &json!({ "message": "hi" })).wait().expect("a result");
     assert_eq!(echo.text(), "hi");
     let (on_chunk, numbers) = progress();
     let slow = client.call_tool("slow", &json!({ "steps": 3, "step_ms": 0 })).on_chunk(on_chunk);
-    assert_eq!(slow.wait().unwrap().text(), "took 3 steps of 0 ms");
+    assert_eq!(slow.wait().expect("a result").text(), "took 3 steps of 0 ms");
     assert_eq!(numbers.iter().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
-    let tools: Vec<ToolInfo> = block_on(client.list()).unwrap();
+    let tools: Vec<ToolInfo> = block_on(client.list()).expect("a list");
     assert!(tools.iter().any(|tool| tool.name == "echo"));
-    let error = client.request::<Value>("tools/none", &json!({})).wait().unwrap_err();
+    let error = client.request::<Value>("tools/none", &json!({})).wait();
+    let error = error.expect_err("an unknown method");
     let unknown = ClientErrorKind::Parity { code: ParityErrorCode::FeatureNotAvailable };
     assert_eq!((error.kind(), error.is_retryable()), (unknown, false), "{error}");
-    block_on(client.ping()).unwrap();
+    block_on(client.ping()).expect("an answer");
 }
 
 #[test]
@@ -84,12 +89,14 @@ fn parity_calls_run_over_each_transport() {
     drop(client);
     server.close();
     let server = TestServer::start(http_options());
-    let target = format!("ws://{}", server.http());
-    let client = ParityClient::builder(target.as_str()).connect_blocking().unwrap();
-    check_calls(&client);
-    drop(client);
+    for scheme in ["ws", "http"] {
+        let target = format!("{scheme}://{}", server.http());
+        let client = ParityClient::builder(target.as_str()).connect_blocking().unwrap();
+        check_calls(&client);
+        block_on(client.close());
+    }
     server.close();
-    let program = Program::new(CORELANE).arg("stdio").arg("--log").arg("off");
+    let program = Program::new(CORELANE).arg("stdio").arg("--log").arg("error");
     let client = ParityClient::builder(program).connect_blocking().unwrap();
     check_calls(&client);
     block_on(client.close());
@@ -98,7 +105,15 @@ fn parity_calls_run_over_each_transport() {
 #[test]
 fn parity_cancellation_stops_the_handler() {
     let server = TestServer::with_test_tools(tcp_options());
-    let client = client_of(&server).connect_blocking().unwrap();
+    check_cancellation(&server, &format!("tcp://{}", server.tcp()));
+    server.close();
+    let server = TestServer::with_test_tools(http_options());
+    check_cancellation(&server, &format!("http://{}", server.http()));
+    server.close();
+}
+
+fn check_cancellation(server: &TestServer, target: &str) {
+    let client = ParityClient::builder(target).connect_blocking().expect("a client");
     // By dropping the future, of a stream and of a request.
     let (on_chunk, numbers) = progress();
     let call = client.call_tool("until-cancelled", &json!({})).on_chunk(on_chunk).into_future();
@@ -114,11 +129,10 @@ fn parity_cancellation_stops_the_handler() {
     let call = client.call_tool("until-cancelled", &json!({})).into_future();
     assert_eq!(server.next_signal(), "begun");
     call.canceller().cancel();
-    assert_eq!(block_on(call).unwrap_err().kind(), ClientErrorKind::Cancelled);
+    assert_eq!(block_on(call).expect_err("it ends").kind(), ClientErrorKind::Cancelled);
     assert_eq!(server.next_signal(), "cancelled");
-    block_on(client.ping()).unwrap();
-    drop(client);
-    server.close();
+    block_on(client.ping()).expect("an answer");
+    block_on(client.close());
 }
 
 #[test]
@@ -169,7 +183,7 @@ fn stream_loses_and_doubles_nothing() {
     let server = TestServer::start(tcp_options());
     let relay = Relay::start(server.tcp(), &[700, 2_000, 1_200, 3_000, 5_000]);
     let (builder, events) =
-        with_events(ParityClient::builder(relay.tcp().as_str()).reconnect(fast()));
+        with_events(ParityClient::builder(relay.target("tcp").as_str()).reconnect(fast()));
     let client = builder.connect_blocking().unwrap();
     let (on_chunk, numbers) = progress();
     let slow = client.call_tool("slow", &json!({ "steps": 200, "step_ms": 0 })).on_chunk(on_chunk);
@@ -187,10 +201,22 @@ fn stream_loses_and_doubles_nothing() {
 #[test]
 fn lost_connection_keeps_streams_and_idempotent_requests() {
     let server = TestServer::with_test_tools(tcp_options());
-    let relay = Relay::start(server.tcp(), &[]);
-    let builder = ParityClient::builder(relay.tcp().as_str()).reconnect(fast());
+    check_loss(&server, server.tcp(), "tcp");
+    server.close();
+    let server = TestServer::with_test_tools(http_options());
+    check_loss(&server, server.http(), "http");
+    server.close();
+    let server = TestServer::with_test_tools(http_options());
+    check_loss(&server, server.http(), "ws");
+    server.close();
+}
+
+fn check_loss(server: &TestServer, address: SocketAddr, scheme: &str) {
+    let relay = Relay::start(address, &[]);
+    let target = relay.target(scheme);
+    let builder = ParityClient::builder(target.as_str()).reconnect(fast());
     let (builder, events) = with_events(builder);
-    let client = builder.connect_blocking().unwrap();
+    let client = builder.connect_blocking().expect("a client");
     assert_eq!(next(&events), "ready None");
     let (on_chunk, numbers) = progress();
     let stream = client.call_tool("hold", &json!({})).on_chunk(on_chunk).into_future();
@@ -198,14 +224,76 @@ fn lost_connection_keeps_streams_and_idempotent_requests() {
     assert_eq!(numbers.recv_timeout(TIMEOUT), Ok(1.0));
     let plain = client.call_tool("hold", &json!({})).into_future();
     assert_eq!(server.next_signal(), "begun");
-    relay.break_connections(server.tcp());
-    assert_eq!(block_on(plain).unwrap_err().kind(), ClientErrorKind::Closed);
+    relay.break_connections(address);
+    assert_eq!(block_on(plain).expect_err("it may have run").kind(), ClientErrorKind::Closed);
     assert_eq!(next(&events), "disconnected");
     assert_eq!(next(&events), "ready Some(true)");
     server.open_gate();
-    assert_eq!(block_on(stream).unwrap().text(), "held");
+    assert_eq!(block_on(stream).expect("a result").text(), "held");
     assert!(numbers.try_recv().is_err());
-    drop(client);
+    block_on(client.close());
+}
+
+#[test]
+fn ended_session_over_http_is_begun_again() {
+    let first = TestServer::with_test_tools(http_options());
+    let second = TestServer::with_test_tools(http_options());
+    let relay = Relay::start(first.http(), &[]);
+    let target = relay.target("http");
+    let builder = ParityClient::builder(target.as_str()).reconnect(fast());
+    let (builder, events) = with_events(builder);
+    let client = builder.connect_blocking().unwrap();
+    relay.break_connections(second.http());
+    // The second server does not know the session, and has not run the call.
+    let echo = client.call_tool("echo", &json!({ "message": "m" })).wait().unwrap();
+    assert_eq!(echo.text(), "m");
+    let events: Vec<String> = (0..4).map(|_| next(&events)).collect();
+    let expected = ["ready None", "disconnected", "ready Some(false)", "restarted unknown_server"];
+    assert_eq!(events, expected);
+    block_on(client.close());
+    first.close();
+    second.close();
+}
+
+/// Knows the token `right`.
+struct OneToken;
+
+impl TokenVerifier for OneToken {
+    fn verify(&self, token: &str, _: u64) -> Result<Principal, TokenError> {
+        (token == "right").then(|| Principal::new("ada")).ok_or(TokenError::Unknown)
+    }
+}
+
+#[test]
+fn parity_token_is_sent_and_refused() {
+    let mut options = http_options();
+    options.tcp.address = tcp_options().tcp.address;
+    let catalog = demo::catalog(Implementation::new("test", "1")).unwrap();
+    let server = TestServer::with_server(|_| {
+        Server::builder(catalog).options(options).token_verifier(OneToken)
+    });
+    let targets = [
+        format!("tcp://{}", server.tcp()),
+        format!("http://{}", server.http()),
+        format!("ws://{}", server.http()),
+    ];
+    for target in &targets {
+        let builder = || ParityClient::builder(target.as_str());
+        let client = builder().auth_token("right").connect_blocking().unwrap();
+        let echo = client.call_tool("echo", &json!({ "message": "m" })).wait().unwrap();
+        assert_eq!(echo.text(), "m");
+        let replaced = client.set_auth_token("right");
+        assert_eq!(replaced.is_err(), target.starts_with("http"), "{target}");
+        block_on(client.ping()).unwrap();
+        block_on(client.close());
+        let error = builder().auth_token("wrong").connect_blocking().unwrap_err();
+        let expected = if target.starts_with("ws") {
+            ClientErrorKind::Http { status: 401 }
+        } else {
+            ClientErrorKind::Parity { code: ParityErrorCode::Unauthorized }
+        };
+        assert_eq!(error.kind(), expected, "{target}: {error}");
+    }
     server.close();
 }
 
@@ -214,7 +302,7 @@ fn restarted_server_advises_to_restart() {
     let first = TestServer::with_test_tools(tcp_options());
     let second = TestServer::with_test_tools(tcp_options());
     let relay = Relay::start(first.tcp(), &[]);
-    let builder = ParityClient::builder(relay.tcp().as_str()).reconnect(fast());
+    let builder = ParityClient::builder(relay.target("tcp").as_str()).reconnect(fast());
     let (builder, events) = with_events(builder);
     let client = builder.connect_blocking().unwrap();
     let (on_chunk, numbers) = progress();
@@ -342,7 +430,11 @@ fn refused_handshake_is_a_typed_error() {
     assert_eq!(error.kind(), ClientErrorKind::Handshake, "{error}");
     assert!(error.to_string().contains("does not answer in the parity dialect"), "{error}");
     server.close();
-    let target = "http://127.0.0.1:1";
-    let error = ParityClient::builder(target).connect_blocking().unwrap_err();
-    assert_eq!(error.kind(), ClientErrorKind::Unsupported, "{error}");
+    let mut options = http_options();
+    options.parity.mode = corelane::options::ParityMode::Off;
+    let server = TestServer::start(options);
+    let target = format!("http://{}", server.http());
+    let error = ParityClient::builder(target.as_str()).connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Handshake, "{error}");
+    server.close();
 }

@@ -2,8 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
+
+#[expect(clippy::disallowed_types, reason = "a test, whose threads share what they break")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// Passes connections to a server; its threads run until the end of the test.
 pub(crate) struct Relay {
@@ -42,9 +45,9 @@ impl Relay {
         relay
     }
 
-    /// Returns the target of a client over TCP.
-    pub(crate) fn tcp(&self) -> String {
-        format!("tcp://{}", self.address)
+    /// Returns the target of a client.
+    pub(crate) fn target(&self, scheme: &str) -> String {
+        format!("{scheme}://{}", self.address)
     }
 
     /// Breaks the open connections. Later ones go to `server`.

@@ -61,7 +61,7 @@ impl AnyPeer {
     ) -> usize {
         match self {
             Self::Mcp(peer) => peer.advance(ring, workspace, now),
-            Self::Parity(_) => 0,
+            Self::Parity(peer) => peer.advance(ring),
         }
     }
 
@@ -119,7 +119,7 @@ impl AnyPeer {
     ) -> bool {
         match self {
             Self::Mcp(peer) => peer.handle_socket_end(ring, socket, loss, workspace, now),
-            Self::Parity(peer) => peer.handle_socket_end(socket),
+            Self::Parity(peer) => peer.handle_socket_end(ring, (socket, loss), workspace, now),
         }
     }
 
@@ -147,7 +147,7 @@ impl AnyPeer {
     ) {
         match self {
             Self::Mcp(peer) => peer.begin_close(ring, slot, workspace, now),
-            Self::Parity(peer) => peer.begin_close(slot, workspace, now),
+            Self::Parity(peer) => peer.begin_close(ring, slot, workspace, now),
         }
     }
 

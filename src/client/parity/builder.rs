@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::ClientError;
 use crate::client::handle::ClientBuilder;
 use crate::client::io::{
     IoThread, NewParityPeer, ParityEvent, ParityEventCallback, ParityPeerRef, ProgramEvent,
@@ -32,7 +32,10 @@ pub struct ParityClientBuilder {
 /// Connections.
 impl ParityClientBuilder {
     pub(super) fn new(target: impl IntoTarget) -> Self {
-        let target = target.into_target();
+        let target = target.into_target().map(|target| match target {
+            Target::Http(endpoint) => Target::Http(endpoint.for_parity()),
+            target => target,
+        });
         let connection = ClientBuilder::new(target.clone());
         let (target, config) = (target.ok(), ParityConfig::default());
         Self { target, connection, config, on_event: None }
@@ -58,17 +61,17 @@ impl ParityClientBuilder {
         self
     }
 
-    /// Adds a header to the upgrade request of WebSocket. Another target fails the connection with
-    /// [`ClientErrorKind::InvalidInput`].
+    /// Adds a header to each HTTP request, and to the upgrade request of WebSocket. Another target
+    /// fails the connection with [`InvalidInput`](crate::client::ClientErrorKind::InvalidInput).
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.connection = self.connection.header(name, value);
         self
     }
 
     /// Identifies the caller by this token: in `auth_token` of the handshake on lines, in
-    /// `Authorization` of the upgrade to WebSocket. [`ParityClient::set_auth_token`](super::ParityClient::set_auth_token) replaces it.
+    /// `Authorization` of HTTP requests and of the upgrade to WebSocket. [`ParityClient::set_auth_token`](super::ParityClient::set_auth_token) replaces it.
     pub fn auth_token(mut self, token: &str) -> Self {
-        if let Some(Target::WebSocket(_)) = self.target {
+        if let Some(Target::Http(_) | Target::WebSocket(_)) = self.target {
             self.connection = self.connection.bearer(token);
         } else {
             self.config.auth_token = Some(Secret::new(token));
@@ -157,15 +160,7 @@ impl ParityClientBuilder {
 impl ParityClientBuilder {
     /// Adds the server to its I/O thread, not connected yet.
     pub(super) fn open(self) -> Result<ParityPeerRef, ClientError> {
-        let Self { target, connection, config, on_event } = self;
-        if let Some(Target::Http(endpoint)) = target {
-            let text = format!(
-                "the client of the parity dialect does not speak HTTP yet: connect to {} over \
-                 WebSocket or TCP",
-                endpoint.authority()
-            );
-            return Err(ClientError::new(ClientErrorKind::Unsupported, text));
-        }
+        let Self { connection, config, on_event, .. } = self;
         let (handle, thread) = connection.into_parts()?;
         let new = NewParityPeer { handle, config: Arc::new(config), on_event };
         ParityPeerRef::add(thread, new)

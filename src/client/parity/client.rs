@@ -21,9 +21,12 @@ use crate::protocol::eras::Method;
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
 
-/// A client of one server of the parity dialect, over TCP, a Unix socket, WebSocket or the standard
-/// streams of a program. Cloning is cheap; clones and their requests share the session, which ends
-/// when the last one is dropped.
+/// A client of one server of the parity dialect, over TCP, a Unix socket, WebSocket, HTTP or the
+/// standard streams of a program. Cloning is cheap; clones and their requests share the session,
+/// which ends when the last one is dropped.
+///
+/// Over HTTP a target without a path is that of `/parity`. At most 10 requests are in flight, each
+/// on a connection of its own; further ones wait. Streams share one more connection.
 ///
 /// The session outlives its connections. After a loss the client connects again and resumes it:
 ///
@@ -98,7 +101,8 @@ impl ParityClient {
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Closed`] if the I/O thread has ended.
+    /// [`ClientErrorKind::Unsupported`] over HTTP, [`ClientErrorKind::Closed`] if the I/O thread has
+    /// ended.
     pub fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
         self.peer.set_auth_token(token)
     }
@@ -248,8 +252,7 @@ impl ParityClientBuilder {
     /// # Errors
     ///
     /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
-    /// [`ClientErrorKind::Unsupported`] for a target of HTTP, [`ClientErrorKind::Connect`] if the
-    /// system grants no thread.
+    /// [`ClientErrorKind::Connect`] if the system grants no thread.
     pub fn connect_lazy(self) -> Result<ParityClient, ClientError> {
         Ok(ParityClient { peer: Arc::new(self.open()?) })
     }

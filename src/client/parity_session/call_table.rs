@@ -47,6 +47,16 @@ impl<T> CallTable<T> {
         self.in_flight
     }
 
+    /// Returns the number of open streams.
+    pub(super) fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Returns whether a request matches.
+    pub(super) fn any(&self, matches: impl Fn(&Call<T>) -> bool) -> bool {
+        self.calls.values().any(matches)
+    }
+
     /// Returns the number of requests that wait.
     pub(super) fn waiting(&self) -> usize {
         self.calls.len() - self.in_flight

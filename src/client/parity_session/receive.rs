@@ -10,7 +10,7 @@ use super::event::{
 use super::failure;
 use super::requests::{Acknowledged, ParityRequests};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
-use crate::protocol::json::{PaddedText, Parser, Value};
+use crate::protocol::json::{PaddedBuffer, PaddedText, Parser, Value};
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::parity::client_session::{ClientEvent, Violation};
 use crate::protocol::parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
@@ -18,6 +18,8 @@ use crate::protocol::parity::error::ErrorCode;
 use crate::protocol::parity::machine::Event;
 use crate::protocol::parity::stream::Received;
 
+/// Chunks that wait for the response that opens their stream.
+const EARLY_CHUNKS_MAX: usize = 4_096;
 /// Bytes of a message that is no message of the dialect, for the error.
 const QUOTED_BYTES_MAX: usize = 1_024;
 
@@ -32,32 +34,60 @@ impl<T: Clone> ParityRequests<T> {
         if self.failure.is_some() {
             return;
         }
-        if let Some(timers) = &mut self.connection.timers {
-            timers.record_received(ctx.now);
-        }
-        ctx.text.clear();
-        if self.server.is_none() {
-            let bytes = text.as_bytes();
-            ctx.text.extend_from_slice(&bytes[..bytes.len().min(QUOTED_BYTES_MAX)]);
-        }
-        let parsed = parser.parse(text);
-        let envelope = match &parsed {
-            Ok(document) => {
-                Envelope::read(document.root()).map_err(|_| "no message of the dialect")
+        self.record_received(ctx.now);
+        let has_opened = receive_one(self, text, parser, ctx);
+        if has_opened {
+            for early in std::mem::take(&mut self.connection.early) {
+                receive_one(self, PaddedBuffer::new(early).text(), parser, ctx);
             }
-            Err(_) => Err("text that is not valid JSON"),
-        };
-        match envelope {
-            Ok(envelope) => handle(self, envelope, ctx),
-            Err(_) if self.server.is_none() => {
-                let text = quote(ctx.text);
-                let text = format!("the server does not answer in the parity dialect{text}");
-                self.failure = Some(ClientError::new(ClientErrorKind::Handshake, text));
-            }
-            Err(violation) => ctx.events.push(ParitySessionEvent::Violation(violation)),
         }
         self.send_waiting(ctx);
     }
+}
+
+/// Handles one message. Returns whether it has opened a stream.
+fn receive_one<T: Clone, S: ParitySink>(
+    session: &mut ParityRequests<T>,
+    text: PaddedText<'_>,
+    parser: &mut Parser,
+    ctx: &mut ParityContext<'_, T, S>,
+) -> bool {
+    ctx.text.clear();
+    if session.server.is_none() {
+        let bytes = text.as_bytes();
+        ctx.text.extend_from_slice(&bytes[..bytes.len().min(QUOTED_BYTES_MAX)]);
+    }
+    let streams = session.calls.streams();
+    let parsed = parser.parse(text);
+    let envelope = match &parsed {
+        Ok(document) => Envelope::read(document.root()).map_err(|_| "no message of the dialect"),
+        Err(_) => Err("text that is not valid JSON"),
+    };
+    match (envelope, &parsed) {
+        (Ok(Envelope::Chunk(chunk)), Ok(document)) if is_early(session, &chunk) => {
+            let mut early = Vec::new();
+            document.root().write(&mut early);
+            session.connection.early.push(early);
+        }
+        (Ok(envelope), _) => handle(session, envelope, ctx),
+        (Err(_), _) if session.server.is_none() => {
+            let text = quote(ctx.text);
+            let text = format!("the server does not answer in the parity dialect{text}");
+            session.failure = Some(ClientError::new(ClientErrorKind::Handshake, text));
+        }
+        (Err(violation), _) => ctx.events.push(ParitySessionEvent::Violation(violation)),
+    }
+    session.calls.streams() > streams
+}
+
+/// Returns whether a chunk has overtaken the response that opens its stream: over HTTP they come on
+/// two connections.
+fn is_early<T>(session: &ParityRequests<T>, chunk: &Chunk<'_>) -> bool {
+    let is_opening = |call: &Call<T>| call.request.streams && call.state == CallState::Sent;
+    session.calls.id_of_stream(chunk.stream_id).is_none()
+        && !session.protocol.knows_stream(chunk.stream_id)
+        && session.connection.early.len() < EARLY_CHUNKS_MAX
+        && session.calls.any(is_opening)
 }
 
 fn handle<T: Clone, S: ParitySink>(

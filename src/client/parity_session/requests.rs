@@ -37,7 +37,7 @@ pub struct ParityRequests<T> {
     pub(super) calls: CallTable<T>,
     /// Requests in flight that are to be cancelled.
     pub(super) cancels: VecDeque<u64>,
-    pub(super) connection: ConnectionTimes,
+    pub(super) connection: ConnectionState,
     /// What the last acknowledgement says, until the session is ready.
     pub(super) acknowledged: Option<Acknowledged>,
     pub(super) server: Option<Arc<ParityServerInfo>>,
@@ -59,12 +59,14 @@ pub(super) struct Acknowledged {
     pub(super) reason: Option<Box<str>>,
 }
 
-/// The deadlines of a connection.
+/// What ends with a connection.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionTimes {
+pub(super) struct ConnectionState {
     pub(super) timers: Option<Timers>,
     /// When the server has to be sent something.
     pub(super) reply_at: Option<Instant>,
+    /// Chunks that have overtaken the response that opens their stream.
+    pub(super) early: Vec<Vec<u8>>,
 }
 
 /// The token of the caller.
@@ -87,7 +89,7 @@ impl<T: Clone> ParityRequests<T> {
             protocol,
             calls: CallTable::new(),
             cancels: VecDeque::new(),
-            connection: ConnectionTimes::default(),
+            connection: ConnectionState::default(),
             acknowledged: None,
             server: None,
             server_error: None,
@@ -131,7 +133,7 @@ impl<T: Clone> ParityRequests<T> {
         }
         self.auth_token.is_new = false;
         let timers = Timers::new(&self.config.timeouts(), ctx.now);
-        self.connection = ConnectionTimes { timers: Some(timers), reply_at: None };
+        self.connection = ConnectionState { timers: Some(timers), ..Default::default() };
         ctx.send(ParityMessageKind::Handshake);
     }
 
@@ -181,7 +183,7 @@ impl<T: Clone> ParityRequests<T> {
 
     fn end_connection(&mut self) {
         self.protocol.disconnect();
-        self.connection = ConnectionTimes::default();
+        self.connection = ConnectionState::default();
         self.cancels.clear();
         (self.server, self.failure, self.acknowledged) = (None, None, None);
     }
@@ -297,15 +299,32 @@ impl<T: Clone> ParityRequests<T> {
         self.complete(id, Err(error), ctx.events);
     }
 
-    /// Fails a request for which no response will come: the HTTP exchange of it has ended.
+    /// Fails a request that was sent and for which no response will come: its HTTP exchange has
+    /// ended.
     pub fn fail_request<S: ParitySink>(
         &mut self,
         id: u64,
         error: ClientError,
         ctx: &mut ParityContext<'_, T, S>,
     ) {
-        self.complete(id, Err(error), ctx.events);
-        self.send_waiting(ctx);
+        if self.calls.get_mut(id).is_some_and(|call| call.state == CallState::Sent) {
+            self.complete(id, Err(error), ctx.events);
+            self.send_waiting(ctx);
+        }
+    }
+
+    /// Sends a request again that the server has not handled, on the next connection.
+    pub fn requeue(&mut self, id: u64) {
+        if self.calls.get_mut(id).is_some_and(|call| call.state == CallState::Sent) {
+            self.calls.set_state(id, CallState::NEW);
+        }
+    }
+
+    /// Notes that the server has answered, such as with an empty response.
+    pub const fn record_received(&mut self, now: Instant) {
+        if let Some(timers) = &mut self.connection.timers {
+            timers.record_received(now);
+        }
     }
 
     /// Sends the cancellations and the requests that wait, as far as the session allows.
@@ -313,12 +332,13 @@ impl<T: Clone> ParityRequests<T> {
         let allowed =
             self.protocol.capabilities().max_concurrent.map_or(usize::MAX, |most| most as usize);
         let in_flight_max = self.config.in_flight_max.min(allowed);
-        while self.protocol.state() == State::Ready && !ctx.sink.is_full() {
+        while self.protocol.state() == State::Ready {
             if let Some(id) = self.cancels.pop_front() {
                 self.send_cancel(id, ctx);
                 continue;
             }
-            if self.calls.in_flight() >= in_flight_max || !self.calls.has_ready() {
+            let has_room = self.calls.in_flight() < in_flight_max && !ctx.sink.is_full();
+            if !has_room || !self.calls.has_ready() {
                 return;
             }
             let Some(id) = self.calls.pop_ready() else { return };
@@ -388,16 +408,16 @@ impl<T: Clone> ParityRequests<T> {
     /// Does what is due by now.
     pub fn expire<S: ParitySink>(&mut self, ctx: &mut ParityContext<'_, T, S>) {
         for id in self.calls.expire(ctx.now) {
-            self.expire_call(id, ctx);
+            expire_call(self, id, ctx);
         }
         if self.connection.reply_at.is_some_and(|time| time <= ctx.now) {
-            self.send_keepalive(ctx);
+            send_keepalive(self, ctx);
         }
         let timeouts = self.config.timeouts();
         let due = self.connection.timers.as_mut().and_then(|it| it.expire(&timeouts, ctx.now));
         match due {
             None => {}
-            Some(Timeout::Keepalive) => self.send_keepalive(ctx),
+            Some(Timeout::Keepalive) => send_keepalive(self, ctx),
             Some(Timeout::Handshake | Timeout::Capabilities) => {
                 self.protocol.close(Event::HandshakeTimeout);
                 let time = self.config.handshake_timeout;
@@ -413,30 +433,38 @@ impl<T: Clone> ParityRequests<T> {
         }
         self.send_waiting(ctx);
     }
+}
 
-    fn expire_call<S: ParitySink>(&mut self, id: u64, ctx: &mut ParityContext<'_, T, S>) {
-        let Some(call) = self.calls.get_mut(id) else { return };
-        if call.token.is_none() {
-            if call.is_canceling {
-                let text = "the server did not end a cancelled request";
-                self.failure = Some(failure::protocol(text));
-            }
-            self.calls.remove(id);
-            return;
+/// Ends a request whose time is over.
+fn expire_call<T: Clone, S: ParitySink>(
+    session: &mut ParityRequests<T>,
+    id: u64,
+    ctx: &mut ParityContext<'_, T, S>,
+) {
+    let Some(call) = session.calls.get_mut(id) else { return };
+    if call.token.is_none() {
+        if call.is_canceling {
+            let text = "the server did not end a cancelled request";
+            session.failure = Some(failure::protocol(text));
         }
-        let error = match &self.lost {
-            Some(cause) if !call.is_in_flight() && self.server.is_none() => {
-                failure::unconnected(call.timeout, cause)
-            }
-            _ => failure::timeout(call.timeout),
-        };
-        self.abandon(id, error, ctx);
+        session.calls.remove(id);
+        return;
     }
+    let error = match &session.lost {
+        Some(cause) if !call.is_in_flight() && session.server.is_none() => {
+            failure::unconnected(call.timeout, cause)
+        }
+        _ => failure::timeout(call.timeout),
+    };
+    session.abandon(id, error, ctx);
+}
 
-    fn send_keepalive<S: ParitySink>(&mut self, ctx: &mut ParityContext<'_, T, S>) {
-        self.connection.reply_at = None;
-        ctx.text.clear();
-        write::keepalive(ctx.text, self.config.keepalive.idle_timeout.as_secs().max(1));
-        ctx.send(ParityMessageKind::Other);
-    }
+fn send_keepalive<T, S: ParitySink>(
+    session: &mut ParityRequests<T>,
+    ctx: &mut ParityContext<'_, T, S>,
+) {
+    session.connection.reply_at = None;
+    ctx.text.clear();
+    write::keepalive(ctx.text, session.config.keepalive.idle_timeout.as_secs().max(1));
+    ctx.send(ParityMessageKind::Other);
 }

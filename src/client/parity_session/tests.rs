@@ -55,7 +55,7 @@ impl Client {
 
     /// Connects, and receives an acknowledgement with these members. Returns the handshake.
     fn connect(&mut self, members: &Json) -> Json {
-        self.with(|requests, ctx| requests.connect(ctx));
+        self.with(ParityRequests::connect);
         let handshake = self.sent().remove(0);
         let capabilities = json!({
             "tools": true, "streaming": true, "resume": true, "cancellation": true,
@@ -95,7 +95,7 @@ impl Client {
     /// Moves time, and does what is due.
     fn advance(&mut self, time: Duration) {
         self.now = self.now.after(time);
-        self.with(|requests, ctx| requests.expire(ctx));
+        self.with(ParityRequests::expire);
     }
 
     fn lose(&mut self) {
@@ -214,7 +214,7 @@ fn requests_wait_for_the_handshake() {
 #[test]
 fn unanswered_handshake_fails_the_connection() {
     let mut client = Client::new(ParityConfig::default());
-    client.with(|requests, ctx| requests.connect(ctx));
+    client.with(ParityRequests::connect);
     assert_eq!(client.requests.deadline(), Some(at(5)));
     client.advance(Duration::from_secs(5));
     let failure = client.requests.failure().map(ClientError::kind);
@@ -311,6 +311,21 @@ fn stream_continues_after_its_last_chunk() {
 }
 
 #[test]
+fn chunk_may_overtake_the_response_of_its_stream() {
+    let mut client = Client::ready(ParityConfig::default());
+    client.call("a", "tools/call", true, None);
+    client.call("b", "tools/call", true, None);
+    client.receive(&chunk("s1", 1, "result", ("data", json!({ "n": 1 }))));
+    client.receive(&opened(2, "s2"));
+    client.receive(&chunk("s1", 2, "eos", ("reason", json!("completed"))));
+    assert_eq!(client.outcomes(), ["ready"]);
+    client.receive(&opened(1, "s1"));
+    assert_eq!(client.outcomes(), [r#"a {"n":1}"#]);
+    client.receive(&chunk("s3", 1, "eos", ("reason", json!("completed"))));
+    assert_eq!(client.outcomes(), ["violation: a chunk of a stream that is not open"]);
+}
+
+#[test]
 fn another_session_fails_what_needs_the_first() {
     let mut client = Client::ready(ParityConfig::default());
     client.call("a", "tools/call", true, None);
@@ -353,7 +368,7 @@ fn requests_without_connection_time_out() {
 fn refused_resumption_is_not_repeated() {
     let mut client = Client::ready(ParityConfig::default());
     client.lose();
-    client.with(|requests, ctx| requests.connect(ctx));
+    client.with(ParityRequests::connect);
     assert_eq!(client.sent().remove(0)["resumeToken"], "t");
     let error = json!({ "code": "error.auth.unauthorized", "message": "m", "retryable": false });
     client.receive(&json!({ "type": "error", "error": error }));

@@ -92,6 +92,11 @@ impl ClientSession {
         self.refinement = Some(refinement);
     }
 
+    /// Returns whether a stream was opened, and has not ended long ago.
+    pub fn knows_stream(&self, stream_id: &str) -> bool {
+        self.streams.contains(stream_id)
+    }
+
     /// Takes the streams of a resumed session that this client does not know: their responses were
     /// lost. Their chunks are accepted.
     pub fn take_orphans(&mut self) -> Vec<Box<str>> {

@@ -1,6 +1,9 @@
 //! Servers of the parity dialect on an I/O thread.
 
+mod http;
+
 mod receiver;
+mod sink;
 
 mod peer;
 

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use super::http::{HttpInput, ParityHttp};
 use super::receiver::ParityReceiver;
+use super::sink::PeerSink;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::call_slot::{ConnectToken, run_callback};
 use crate::client::io::connect::{OpenError, RegisteredStreams};
 use crate::client::io::http::{RedirectSender, UpgradeAuthorization};
-use crate::client::io::link::{Link, LinkSink, PeerAction};
+use crate::client::io::link::{Link, PeerAction};
 use crate::client::io::messages::{ClosingSocket, open_stream};
 use crate::client::io::parity_commands::{
     NewParityPeer, ParityCommand, ParityEvent, ParityEventCallback, ParityToken,
@@ -33,7 +35,10 @@ use crate::protocol::json::PaddedText;
 pub(in crate::client::io) struct ParityPeer {
     handle: PeerHandle,
     requests: ParityRequests<ParityToken>,
+    /// The session over HTTP runs while this is [`Link::Connecting`].
     link: Link,
+    /// The connections of a session over HTTP.
+    http: Option<Box<ParityHttp>>,
     connect_waiters: Vec<ConnectToken<ParityServerInfo>>,
     /// The timer that is set.
     timer: Option<Instant>,
@@ -57,6 +62,10 @@ impl ParityPeer {
         let mut reconnection = Reconnection::new(Arc::clone(&handle.reconnect), is_program, seed);
         Self {
             requests: ParityRequests::new(config, reconnection.draw_seed()),
+            http: match &*handle.target {
+                Target::Http(endpoint) => Some(Box::new(ParityHttp::new(endpoint, &handle))),
+                _ => None,
+            },
             handle,
             link: Link::Idle,
             connect_waiters: Vec::new(),
@@ -90,7 +99,7 @@ impl ParityPeer {
                     token.complete(Ok(Arc::clone(server)));
                 } else {
                     self.connect_waiters.push(token);
-                    return self.need_link(now);
+                    return self.need_link(workspace, now);
                 }
             }
             ParityCommand::Call(request, token) => {
@@ -98,7 +107,7 @@ impl ParityPeer {
                 self.with_requests(workspace, now, |requests, ctx| {
                     requests.call(request, token, ctx);
                 });
-                return self.need_link(now);
+                return self.need_link(workspace, now);
             }
             ParityCommand::Cancel(slot) => {
                 if let Some(id) = slot.id() {
@@ -110,7 +119,7 @@ impl ParityPeer {
         PeerAction::None
     }
 
-    fn need_link(&mut self, now: Instant) -> PeerAction {
+    fn need_link(&mut self, workspace: &mut Workspace, now: Instant) -> PeerAction {
         if !matches!(self.link, Link::Idle) || self.is_closing {
             return PeerAction::None;
         }
@@ -119,7 +128,15 @@ impl ParityPeer {
             return PeerAction::None;
         }
         self.link = Link::Connecting;
-        PeerAction::Connect
+        if self.http.is_none() {
+            return PeerAction::Connect;
+        }
+        self.begin_handshake(workspace, now);
+        PeerAction::None
+    }
+
+    fn begin_handshake(&mut self, workspace: &mut Workspace, now: Instant) {
+        self.with_requests(workspace, now, |requests, ctx| requests.connect(ctx));
     }
 
     /// Runs `act` for the session, and handles its events.
@@ -129,10 +146,13 @@ impl ParityPeer {
         now: Instant,
         act: impl FnOnce(
             &mut ParityRequests<ParityToken>,
-            &mut ParityContext<'_, ParityToken, LinkSink<'_>>,
+            &mut ParityContext<'_, ParityToken, PeerSink<'_>>,
         ),
     ) {
-        let mut sink = self.link.sink();
+        let mut sink = match &mut self.http {
+            Some(http) => PeerSink::Http(http.outbox()),
+            None => PeerSink::Link(self.link.sink()),
+        };
         act(&mut self.requests, &mut workspace.parity.context(&mut sink, now));
         self.handle_events(workspace, now);
     }
@@ -142,6 +162,9 @@ impl ParityPeer {
             match event {
                 ParitySessionEvent::Ready => {
                     let Some(server) = self.requests.server().map(Arc::clone) else { continue };
+                    if let Some(http) = &mut self.http {
+                        http.handle_ready(server.resumed == Some(true));
+                    }
                     self.reconnection.handle_ready(now);
                     self.upgrades.handle_ready();
                     self.handle.report(ConnectionEvent::Connected);
@@ -182,6 +205,13 @@ impl ParityPeer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
+        let opened = opened.map_err(|error| error.describe(&self.handle.target));
+        if let Some(http) = &mut self.http {
+            let opened = opened.map(|streams| streams.sockets);
+            let opened = opened.map_err(|error| http.handle_connect_failure(error)).ok();
+            opened.iter().for_each(|sockets| http.handle_connected(ring, sockets[0]));
+            return opened;
+        }
         match opened {
             Ok(RegisteredStreams { sockets, mut process, .. }) => {
                 if let Some(process) = &mut process {
@@ -191,14 +221,12 @@ impl ParityPeer {
                 let is_open = stream.is_open();
                 self.link = Link::Open { stream, process: process.map(Box::new) };
                 if is_open {
-                    let mut sink = self.link.sink();
-                    self.requests.connect(&mut workspace.parity.context(&mut sink, now));
-                    self.handle_events(workspace, now);
+                    self.begin_handshake(workspace, now);
                 }
                 Some(sockets)
             }
             Err(error) => {
-                self.end_session(&error.describe(&self.handle.target), workspace, now);
+                self.end_session(&error, workspace, now);
                 None
             }
         }
@@ -212,6 +240,16 @@ impl ParityPeer {
         workspace: &mut Workspace,
         now: Instant,
     ) {
+        if self.http.is_some() {
+            let mut bytes = std::mem::take(&mut workspace.input);
+            bytes.clear();
+            bytes.extend_from_slice(&ring.bytes(buffer)[..buffer.len as usize]);
+            self.with_http(workspace, now, |http, input| {
+                http.receive(ring, (socket, &bytes), input);
+            });
+            workspace.input = bytes;
+            return;
+        }
         let text = PaddedText::new(ring.bytes(buffer), buffer.len as usize);
         let Some(stream) = self.link.stream_of(socket) else { return };
         let Workspace { parser, parity, .. } = workspace;
@@ -234,18 +272,48 @@ impl ParityPeer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> bool {
+        if let Some(http) = &mut self.http {
+            http.handle_sent(socket);
+        }
         let Some(stream) = self.link.stream_of(socket) else { return true };
         let Ok(buffer) = sent else { return false };
         stream.handle_sent(buffer);
-        let mut sink = self.link.sink();
-        self.requests.send_waiting(&mut workspace.parity.context(&mut sink, now));
-        self.handle_events(workspace, now);
+        self.with_requests(workspace, now, |requests, ctx| requests.send_waiting(ctx));
         true
     }
 
-    /// Returns whether the end of a socket is no loss of the connection.
-    pub(in crate::client::io) fn handle_socket_end(&mut self, socket: Socket) -> bool {
+    /// Handles the end or the failure of a socket. Returns `false` if the connection is lost.
+    pub(in crate::client::io) fn handle_socket_end<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        (socket, loss): (Socket, &Loss),
+        workspace: &mut Workspace,
+        now: Instant,
+    ) -> bool {
+        let error = loss.describe(&self.handle.target);
+        self.with_http(workspace, now, |http, input| {
+            http.handle_end(ring, (socket, &error), input);
+        });
         self.link.stream_of(socket).is_none()
+    }
+
+    /// Runs `act` for a session over HTTP, and handles its events.
+    fn with_http(
+        &mut self,
+        workspace: &mut Workspace,
+        now: Instant,
+        act: impl FnOnce(&mut ParityHttp, &mut HttpInput<'_>),
+    ) {
+        let Some(http) = &mut self.http else { return };
+        let (requests, Workspace { parser, parity, .. }) = (&mut self.requests, &mut *workspace);
+        act(http, &mut HttpInput { requests, parser, workspace: parity, now });
+        self.handle_events(workspace, now);
+        self.with_requests(workspace, now, |requests, ctx| requests.send_waiting(ctx));
+    }
+
+    /// Starts the exchanges of HTTP that can be. Returns the number of connections to open.
+    pub(in crate::client::io) fn advance<R: Ring>(&mut self, ring: &mut R) -> usize {
+        self.http.as_mut().map_or(0, |http| http.advance(ring))
     }
 
     /// Handles the loss of the connection.
@@ -259,6 +327,7 @@ impl ParityPeer {
         let failure = self.requests.failure().cloned();
         let failure = failure.or_else(|| self.requests.take_server_error());
         let failure = failure.or_else(|| self.link.stream()?.failure().cloned());
+        let failure = failure.or_else(|| self.http.as_ref()?.failure().cloned());
         let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
         if self.reconnection.is_idle_over(now) && self.requests.is_idle() {
             self.reconnection.handle_idle_close().into_iter().for_each(|it| self.handle.report(it));
@@ -295,8 +364,9 @@ impl ParityPeer {
 
     /// Ends the connection on behalf of the client; `slot` is set once this value is dropped and
     /// its programs have ended.
-    pub(in crate::client::io) fn begin_close(
+    pub(in crate::client::io) fn begin_close<R: Ring>(
         &mut self,
+        ring: &mut R,
         slot: Option<CloseSlot>,
         workspace: &mut Workspace,
         now: Instant,
@@ -312,12 +382,16 @@ impl ParityPeer {
         let waiters = self.connect_waiters.drain(..);
         waiters.for_each(|token| token.complete(Err(error.clone())));
         self.handle_events(workspace, now);
+        if let Some(http) = &mut self.http {
+            http.begin_close(ring, now);
+        }
     }
 
     /// Returns whether nothing of the connection is left to end since
     /// [`ParityPeer::begin_close`].
     pub(in crate::client::io) fn is_closed(&self) -> bool {
-        self.is_closing && self.link.is_closed()
+        let is_active = self.http.as_ref().is_some_and(|http| http.is_active());
+        self.is_closing && self.link.is_closed() && !is_active
     }
 
     /// Closes what is left of the connection, of which the input `has_ended` or not. Returns the
@@ -327,6 +401,9 @@ impl ParityPeer {
         ring: &mut R,
         has_ended: bool,
     ) -> Option<ClosingSocket> {
+        if let Some(http) = &mut self.http {
+            http.close(ring);
+        }
         let left = self.link.close(ring, has_ended, self.exit.get_or_insert_default());
         self.link = Link::Idle;
         left
@@ -341,18 +418,23 @@ impl ParityPeer {
     ) -> PeerAction {
         self.timer = None;
         if self.requests.deadline().is_some_and(|deadline| deadline <= now) {
-            let mut sink = self.link.sink();
-            self.requests.expire(&mut workspace.parity.context(&mut sink, now));
-            self.handle_events(workspace, now);
+            self.with_requests(workspace, now, |requests, ctx| requests.expire(ctx));
         }
-        if self.link.expire(ring, now) { self.need_link(now) } else { PeerAction::None }
+        if let Some(http) = &mut self.http
+            && http.close_deadline().is_some_and(|deadline| deadline <= now)
+        {
+            http.close(ring);
+        }
+        if self.link.expire(ring, now) { self.need_link(workspace, now) } else { PeerAction::None }
     }
 
     /// Returns the deadline for which a timer must be set.
     pub(in crate::client::io) fn arm_timer(&mut self, now: Instant) -> Option<Instant> {
         let link = self.link.deadline(now);
         let idle = self.reconnection.idle_deadline(|| self.requests.is_idle(), now);
-        let deadline = self.requests.deadline().into_iter().chain(link).chain(idle).min()?;
+        let close = self.http.as_ref().and_then(|http| http.close_deadline());
+        let deadlines = [self.requests.deadline(), link, idle, close];
+        let deadline = deadlines.into_iter().flatten().min()?;
         if self.timer.is_some_and(|timer| timer <= deadline) {
             return None;
         }
@@ -364,6 +446,13 @@ impl ParityPeer {
     pub(in crate::client::io) fn has_failed(&self, now: Instant) -> bool {
         let is_idle_over = self.reconnection.is_idle_over(now) && self.requests.is_idle();
         let has_ended = is_idle_over || self.requests.failure().is_some();
-        !self.is_closing && self.link.has_failed(has_ended)
+        let is_lost = match &self.http {
+            Some(http) => {
+                let is_running = matches!(self.link, Link::Connecting);
+                is_running && (has_ended || http.failure().is_some())
+            }
+            None => self.link.has_failed(has_ended),
+        };
+        !self.is_closing && is_lost
     }
 }

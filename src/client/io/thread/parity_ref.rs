@@ -4,18 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::IoThread;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::call_slot::ConnectToken;
 use crate::client::io::commands::{Command, PeerId};
 use crate::client::io::parity_commands::{NewParityPeer, ParityCommand, ParitySlot, ParityToken};
 use crate::client::oauth::Secret;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::parity_session::{ParityCallRequest, ParityServerInfo};
+use crate::client::target::Target;
 
 /// A server of an I/O thread. Dropping it disconnects the server.
 pub(in crate::client) struct ParityPeerRef {
     thread: IoThread,
     id: PeerId,
+    is_http: bool,
 }
 
 impl ParityPeerRef {
@@ -25,8 +27,9 @@ impl ParityPeerRef {
         new: NewParityPeer,
     ) -> Result<Self, ClientError> {
         let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
+        let is_http = matches!(*new.handle.target, Target::Http(_));
         thread.send(Command::AddParityPeer(id, Box::new(new)))?;
-        Ok(Self { thread, id })
+        Ok(Self { thread, id, is_http })
     }
 
     fn send(&self, command: ParityCommand) -> Result<(), ClientError> {
@@ -57,6 +60,10 @@ impl ParityPeerRef {
 
     /// Replaces the token of the caller.
     pub(in crate::client) fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
+        if self.is_http {
+            let text = "the header Authorization of HTTP requests cannot be replaced";
+            return Err(ClientError::new(ClientErrorKind::Unsupported, text));
+        }
         self.send(ParityCommand::SetAuthToken(Secret::new(token)))
     }
 
