@@ -64,17 +64,6 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Returns the endpoint of the parity dialect: a target that names no path is that of MCP.
-    #[must_use]
-    pub(in crate::client) fn for_parity(mut self) -> Self {
-        if let Some(query) = self.path.strip_prefix(HTTP_PATH)
-            && (query.is_empty() || query.starts_with('?'))
-        {
-            self.path = format!("{PARITY_PATH}{query}");
-        }
-        self
-    }
-
     /// Returns the endpoint whose path ends with `suffix`.
     #[must_use]
     pub(in crate::client) fn with_suffix(&self, suffix: &str) -> Self {
@@ -312,6 +301,18 @@ impl IntoTarget for &str {
 }
 
 impl Target {
+    /// Returns the target of the parity dialect: over HTTP one that names no path is that of MCP.
+    #[must_use]
+    pub(crate) fn for_parity(mut self) -> Self {
+        if let Self::Http(HttpEndpoint { path, .. }) = &mut self
+            && let Some(query) = path.strip_prefix(HTTP_PATH)
+            && (query.is_empty() || query.starts_with('?'))
+        {
+            *path = format!("{PARITY_PATH}{query}");
+        }
+        self
+    }
+
     /// Returns the URL of a server of HTTP, or that of the upgrade to WebSocket.
     pub(crate) fn http_url(&self) -> Option<Url> {
         let (Self::Http(endpoint) | Self::WebSocket(endpoint)) = self else { return None };

@@ -43,6 +43,8 @@ fn parity_commands_print_what_mcp_prints() {
     assert_eq!(page["tools"][0]["name"], "echo");
     server.close();
     let server = TestServer::start(http_options());
+    let ping = output("ping", &format!("http://{}", server.http()), &[]);
+    assert!(ping.contains("/parity answered in"), "{ping}");
     for scheme in ["ws", "http"] {
         let target = format!("{scheme}://{}", server.http());
         assert_eq!(output("call", &target, &["echo", "message=hi"]), "hi\n");

@@ -182,20 +182,30 @@ fn refined_capabilities_are_kept() {
 fn stream_loses_and_doubles_nothing() {
     let server = TestServer::start(tcp_options());
     let relay = Relay::start(server.tcp(), &[700, 2_000, 1_200, 3_000, 5_000]);
-    let (builder, events) =
-        with_events(ParityClient::builder(relay.target("tcp").as_str()).reconnect(fast()));
-    let client = builder.connect_blocking().unwrap();
+    check_stream(&relay.target("tcp"));
+    server.close();
+    let server = TestServer::start(http_options());
+    let relay = Relay::start(server.http(), &[1_000, 2_000, 1_200, 3_000, 5_000]);
+    check_stream(&relay.target("ws"));
+    // The first request of each session is followed by the event stream on its connection.
+    let relay = Relay::start(server.http(), &[2_000, usize::MAX, 5_000, 3_000, 8_000]);
+    check_stream(&relay.target("http"));
+    server.close();
+}
+
+fn check_stream(target: &str) {
+    let (builder, events) = with_events(ParityClient::builder(target).reconnect(fast()));
+    let client = builder.connect_blocking().expect("a client");
     let (on_chunk, numbers) = progress();
     let slow = client.call_tool("slow", &json!({ "steps": 200, "step_ms": 0 })).on_chunk(on_chunk);
-    assert_eq!(slow.wait().unwrap().text(), "took 200 steps of 0 ms");
+    assert_eq!(slow.wait().expect("a result").text(), "took 200 steps of 0 ms");
     let expected: Vec<f64> = (1..=200).map(f64::from).collect();
     assert_eq!(numbers.iter().collect::<Vec<_>>(), expected);
-    drop(client);
+    block_on(client.close());
     let events: Vec<String> = events.iter().collect();
     assert_eq!(events[0], "ready None");
     assert!(events.contains(&"ready Some(true)".to_owned()), "{events:?}");
     assert!(!events.iter().any(|event| event.starts_with("restarted")), "{events:?}");
-    server.close();
 }
 
 #[test]

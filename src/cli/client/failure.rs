@@ -81,7 +81,6 @@ impl From<ClientError> for Failure {
             ClientErrorKind::Parity { code: ParityErrorCode::Unauthorized } => {
                 Some("send a token with --header 'Authorization: Bearer …'")
             }
-            ClientErrorKind::Restart => Some("call again"),
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
             ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {
                 tls_hint(&error)

@@ -32,10 +32,7 @@ pub struct ParityClientBuilder {
 /// Connections.
 impl ParityClientBuilder {
     pub(super) fn new(target: impl IntoTarget) -> Self {
-        let target = target.into_target().map(|target| match target {
-            Target::Http(endpoint) => Target::Http(endpoint.for_parity()),
-            target => target,
-        });
+        let target = target.into_target().map(Target::for_parity);
         let connection = ClientBuilder::new(target.clone());
         let (target, config) = (target.ok(), ParityConfig::default());
         Self { target, connection, config, on_event: None }

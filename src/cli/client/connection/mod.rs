@@ -58,9 +58,10 @@ impl Connection {
     /// Connects to the target of the command line.
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let (target, clock) = (read_target(matches)?, Clock::start());
+        let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
+        let target = if is_parity { target.for_parity() } else { target };
         let text = target.to_string();
         let progress: Arc<ProgressLine> = Arc::default();
-        let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
         let peer = if is_parity {
             Peer::Parity(ParityServer::open(matches, target)?)
         } else {

@@ -128,9 +128,8 @@ impl ParityPeer {
             return PeerAction::None;
         }
         self.link = Link::Connecting;
-        if self.http.is_none() {
-            return PeerAction::Connect;
-        }
+        let Some(http) = &mut self.http else { return PeerAction::Connect };
+        http.begin();
         self.begin_handshake(workspace, now);
         PeerAction::None
     }

@@ -69,6 +69,12 @@ impl ParityHttp {
         }
     }
 
+    /// A handshake follows: what failed before is forgotten.
+    pub(in crate::client::io::parity) fn begin(&mut self) {
+        self.outbox = ParityOutbox::default();
+        self.failure = None;
+    }
+
     /// Returns where the session sends its messages.
     pub(in crate::client::io::parity) const fn outbox(&mut self) -> &mut ParityOutbox {
         &mut self.outbox
