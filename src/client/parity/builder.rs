@@ -66,7 +66,10 @@ impl ParityClientBuilder {
     }
 
     /// Identifies the caller by this token: in `auth_token` of the handshake on lines, in
-    /// `Authorization` of HTTP requests and of the upgrade to WebSocket. [`ParityClient::set_auth_token`](super::ParityClient::set_auth_token) replaces it.
+    /// `Authorization` of HTTP requests and of the upgrade to WebSocket.
+    /// [`ParityClient::set_auth_token`] replaces it.
+    ///
+    /// [`ParityClient::set_auth_token`]: super::ParityClient::set_auth_token
     pub fn auth_token(mut self, token: &str) -> Self {
         if let Some(Target::Http(_) | Target::WebSocket(_)) = self.target {
             self.connection = self.connection.bearer(token);
@@ -77,7 +80,8 @@ impl ParityClientBuilder {
     }
 
     /// Sets how the client connects again after the loss of its connection. Requests and streams
-    /// that were not answered wait for the next connection: see [`ParityClient`](super::ParityClient).
+    /// that were not answered wait for the next connection, as
+    /// [`ParityClient`](super::ParityClient) says.
     pub fn reconnect(mut self, reconnect: ReconnectOptions) -> Self {
         self.connection = self.connection.reconnect(reconnect);
         self

@@ -33,8 +33,8 @@ const PAGES_MAX: usize = 1_000;
 /// | request | after the loss |
 /// | --- | --- |
 /// | not sent | is sent on the next connection |
-/// | streamed, stream open | continues after the last chunk that was received; fails with [`Restart`] if the server cannot |
-/// | `tools/call` with an idempotency key | is sent again if the session continues, fails with [`Closed`] otherwise |
+/// | streamed, stream open | continues, or fails with [`Restart`] if the server cannot |
+/// | `tools/call` with an idempotency key | is sent again if the session continues |
 /// | another `tools/call`, or its stream is not open yet | fails with [`Closed`]: it may have run |
 /// | another method | is sent again |
 ///
@@ -101,8 +101,8 @@ impl ParityClient {
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Unsupported`] over HTTP, [`ClientErrorKind::Closed`] if the I/O thread has
-    /// ended.
+    /// [`ClientErrorKind::Unsupported`] over HTTP, [`ClientErrorKind::Closed`] if the I/O thread
+    /// has ended.
     pub fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
         self.peer.set_auth_token(token)
     }
