@@ -6,7 +6,6 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use corelane::Server;
 use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::client::{
     ClientErrorKind, ParityCapabilities, ParityChunk, ParityClient, ParityClientBuilder,
@@ -15,6 +14,8 @@ use corelane::client::{
 use corelane::model::Implementation;
 use corelane::service::demo;
 use corelane::testing::block_on;
+use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Server, Tool};
+use corelane_test_support::server::Gate;
 use corelane_test_support::{LineClient, TIMEOUT, TestServer, http_options, tcp_options};
 use serde_json::{Value, json};
 
@@ -187,9 +188,43 @@ fn stream_loses_and_doubles_nothing() {
     let server = TestServer::start(http_options());
     let relay = Relay::start(server.http(), &[1_000, 2_000, 1_200, 3_000, 5_000]);
     check_stream(&relay.target("ws"));
-    // The first request of each session is followed by the event stream on its connection.
-    let relay = Relay::start(server.http(), &[2_000, usize::MAX, 5_000, 3_000, 8_000]);
-    check_stream(&relay.target("http"));
+    server.close();
+}
+
+/// Sends twenty times progress, waits for the gate, and sends twenty times more.
+fn halves(gate: &Gate) -> Catalog {
+    let gate = gate.clone();
+    let tool = Tool::new("halves").local(move |_: NoArguments, ctx: RequestContext| {
+        let gate = gate.clone();
+        async move {
+            (1..=20).for_each(|step| ctx.progress(f64::from(step), None, None));
+            gate.wait(&ctx).await?;
+            (21..=40).for_each(|step| ctx.progress(f64::from(step), None, None));
+            Ok(CallToolResult::text("both"))
+        }
+    });
+    Catalog::builder(Implementation::new("test", "1")).tool(tool).build().expect("valid")
+}
+
+#[test]
+fn broken_event_stream_loses_and_doubles_nothing() {
+    let server = TestServer::with_gate(http_options(), halves);
+    let relay = Relay::start(server.http(), &[]);
+    let builder = ParityClient::builder(relay.target("http").as_str()).reconnect(fast());
+    let (builder, events) = with_events(builder);
+    let client = builder.connect_blocking().unwrap();
+    let (on_chunk, numbers) = progress();
+    let call = client.call_tool("halves", &json!({})).on_chunk(on_chunk).into_future();
+    let mut received: Vec<f64> = numbers.iter().take(3).collect();
+    for _ in 0..3 {
+        relay.break_connections(server.http());
+        while next(&events) != "ready Some(true)" {}
+    }
+    server.open_gate();
+    assert_eq!(block_on(call).unwrap().text(), "both");
+    received.extend(numbers.iter());
+    assert_eq!(received, (1..=40).map(f64::from).collect::<Vec<_>>());
+    block_on(client.close());
     server.close();
 }
 

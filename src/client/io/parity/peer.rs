@@ -135,7 +135,9 @@ impl ParityPeer {
     }
 
     fn begin_handshake(&mut self, workspace: &mut Workspace, now: Instant) {
-        self.with_requests(workspace, now, |requests, ctx| requests.connect(ctx));
+        let (requests, mut sink) = self.parts();
+        requests.connect(&mut workspace.parity.context(&mut sink, now));
+        self.handle_events(workspace, now);
     }
 
     /// Runs `act` for the session, and handles its events.
@@ -148,11 +150,23 @@ impl ParityPeer {
             &mut ParityContext<'_, ParityToken, PeerSink<'_>>,
         ),
     ) {
-        let mut sink = match &mut self.http {
+        let (requests, mut sink) = self.parts();
+        act(requests, &mut workspace.parity.context(&mut sink, now));
+        self.handle_events(workspace, now);
+    }
+
+    /// Returns the session, and where its messages go.
+    fn parts(&mut self) -> (&mut ParityRequests<ParityToken>, PeerSink<'_>) {
+        let sink = match &mut self.http {
             Some(http) => PeerSink::Http(http.outbox()),
             None => PeerSink::Link(self.link.sink()),
         };
-        act(&mut self.requests, &mut workspace.parity.context(&mut sink, now));
+        (&mut self.requests, sink)
+    }
+
+    fn send_waiting(&mut self, workspace: &mut Workspace, now: Instant) {
+        let (requests, mut sink) = self.parts();
+        requests.send_waiting(&mut workspace.parity.context(&mut sink, now));
         self.handle_events(workspace, now);
     }
 
@@ -208,7 +222,9 @@ impl ParityPeer {
         if let Some(http) = &mut self.http {
             let opened = opened.map(|streams| streams.sockets);
             let opened = opened.map_err(|error| http.handle_connect_failure(error)).ok();
-            opened.iter().for_each(|sockets| http.handle_connected(ring, sockets[0]));
+            if let Some([socket, _]) = opened {
+                http.handle_connected(ring, socket);
+            }
             return opened;
         }
         match opened {
@@ -277,7 +293,7 @@ impl ParityPeer {
         let Some(stream) = self.link.stream_of(socket) else { return true };
         let Ok(buffer) = sent else { return false };
         stream.handle_sent(buffer);
-        self.with_requests(workspace, now, |requests, ctx| requests.send_waiting(ctx));
+        self.send_waiting(workspace, now);
         true
     }
 
@@ -307,7 +323,7 @@ impl ParityPeer {
         let (requests, Workspace { parser, parity, .. }) = (&mut self.requests, &mut *workspace);
         act(http, &mut HttpInput { requests, parser, workspace: parity, now });
         self.handle_events(workspace, now);
-        self.with_requests(workspace, now, |requests, ctx| requests.send_waiting(ctx));
+        self.send_waiting(workspace, now);
     }
 
     /// Starts the exchanges of HTTP that can be. Returns the number of connections to open.
@@ -417,7 +433,9 @@ impl ParityPeer {
     ) -> PeerAction {
         self.timer = None;
         if self.requests.deadline().is_some_and(|deadline| deadline <= now) {
-            self.with_requests(workspace, now, |requests, ctx| requests.expire(ctx));
+            let (requests, mut sink) = self.parts();
+            requests.expire(&mut workspace.parity.context(&mut sink, now));
+            self.handle_events(workspace, now);
         }
         if let Some(http) = &mut self.http
             && http.close_deadline().is_some_and(|deadline| deadline <= now)
