@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::protocol::json::Value;
+use crate::protocol::parity::error::ErrorCode;
 use crate::transport::tls::{TlsError, TlsErrorKind};
 
 /// Longest text of the server that an error quotes, in characters.
@@ -21,9 +23,18 @@ pub struct ClientError(Box<ErrorDetails>);
 struct ErrorDetails {
     kind: ClientErrorKind,
     message: Cow<'static, str>,
-    /// `error.data` of a JSON-RPC error, encoded.
+    /// `error.data` of a JSON-RPC error, or `details` of one of the parity dialect, encoded.
     data: Option<Box<str>>,
+    /// Whether and when a repetition may succeed.
+    retry: RetryAdvice,
     source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// What an error of the parity dialect says of a repetition.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct RetryAdvice {
+    is_retryable: bool,
+    after: Option<Duration>,
 }
 
 /// Kind of a [`ClientError`].
@@ -55,6 +66,17 @@ pub enum ClientErrorKind {
         /// Its code, such as -32602.
         code: i64,
     },
+    /// The server answered with an error of the parity dialect. [`ClientError::data`] has its
+    /// `details`.
+    Parity {
+        /// Its code, such as `error.rate_limited`.
+        code: ErrorCode,
+    },
+    /// The server of the parity dialect cannot continue the session whose connection was lost, and
+    /// the stream of the call with it. The call may have run.
+    Restart,
+    /// The caller has cancelled the request. It may have run.
+    Cancelled,
     /// The HTTP request was refused, by the server or by a proxy before it: the response has no
     /// message of MCP. The message of the error has the beginning of its body.
     Http {
@@ -76,7 +98,8 @@ pub enum ClientErrorKind {
 impl ClientError {
     /// Creates an error.
     pub(crate) fn new(kind: ClientErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(ErrorDetails { kind, message: message.into(), data: None, source: None }))
+        let (message, retry) = (message.into(), RetryAdvice::default());
+        Self(Box::new(ErrorDetails { kind, message, data: None, retry, source: None }))
     }
 
     /// Creates an error with its cause.
@@ -111,15 +134,27 @@ impl ClientError {
             let text = "the server answered with an error without a code";
             return Self::new(ClientErrorKind::Protocol, text);
         };
-        let message = member("message").and_then(Value::as_str).unwrap_or_default();
-        let message: String = message.chars().take(QUOTED_CHARACTERS_MAX).collect();
-        let data = member("data").map(|data| {
-            let mut text = Vec::new();
-            data.write(&mut text);
-            String::from_utf8_lossy(&text).into()
-        });
-        let mut error = Self::new(ClientErrorKind::Rpc { code }, message);
-        error.0.data = data;
+        let mut error = Self::new(ClientErrorKind::Rpc { code }, quoted_message(member("message")));
+        error.0.data = member("data").map(encode);
+        error
+    }
+
+    /// Reads an error object of the parity dialect.
+    pub(crate) fn from_parity(error: Value<'_>) -> Self {
+        let member = |name| error.as_object().and_then(|error| error.find(name));
+        let code = member("code").and_then(Value::as_str).unwrap_or_default();
+        let message = quoted_message(member("message"));
+        let Some(code) = ErrorCode::parse(code) else {
+            let code = quote(code.as_bytes());
+            let text = format!("the server answered with an error of an unknown code{code}");
+            return Self::new(ClientErrorKind::Protocol, format!("{text}: {message}"));
+        };
+        let is_retryable = member("retryable").and_then(Value::as_bool).unwrap_or(false);
+        let seconds = member("retryAfter").and_then(Value::as_f64);
+        let after = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let mut error = Self::new(ClientErrorKind::Parity { code }, message);
+        error.0.data = member("details").map(encode);
+        error.0.retry = RetryAdvice { is_retryable, after };
         error
     }
 
@@ -153,10 +188,36 @@ impl ClientError {
         self.0.source.as_deref()?.downcast_ref()
     }
 
-    /// Returns `error.data` of a JSON-RPC error as JSON text.
+    /// Returns `error.data` of a JSON-RPC error, or `details` of an error of the parity dialect, as
+    /// JSON text.
     pub fn data(&self) -> Option<&str> {
         self.0.data.as_deref()
     }
+
+    /// Returns whether a repetition may succeed: `retryable` of an error of the parity dialect;
+    /// false for every other error.
+    pub fn is_retryable(&self) -> bool {
+        self.0.retry.is_retryable
+    }
+
+    /// Returns the time before which a repetition does not succeed: `retryAfter` of an error of the
+    /// parity dialect.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry.after
+    }
+}
+
+/// Returns the beginning of the message of an error.
+fn quoted_message(message: Option<Value<'_>>) -> String {
+    let message = message.and_then(Value::as_str).unwrap_or_default();
+    message.chars().take(QUOTED_CHARACTERS_MAX).collect()
+}
+
+/// Returns a value as JSON text.
+fn encode(value: Value<'_>) -> Box<str> {
+    let mut text = Vec::new();
+    value.write(&mut text);
+    String::from_utf8_lossy(&text).into()
 }
 
 /// Returns the beginning of a body for the message of an error, in one line.
@@ -174,6 +235,9 @@ impl fmt::Display for ClientError {
             ClientErrorKind::Rpc { code } => {
                 write!(formatter, "the server answered with error {code}: {message}")
             }
+            ClientErrorKind::Parity { code } => {
+                write!(formatter, "the server answered with {}: {message}", code.as_str())
+            }
             ClientErrorKind::Tool => write!(formatter, "the tool failed: {message}"),
             _ => formatter.write_str(message),
         }
@@ -182,7 +246,7 @@ impl fmt::Display for ClientError {
 
 impl fmt::Debug for ClientError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorDetails { kind, message, data, source } = &*self.0;
+        let ErrorDetails { kind, message, data, retry: _, source } = &*self.0;
         formatter
             .debug_struct("ClientError")
             .field("kind", kind)

@@ -1,8 +1,9 @@
 //! The client of MCP servers of every revision.
 //!
-//! [`Client`] is what a program holds. [`session`] is the protocol, sans-IO: handshake, calls,
-//! notifications and cancellation of one session. [`IoThread`] moves the bytes; so do
-//! the shards of a server for its handlers ([`ClientPool::on_shards`]).
+//! [`Client`] is what a program holds; [`ParityClient`] for a server of the parity dialect.
+//! [`session`] is the protocol, sans-IO: handshake, calls, notifications and cancellation of one
+//! session. [`IoThread`] moves the bytes; so do the shards of a server for its handlers
+//! ([`ClientPool::on_shards`]).
 //!
 //! Streamable HTTP, WebSocket and messages on lines over TCP, each with or without TLS, Unix
 //! sockets and the standard streams of a program are supported.
@@ -35,6 +36,11 @@ mod notifications;
 
 mod oauth;
 
+#[cfg(feature = "internals")]
+pub mod parity_session;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod parity_session;
+
 mod io;
 
 mod request;
@@ -42,6 +48,8 @@ mod request;
 mod subscription;
 
 mod handle;
+
+mod parity;
 
 mod local;
 
@@ -59,7 +67,7 @@ pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 #[cfg(feature = "internals")]
 pub use self::io::{IoDriver, WebSocketEcho};
-pub use self::io::{IoTask, IoThread, ProgramEvent};
+pub use self::io::{IoTask, IoThread, ParityEvent, ProgramEvent};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
@@ -67,6 +75,12 @@ pub use self::oauth::SigningAlgorithm;
 pub use self::oauth::{
     FileTokenStore, IdentityAssertion, MemoryTokenStore, OAuthOptions, StoredTokens, TokenLock,
     TokenStore,
+};
+pub use self::parity::{
+    ParityCancel, ParityClient, ParityClientBuilder, ParityRequest, ParityResponse,
+};
+pub use self::parity_session::{
+    ParityChunk, ParityKeepaliveOptions, ParityRetryOptions, ParityServerInfo,
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
@@ -89,3 +103,8 @@ pub use self::tls_options::tls_client;
 pub(crate) use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;
+pub use crate::protocol::parity::capabilities::{
+    Capabilities as ParityCapabilities, Feature as ParityFeature,
+    ResumeWindow as ParityResumeWindow,
+};
+pub use crate::protocol::parity::error::ErrorCode as ParityErrorCode;

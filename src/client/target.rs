@@ -64,6 +64,16 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
+    /// Returns the endpoint whose path ends with `suffix`.
+    #[must_use]
+    pub(in crate::client) fn with_suffix(&self, suffix: &str) -> Self {
+        let (path, query) = match self.path.split_once('?') {
+            Some((path, query)) => (path, format!("?{query}")),
+            None => (&*self.path, String::new()),
+        };
+        Self { path: format!("{path}{suffix}{query}"), ..self.clone() }
+    }
+
     /// Reads a URL of the scheme `http`, `https`, `ws` or `wss`, whose path is `default_path` if
     /// missing.
     fn parse(text: &str, default_path: &str) -> Result<Self, &'static str> {
@@ -115,6 +125,8 @@ impl HttpEndpoint {
 
 /// The path of a URL of Streamable HTTP that names none.
 const HTTP_PATH: &str = "/mcp";
+/// The path of the parity dialect over HTTP.
+const PARITY_PATH: &str = "/parity";
 /// The path of a URL of WebSocket that names none.
 const WEBSOCKET_PATH: &str = "/mcp/ws";
 
@@ -289,6 +301,18 @@ impl IntoTarget for &str {
 }
 
 impl Target {
+    /// Returns the target of the parity dialect: over HTTP one that names no path is that of MCP.
+    #[must_use]
+    pub(crate) fn for_parity(mut self) -> Self {
+        if let Self::Http(HttpEndpoint { path, .. }) = &mut self
+            && let Some(query) = path.strip_prefix(HTTP_PATH)
+            && (query.is_empty() || query.starts_with('?'))
+        {
+            *path = format!("{PARITY_PATH}{query}");
+        }
+        self
+    }
+
     /// Returns the URL of a server of HTTP, or that of the upgrade to WebSocket.
     pub(crate) fn http_url(&self) -> Option<Url> {
         let (Self::Http(endpoint) | Self::WebSocket(endpoint)) = self else { return None };

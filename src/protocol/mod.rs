@@ -39,10 +39,6 @@ pub mod parameter_header;
 
 pub mod in_flight;
 
-#[cfg_attr(
-    not(any(test, feature = "internals")),
-    expect(dead_code, reason = "the client has no parity dialect yet: its side is for tests")
-)]
 pub mod parity;
 
 #[cfg(feature = "internals")]

@@ -64,7 +64,7 @@ impl ToolCall {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {
-                    ClientErrorKind::Rpc { .. } => self.hint(server, tools, &arguments, true),
+                    kind if is_answer(kind) => self.hint(server, tools, &arguments, true),
                     _ => None,
                 };
                 return Err(Failure::from(error).with_hint(hint));
@@ -153,10 +153,19 @@ fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
         // A tool that cannot be read is left out.
         Ok(list) => Ok(list.items.iter().filter_map(|item| read_item(item).ok()).collect()),
         Err(error) => match error.kind() {
-            ClientErrorKind::Rpc { .. }
-            | ClientErrorKind::Unsupported
-            | ClientErrorKind::Protocol => Ok(Vec::new()),
+            ClientErrorKind::Unsupported | ClientErrorKind::Protocol => Ok(Vec::new()),
+            kind if is_answer(kind) => Ok(Vec::new()),
             _ => Err(error),
         },
     }
+}
+
+/// Returns whether the server may have answered so because of the arguments.
+pub(crate) fn is_answer(kind: ClientErrorKind) -> bool {
+    use crate::client::ParityErrorCode::{FeatureNotAvailable, Internal};
+    matches!(
+        kind,
+        ClientErrorKind::Rpc { .. }
+            | ClientErrorKind::Parity { code: Internal | FeatureNotAvailable }
+    )
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
-use crate::client::{ClientError, ClientErrorKind};
+use crate::client::{ClientError, ClientErrorKind, ParityErrorCode};
 use crate::transport::tls::TlsError;
 
 /// Why a command failed.
@@ -78,6 +78,9 @@ impl From<ClientError> for Failure {
                 Some("log in with --login, or send a token with --header 'Authorization: …'")
             }
             ClientErrorKind::Authorization => Some("log in again with --login"),
+            ClientErrorKind::Parity { code: ParityErrorCode::Unauthorized } => {
+                Some("send a token with --header 'Authorization: Bearer …'")
+            }
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
             ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {
                 tls_hint(&error)
@@ -91,9 +94,11 @@ impl From<ClientError> for Failure {
             ClientErrorKind::Protocol => Some("check that the target serves MCP"),
             _ => None,
         };
+        let after = error.retry_after().map(|time| format!("; retry in {time:?}"));
+        let after = after.unwrap_or_default();
         let message = match error.data() {
-            Some(data) => format!("{error}\ndata: {data}"),
-            None => error.to_string(),
+            Some(data) => format!("{error}{after}\ndata: {data}"),
+            None => format!("{error}{after}"),
         };
         Self::call(message, hint.map(str::to_owned))
     }

@@ -81,14 +81,19 @@ pub(crate) fn inspect(server: &Connection, output: &mut Output) -> Result<(), Fa
 /// Returns what the server declared in the handshake.
 fn declared(server: &Connection) -> Result<Value, Failure> {
     let target = server.target();
-    let ServerInfo { revision, implementation, instructions, .. } = server.server();
+    let Some(info) = server.server() else {
+        let mut page = server.declared().unwrap_or_default();
+        page["target"] = target.into();
+        return Ok(page);
+    };
+    let ServerInfo { revision, implementation, instructions, .. } = info;
     let mut page = json!({ "target": target, "protocolVersion": revision.as_str() });
     if let Some(info) = implementation {
         let mut encoded = Vec::new();
         info.write(&mut encoded, *revision);
         page["serverInfo"] = decode(&encoded)?;
     }
-    page["capabilities"] = Value::Object(capabilities(server.server())?);
+    page["capabilities"] = Value::Object(capabilities(info)?);
     if let Some(instructions) = instructions {
         page["instructions"] = instructions.as_str().into();
     }

@@ -34,6 +34,7 @@ use clap::ArgMatches;
 use self::call::ToolCall;
 use self::connection::Connection;
 use self::failure::Failure;
+use self::flags::{DIALECT, PARITY, TASK};
 use self::output::Output;
 use self::requests::PromptRequest;
 use self::tasks::TaskCommand;
@@ -50,6 +51,7 @@ pub(crate) fn run(name: &str, matches: &ArgMatches) -> ExitCode {
 
 fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
     // Invalid arguments are reported before a connection is opened.
+    check_dialect(name, matches)?;
     let call = if name == "call" { Some(ToolCall::from_matches(matches)?) } else { None };
     let prompt = if name == "prompt" { Some(PromptRequest::from_matches(matches)?) } else { None };
     let task = if name == "tasks" { Some(TaskCommand::from_matches(matches)?) } else { None };
@@ -72,4 +74,19 @@ fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
     server.close();
     result?;
     Ok(flushed?)
+}
+
+/// Checks that the dialect has what the command needs.
+fn check_dialect(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
+    let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
+    let lacks = match name {
+        "tasks" => "tasks",
+        "listen" => "subscriptions",
+        "call" if matches.get_flag(TASK) => "tasks",
+        _ => return Ok(()),
+    };
+    if is_parity {
+        return Err(Failure::Usage(format!("the parity dialect has no {lacks}")));
+    }
+    Ok(())
 }

@@ -55,7 +55,7 @@ impl TaskCommand {
                 Ok(output.write_rows(0, &detail_rows(&read(&document)?))?)
             }
             Self::Result(id) => {
-                let document = follow(&server.task(id))?;
+                let document = follow(&server.task(id)?)?;
                 let result: CallToolResult = read(&document)?;
                 if output.is_json() {
                     output.write_document(&document)?;

@@ -10,8 +10,7 @@ use crate::client::inputs::{
     CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
 };
 use crate::client::io::{
-    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, PeerRef, ProgramCallback,
-    ProgramEvent,
+    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, ProgramCallback, ProgramEvent,
 };
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
@@ -69,7 +68,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    pub(super) fn new(target: Result<Target, ClientError>) -> Self {
+    pub(in crate::client) fn new(target: Result<Target, ClientError>) -> Self {
         Self {
             target,
             options: SessionOptions::default(),
@@ -256,8 +255,8 @@ impl ClientBuilder {
         Self { thread: Some(thread.clone()), ..self }
     }
 
-    /// Adds the server to its I/O thread, not connected yet.
-    pub(super) fn open(self) -> Result<PeerRef, ClientError> {
+    /// Returns the server, and its I/O thread.
+    pub(in crate::client) fn into_parts(self) -> Result<(PeerHandle, IoThread), ClientError> {
         let target = self.target?;
         let Security { tls, oauth } = self.security;
         let oauth = match oauth {
@@ -290,7 +289,7 @@ impl ClientBuilder {
             reconnect: RECONNECT.share(self.reconnect),
             on_connection_event: self.on_connection_event,
         };
-        PeerRef::add(thread, handle)
+        Ok((handle, thread))
     }
 }
 

@@ -332,6 +332,7 @@ impl ClientBuilder {
     /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
     /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
-        Ok(Client { peer: Arc::new(self.open()?) })
+        let (handle, thread) = self.into_parts()?;
+        Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
     }
 }

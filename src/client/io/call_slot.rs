@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::Oneshot;
-use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage};
+use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo};
 
 /// What is called on the I/O thread for the notifications of a call.
 #[derive(Clone, Default)]
@@ -136,6 +136,31 @@ impl Drop for CallToken {
         if slot.tokens.fetch_sub(1, Ordering::AcqRel) == 1 && slot.outcome.is_pending() {
             slot.complete(Err(stopped()));
         }
+    }
+}
+
+/// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
+#[derive(Debug)]
+pub(super) struct ConnectToken<S = ServerInfo>(ConnectSlot<S>);
+
+/// Where the outcome of a handshake goes.
+type ConnectSlot<S> = Arc<Oneshot<Result<Arc<S>, ClientError>>>;
+
+impl<S> ConnectToken<S> {
+    pub(super) const fn new(slot: ConnectSlot<S>) -> Self {
+        Self(slot)
+    }
+
+    /// Reports the outcome.
+    pub(super) fn complete(self, outcome: Result<Arc<S>, ClientError>) {
+        self.0.set(outcome);
+    }
+}
+
+impl<S> Drop for ConnectToken<S> {
+    fn drop(&mut self) {
+        // Has no effect after the outcome.
+        self.0.set(Err(stopped()));
     }
 }
 

@@ -1,24 +1,25 @@
 //! The turns of an I/O thread.
 
-use std::io;
-use std::sync::Arc;
+mod opening;
 
-use super::commands::connect_job::ConnectJob;
+use std::io;
+
+use super::any_peer::AnyPeer;
 use super::commands::{Command, Connector, PeerId, own_commands};
-use super::connect::{OpenError, OpenStreams, RegisteredStreams};
 use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
 use super::link::PeerAction;
 use super::messages::ClosingSockets;
+use super::parity::ParityPeer;
+use super::parity_commands::ParityCommand;
 use super::peer::Peer;
 use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::target::Target;
 use crate::engine::mesh::{Inbox, Sender};
-use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
+use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
 use crate::engine::timer::TimerWheel;
 
@@ -29,7 +30,7 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 
 /// The servers of an I/O thread.
 pub struct IoDriver {
-    peers: IdMap<PeerId, Box<Peer>>,
+    peers: IdMap<PeerId, AnyPeer>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
@@ -77,31 +78,37 @@ impl IoDriver {
 
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
         match command {
-            Command::AddPeer(..) if self.is_stopping => {} // Its requests fail.
+            // Their requests fail.
+            Command::AddPeer(..) | Command::AddParityPeer(..) if self.is_stopping => {}
             Command::AddPeer(id, handle) => {
                 let redirects = RedirectSender::new(id, self.sender.clone());
                 let seed = self.connector.backoff_seed(id);
                 let peer = Peer::new(id, *handle, redirects, seed);
-                self.peers.insert(id, Box::new(peer));
+                self.peers.insert(id, AnyPeer::Mcp(Box::new(peer)));
             }
+            Command::AddParityPeer(id, new) => {
+                let redirects = RedirectSender::new(id, self.sender.clone());
+                let seed = self.connector.backoff_seed(id);
+                let peer = ParityPeer::new(*new, redirects, seed);
+                self.peers.insert(id, AnyPeer::Parity(Box::new(peer)));
+            }
+            Command::Parity(id, command) => self.handle_parity(ring, id, command, now),
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
                     return slot.complete(Err(closed()));
                 }
-                self.with_peer(ring, id, now, |peer, _, workspace| {
-                    peer.connect(slot, workspace, now)
-                });
+                self.with_mcp(ring, id, now, |peer, workspace| peer.connect(slot, workspace, now));
             }
             Command::Call(id, request, token) => {
                 if !self.peers.contains_key(&id) {
                     return token.end(Err(closed()), None);
                 }
-                self.with_peer(ring, id, now, |peer, _, workspace| {
+                self.with_mcp(ring, id, now, |peer, workspace| {
                     peer.call(request, token, workspace, now)
                 });
             }
             Command::Cancel(id, slot) => {
-                self.with_peer(ring, id, now, |peer, _, workspace| {
+                self.with_mcp(ring, id, now, |peer, workspace| {
                     peer.cancel(&slot, workspace, now);
                     PeerAction::None
                 });
@@ -112,7 +119,7 @@ impl IoDriver {
             }
             Command::Redirected(id, number, query) => {
                 self.with_peer(ring, id, now, |peer, _, _| {
-                    if let Some(flow) = peer.link().flow() {
+                    if let Some(flow) = peer.flow() {
                         flow.handle_redirect(number, query, now);
                     }
                     PeerAction::None
@@ -142,15 +149,12 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut Peer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut AnyPeer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
         let action = act(peer, &mut tls_ring, &mut self.workspace);
-        peer.with_http(&mut self.workspace, now, |link, input| {
-            let (authorization, queue) = link.authorization();
-            authorization.advance(queue, input);
-        });
+        peer.advance_authorization(&mut self.workspace, now);
         if peer.is_closed() {
             self.remove(ring, id, now);
             return;
@@ -168,7 +172,7 @@ impl IoDriver {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
-        let flow_target = peer.link().flow().and_then(FlowRun::take_target);
+        let flow_target = peer.flow().and_then(FlowRun::take_target);
         for _ in 0..connections {
             self.open_streams(ring, id, None, now);
         }
@@ -177,78 +181,45 @@ impl IoDriver {
         }
     }
 
+    /// As [`IoDriver::with_peer`], for a server that speaks MCP.
+    fn with_mcp<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        now: Instant,
+        act: impl FnOnce(&mut Peer, &mut Workspace) -> PeerAction,
+    ) {
+        self.with_peer(ring, id, now, |peer, _, workspace| match peer {
+            AnyPeer::Mcp(peer) => act(peer, workspace),
+            AnyPeer::Parity(_) => PeerAction::None,
+        });
+    }
+
+    /// Passes a command to a server of the parity dialect.
+    fn handle_parity<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        id: PeerId,
+        command: ParityCommand,
+        now: Instant,
+    ) {
+        if !self.peers.contains_key(&id) {
+            return command.fail(closed());
+        }
+        self.with_peer(ring, id, now, |peer, _, workspace| match peer {
+            AnyPeer::Parity(peer) => peer.handle_command(command, workspace, now),
+            AnyPeer::Mcp(_) => PeerAction::None,
+        });
+    }
+
     /// Removes a server whose connection is closed.
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
         let mut ring = TlsRing::new(ring, &mut self.tls);
-        if let Some(socket) = peer.close(&mut ring, false) {
+        if let Some(socket) = peer.close(&mut ring) {
             self.closing.insert(&mut ring, socket, now);
         }
-    }
-
-    /// Opens the streams of a server, or of the target for a request of a flow.
-    fn open_streams<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        id: PeerId,
-        flow_target: Option<(u64, Arc<Target>)>,
-        now: Instant,
-    ) {
-        let Some(peer) = self.peers.get(&id) else { return };
-        let job = ConnectJob::new(id, peer.handle(), flow_target, self.sender.clone());
-        if let Some(report) = self.connector.open(ring, job, now) {
-            self.handle_command(ring, report, now);
-        }
-    }
-
-    /// Handles the end of an attempt to connect for a request of a flow.
-    fn handle_flow_opened<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        id: PeerId,
-        number: u64,
-        opened: Result<OpenStreams, OpenError>,
-        now: Instant,
-    ) {
-        let mut used = None;
-        let opened = self.register(ring, opened).map(|streams| streams.sockets[0]);
-        let socket = opened.as_ref().ok().copied();
-        self.with_peer(ring, id, now, |peer, ring, _| {
-            match (opened, peer.link().flow()) {
-                (Ok(socket), Some(flow)) => {
-                    let is_used = flow.handle_connected(ring, number, socket);
-                    used = is_used.then_some(socket);
-                }
-                (Err(error), Some(flow)) => flow.handle_connect_failure(number, error, now),
-                (_, None) => {}
-            }
-            PeerAction::None
-        });
-        match (used, socket) {
-            (Some(socket), _) => {
-                self.set_peer(socket, id);
-                self.pass_early(ring, socket, now);
-            }
-            (None, Some(socket)) => {
-                TlsRing::new(ring, &mut self.tls).submit(Operation::Close(socket));
-            }
-            (None, None) => {}
-        }
-    }
-
-    /// Registers the streams of a connection, and its TLS.
-    fn register<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        opened: Result<OpenStreams, OpenError>,
-    ) -> Result<RegisteredStreams, OpenError> {
-        let mut streams = opened?.register(ring)?;
-        streams.sockets.into_iter().for_each(|socket| self.tls.begin_sends(socket));
-        if let Some(tls) = streams.tls.take() {
-            self.tls.insert(streams.sockets[0], tls);
-        }
-        Ok(streams)
     }
 
     /// Passes on what came with the end of a TLS handshake.
@@ -264,29 +235,6 @@ impl IoDriver {
             self.sockets.resize(socket.index() + 1, None);
         }
         self.sockets[socket.index()] = Some(id);
-    }
-
-    fn handle_opened<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        id: PeerId,
-        opened: Result<OpenStreams, OpenError>,
-        now: Instant,
-    ) {
-        if !self.peers.contains_key(&id) {
-            return opened.into_iter().for_each(|streams| streams.close(ring));
-        }
-        let opened = self.register(ring, opened);
-        let mut sockets = None;
-        self.with_peer(ring, id, now, |peer, ring, workspace| {
-            sockets = peer.handle_opened(opened, ring, workspace, now);
-            PeerAction::None
-        });
-        let Some(sockets) = sockets else { return };
-        for socket in sockets {
-            self.set_peer(socket, id);
-        }
-        self.pass_early(ring, sockets[0], now);
     }
 
     fn peer_of(&self, socket: Socket) -> Option<PeerId> {
@@ -344,7 +292,7 @@ impl IoDriver {
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
-            is_handled = peer.handle_socket_end(ring, socket, loss, workspace, now);
+            is_handled = peer.handle_socket_end(ring, (socket, loss), workspace, now);
             PeerAction::None
         });
         if !is_handled {
@@ -367,7 +315,7 @@ impl IoDriver {
     }
 
     /// Completions of the connection of a server are ignored from now on.
-    fn forget_sockets(&mut self, peer: &mut Peer) {
+    fn forget_sockets(&mut self, peer: &mut AnyPeer) {
         let Some(stream) = peer.link().stream() else { return };
         for socket in stream.sockets() {
             if let Some(entry) = self.sockets.get_mut(socket.index()) {

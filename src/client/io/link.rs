@@ -11,6 +11,7 @@ use super::process::{ExitNotifier, ServerProcess};
 use super::stream::Loss;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::parity_session::{ParityMessage, ParitySink};
 use crate::client::session::restart::renewal;
 use crate::client::session::{MessageSink, OutgoingMessage, Session};
 use crate::client::target::HttpEndpoint;
@@ -52,7 +53,7 @@ impl MessageSink for LinkSink<'_> {
     fn send(&mut self, message: OutgoingMessage<'_>) {
         match self {
             Self::Closed => {}
-            Self::Stream(output) => output.send(message),
+            Self::Stream(output) => MessageSink::send(*output, message),
             Self::Http(queue) => queue.send(message),
         }
     }
@@ -60,7 +61,7 @@ impl MessageSink for LinkSink<'_> {
     fn is_full(&self) -> bool {
         match self {
             Self::Closed => false,
-            Self::Stream(output) => output.is_full(),
+            Self::Stream(output) => MessageSink::is_full(*output),
             Self::Http(queue) => queue.is_full(),
         }
     }
@@ -69,6 +70,21 @@ impl MessageSink for LinkSink<'_> {
         match self {
             Self::Closed | Self::Stream(_) => true,
             Self::Http(queue) => queue.receives_notifications(),
+        }
+    }
+}
+
+impl ParitySink for LinkSink<'_> {
+    fn send(&mut self, message: ParityMessage<'_>) {
+        if let Self::Stream(output) = self {
+            ParitySink::send(*output, message);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Stream(output) => ParitySink::is_full(*output),
+            Self::Closed | Self::Http(_) => false,
         }
     }
 }

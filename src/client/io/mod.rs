@@ -11,6 +11,8 @@ mod tunnel;
 
 mod connect;
 
+mod parity_commands;
+
 mod commands;
 mod input_tasks;
 
@@ -21,7 +23,10 @@ mod messages;
 mod link;
 mod workspace;
 
+mod parity;
 mod peer;
+
+mod any_peer;
 
 mod driver;
 
@@ -32,9 +37,13 @@ pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot
 pub use self::driver::IoDriver;
 #[cfg(feature = "internals")]
 pub use self::messages::WebSocketEcho;
+pub use self::parity_commands::ParityEvent;
+pub(in crate::client) use self::parity_commands::{
+    ChunkCallback, NewParityPeer, ParityEventCallback, ParitySlot,
+};
 pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
 pub(in crate::client) use self::process::ProgramCallback;
 pub use self::process::ProgramEvent;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;
-pub(in crate::client) use self::thread::{PeerRef, ShardIo};
+pub(in crate::client) use self::thread::{ParityPeerRef, PeerRef, ShardIo};

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::call_slot::{CallSlot, CallToken};
-use super::commands::{ConnectToken, PeerId};
+use super::call_slot::{CallSlot, CallToken, ConnectToken};
+use super::commands::PeerId;
 use super::connect::{OpenError, RegisteredStreams};
 use super::http::{HttpLink, RedirectSender, SessionInput, UpgradeAuthorization};
 use super::input_tasks::FinishedInput;
 use super::link::{Link, LinkSink, PeerAction};
-use super::messages::{ClosingSocket, MessageStream, open_stream};
+use super::messages::{ClosingSocket, MessageStream, SessionReceiver, open_stream};
 use super::peer_handle::PeerHandle;
 use super::process::ExitNotifier;
 use super::stream::Loss;
@@ -254,8 +254,9 @@ impl Peer {
         let text = PaddedText::new(ring.bytes(buffer), length);
         let Some(stream) = self.link.stream_of(socket) else { return };
         let Workspace { parser, buffers, events, .. } = workspace;
-        let mut ctx = SessionContext { now, sink: &mut (), events, buffers };
-        stream.receive(text, self.is_legacy, &mut self.session, parser, &mut ctx);
+        let ctx = SessionContext { now, sink: &mut (), events, buffers };
+        let Self { session, is_legacy, .. } = self;
+        stream.receive(text, &mut SessionReceiver { session, is_legacy: *is_legacy, parser, ctx });
         self.handle_events(workspace, now);
     }
 

@@ -2,6 +2,7 @@
 
 mod current;
 
+mod parity_ref;
 mod shard;
 
 use std::fmt;
@@ -12,9 +13,10 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
+pub(in crate::client) use self::parity_ref::ParityPeerRef;
 pub(in crate::client) use self::shard::ShardIo;
-use super::call_slot::{CallSlot, CallToken, stopped};
-use super::commands::{Command, ConnectToken, Connector, PeerId, SHARD, own_commands};
+use super::call_slot::{CallSlot, CallToken, ConnectToken, stopped};
+use super::commands::{Command, Connector, PeerId, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
@@ -216,6 +218,19 @@ impl IoThread {
     fn send(&self, command: Command) -> Result<(), ClientError> {
         self.shared.send(command)
     }
+
+    /// Blocks the calling thread until `request` ends, unless the thread is this one.
+    fn wait<O>(
+        &self,
+        request: impl IntoFuture<Output = Result<O, ClientError>>,
+    ) -> Result<O, ClientError> {
+        if Some(std::thread::current().id()) == self.shared.thread {
+            let text = "this thread does the I/O of the client, and must not wait for it: await \
+                        the request";
+            return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        }
+        block_on(request)
+    }
 }
 
 /// A server of an I/O thread. Dropping it disconnects the server.
@@ -288,12 +303,7 @@ impl PeerRef {
         &self,
         request: impl IntoFuture<Output = Result<O, ClientError>>,
     ) -> Result<O, ClientError> {
-        if Some(std::thread::current().id()) == self.thread.shared.thread {
-            let text = "this thread does the I/O of the client, and must not wait for it: await \
-                        the request";
-            return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
-        }
-        block_on(request)
+        self.thread.wait(request)
     }
 
     /// Disconnects the server; `closed` is set then.

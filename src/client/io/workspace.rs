@@ -2,7 +2,9 @@
 
 use super::call_slot::CallToken;
 use super::input_tasks::InputTasks;
+use super::parity_commands::ParityToken;
 use crate::base::time::Instant;
+use crate::client::parity_session::{ParityContext, ParitySessionEvent};
 use crate::client::session::{SessionBuffers, SessionContext, SessionEvent};
 use crate::protocol::json::{ParseLimits, Parser};
 
@@ -15,6 +17,25 @@ pub(super) struct Workspace {
     pub(super) inputs: InputTasks,
     /// The bytes that an HTTP connection has received.
     pub(super) input: Vec<u8>,
+    pub(super) parity: ParityWorkspace,
+}
+
+/// What the servers of the parity dialect share besides.
+#[derive(Debug, Default)]
+pub(super) struct ParityWorkspace {
+    pub(super) events: Vec<ParitySessionEvent<ParityToken>>,
+    /// Memory for a message.
+    pub(super) text: Vec<u8>,
+}
+
+impl ParityWorkspace {
+    pub(super) const fn context<'a, S>(
+        &'a mut self,
+        sink: &'a mut S,
+        now: Instant,
+    ) -> ParityContext<'a, ParityToken, S> {
+        ParityContext { now, sink, events: &mut self.events, text: &mut self.text }
+    }
 }
 
 impl Workspace {
@@ -25,6 +46,7 @@ impl Workspace {
             events: Vec::new(),
             inputs,
             input: Vec::new(),
+            parity: ParityWorkspace::default(),
         }
     }
 

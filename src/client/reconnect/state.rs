@@ -179,6 +179,7 @@ fn is_permanent(reason: &ClientError) -> bool {
     match kind {
         ClientErrorKind::Connect | ClientErrorKind::Closed | ClientErrorKind::Timeout => false,
         ClientErrorKind::Rpc { code } => !matches!(code, INTERNAL_ERROR | MESSAGE_TOO_LARGE | 1001),
+        ClientErrorKind::Parity { .. } => !reason.is_retryable(),
         ClientErrorKind::Http { status } => !matches!(status, 408 | 425 | 429 | 500..),
         _ => true,
     }

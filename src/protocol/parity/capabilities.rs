@@ -130,6 +130,7 @@ impl Capabilities {
     /// # Errors
     ///
     /// `error.feature_not_available` if its capability is not included.
+    #[doc(hidden)]
     #[inline]
     pub fn check(&self, feature: Feature) -> Result<(), ParityError> {
         if self.has(feature) { Ok(()) } else { Err(not_negotiated(feature)) }
@@ -140,6 +141,7 @@ impl Capabilities {
     /// # Errors
     ///
     /// A malformed message: not an object, a flag that is no boolean, a number below 1.
+    #[doc(hidden)]
     pub fn read(value: Value<'_>) -> Result<Self, ParityError> {
         let invalid = |text: String| ParityError::invalid_envelope(text);
         let Some(object) = value.as_object() else {
@@ -179,6 +181,7 @@ impl Capabilities {
     }
 
     /// Appends the object.
+    #[doc(hidden)]
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut object = ObjectWriter::open(out);
         for feature in Feature::ALL {

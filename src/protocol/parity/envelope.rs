@@ -98,6 +98,8 @@ pub struct HandshakeAck<'a> {
     pub session_id: &'a str,
     /// The intersection.
     pub capabilities: Capabilities,
+    /// `serverInfo`, an object.
+    pub server_info: Option<Value<'a>>,
     /// The token to resume the session with.
     pub resume_token: Option<&'a str>,
     /// Whether the presented token was accepted.
@@ -307,12 +309,21 @@ impl<'a> Resume<'a> {
 
 impl<'a> HandshakeAck<'a> {
     fn read(object: Object<'a>) -> Result<Self, ParityError> {
-        let keys = ["protocolVersion", "sessionId", "resumeToken", "resumed", "streams", "reason"];
-        let [version, session, token, resumed, streams, reason] = find(object, keys)?;
+        let keys = [
+            "protocolVersion",
+            "sessionId",
+            "serverInfo",
+            "resumeToken",
+            "resumed",
+            "streams",
+            "reason",
+        ];
+        let [version, session, server_info, token, resumed, streams, reason] = find(object, keys)?;
         Ok(Self {
             protocol_version: required_str(version, "protocolVersion")?,
             session_id: required_str(session, "sessionId")?,
             capabilities: required_capabilities(object)?,
+            server_info,
             resume_token: optional_str(token, "resumeToken")?,
             resumed: resumed.and_then(Value::as_bool),
             streams,

@@ -32,7 +32,6 @@ pub mod write;
 
 pub mod stream;
 
-#[cfg(any(test, feature = "internals"))]
 pub mod client_session;
 pub mod server_session;
 

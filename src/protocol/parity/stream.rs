@@ -285,10 +285,15 @@ impl OutgoingStreams {
     }
 }
 
-/// The incoming streams of a client.
+/// Ended streams that a client knows, so that their chunks which come again are not new.
+const ENDED_STREAMS_MAX: usize = 64;
+
+/// The incoming streams of a client: those that have not ended, and the last ones that have.
 #[derive(Debug, Default)]
 pub struct IncomingStreams {
     streams: HashMap<Box<str>, IncomingStream>,
+    /// The ended streams, oldest first.
+    ended: VecDeque<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -318,8 +323,18 @@ pub enum Received {
 impl IncomingStreams {
     /// Adds the stream of a response.
     pub fn open(&mut self, stream_id: &str) {
-        let stream = IncomingStream { last_seq: 0, has_ended: false };
+        self.open_after(stream_id, 0);
+    }
+
+    /// Adds a stream whose chunks up to `last_seq` are not needed.
+    pub fn open_after(&mut self, stream_id: &str, last_seq: u64) {
+        let stream = IncomingStream { last_seq, has_ended: false };
         self.streams.entry(stream_id.into()).or_insert(stream);
+    }
+
+    /// Returns whether a stream is known.
+    pub fn contains(&self, stream_id: &str) -> bool {
+        self.streams.contains_key(stream_id)
     }
 
     /// Records a chunk.
@@ -336,6 +351,14 @@ impl IncomingStreams {
         }
         stream.last_seq = seq;
         stream.has_ended = chunk_type == ChunkType::Eos;
+        if stream.has_ended {
+            self.ended.push_back(stream_id.into());
+            if self.ended.len() > ENDED_STREAMS_MAX
+                && let Some(oldest) = self.ended.pop_front()
+            {
+                self.streams.remove(&oldest);
+            }
+        }
         Received::Next
     }
 

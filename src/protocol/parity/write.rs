@@ -80,22 +80,35 @@ fn write_streams(out: &mut Vec<u8>, streams: &[(String, u64)]) {
     out.push(b']');
 }
 
-/// Appends a `handshake`. `last_ack_seq`: the last number received, by stream.
-pub fn handshake(
-    out: &mut Vec<u8>,
-    capabilities: &Capabilities,
-    (name, version): (&str, &str),
-    auth_token: Option<&str>,
-    resume: Option<(&str, &[(String, u64)])>,
-) {
+/// The members of a `handshake`.
+#[derive(Clone, Copy, Debug)]
+pub struct HandshakeParams<'a> {
+    /// What the client offers.
+    pub capabilities: &'a Capabilities,
+    /// A `capabilities` message follows the acknowledgement.
+    pub exchanges_capabilities: bool,
+    /// Name and version of the client.
+    pub client_info: (&'a str, &'a str),
+    /// The token of the caller.
+    pub auth_token: Option<&'a str>,
+    /// The token of the session to resume, with the last number received of each stream.
+    pub resume: Option<(&'a str, &'a [(String, u64)])>,
+}
+
+/// Appends a `handshake`.
+pub fn handshake(out: &mut Vec<u8>, params: &HandshakeParams<'_>) {
     let mut object = open(out, "handshake");
     object.string("protocolVersion", PROTOCOL_VERSION);
-    capabilities.write(object.key("capabilities"));
+    params.capabilities.write(object.key("capabilities"));
     let mut client_info = object.object("clientInfo");
+    let (name, version) = params.client_info;
     client_info.string("name", name).string("version", version);
     client_info.close();
-    object.string_opt("auth_token", auth_token);
-    if let Some((token, acknowledged)) = resume {
+    if params.exchanges_capabilities {
+        object.boolean("capabilitiesExchange", true);
+    }
+    object.string_opt("auth_token", params.auth_token);
+    if let Some((token, acknowledged)) = params.resume {
         object.string("resumeToken", token);
         let mut streams = object.object("lastAckSeq");
         for (stream, seq) in acknowledged {
@@ -106,6 +119,13 @@ pub fn handshake(
     object.close();
 }
 
+/// Appends a `capabilities`.
+pub fn capabilities(out: &mut Vec<u8>, capabilities: &Capabilities) {
+    let mut object = open(out, "capabilities");
+    capabilities.write(object.key("capabilities"));
+    object.close();
+}
+
 /// Appends a `capabilitiesAck`.
 pub fn capabilities_ack(out: &mut Vec<u8>, capabilities: &Capabilities) {
     let mut object = open(out, "capabilitiesAck");
@@ -113,23 +133,36 @@ pub fn capabilities_ack(out: &mut Vec<u8>, capabilities: &Capabilities) {
     object.close();
 }
 
+/// The members of a `request`.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestParams<'a> {
+    /// The id, unique among the requests in flight.
+    pub id: Id<'a>,
+    /// The method.
+    pub method: &'a str,
+    /// An encoded object.
+    pub params: Option<&'a [u8]>,
+    /// Whether the result is streamed.
+    pub streams: bool,
+    /// The key under which it is accepted once.
+    pub idempotency_key: Option<&'a str>,
+    /// The token that replaces that of the handshake.
+    pub auth_token: Option<&'a str>,
+}
+
 /// Appends a `request`.
-pub fn request(
-    out: &mut Vec<u8>,
-    (id, method): (Id<'_>, &str),
-    params: Option<&[u8]>,
-    (streams, idempotency_key): (bool, Option<&str>),
-) {
+pub fn request(out: &mut Vec<u8>, request: &RequestParams<'_>) {
     let mut object = open(out, "request");
-    id.write(object.key("id"));
-    object.string("method", method);
-    if let Some(params) = params {
+    request.id.write(object.key("id"));
+    object.string("method", request.method);
+    if let Some(params) = request.params {
         object.raw("params", params);
     }
-    if streams {
+    if request.streams {
         object.boolean("stream", true);
     }
-    object.string_opt("idempotencyKey", idempotency_key);
+    object.string_opt("idempotencyKey", request.idempotency_key);
+    object.string_opt("auth_token", request.auth_token);
     object.close();
 }
 
@@ -279,7 +312,14 @@ mod tests {
             ),
             (written(|out| keepalive(out, 120)), r#"{"type":"keepalive","timeoutHintSec":120}"#),
             (
-                written(|out| request(out, (Id::Signed(1), "ping"), None, (true, Some("k")))),
+                written(|out| {
+                    let (params, auth_token) = (None, None);
+                    let (id, method) = (Id::Signed(1), "ping");
+                    let (streams, idempotency_key) = (true, Some("k"));
+                    let it =
+                        RequestParams { id, method, params, streams, idempotency_key, auth_token };
+                    request(out, &it);
+                }),
                 r#"{"type":"request","id":1,"method":"ping","stream":true,"idempotencyKey":"k"}"#,
             ),
         ] {

@@ -7,10 +7,12 @@ mod other_servers;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use corelane::Client;
-use corelane::client::{ClientBuilder, ClientError, TlsOptions};
+use corelane::client::{ClientBuilder, ClientError, ClientErrorKind, ParityClient, TlsOptions};
 use corelane::testing::block_on;
 use corelane_test_support::tls::{
     CertificateValidity, HandshakeKind, Issuer, Terminator, TlsFault, VERSIONS, version,
@@ -100,6 +102,25 @@ fn message_of_many_records_is_whole() {
         let client = client.connect_blocking().unwrap();
         let text = "0123456789".repeat(10_000);
         assert_eq!(echo(&client, &text).unwrap(), text, "{scheme}");
+    });
+}
+
+#[test]
+fn parity_streams_run_over_tls() {
+    over_each_scheme(|scheme, _, start, tls| {
+        let terminator = start();
+        let target = format!("{scheme}://localhost:{}", terminator.port());
+        let client = ParityClient::builder(target.as_str()).tls(tls.clone());
+        let client = client.connect_blocking().unwrap();
+        let chunks = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&chunks);
+        let slow = client.call_tool("slow", &json!({ "steps": 5, "step_ms": 0 }));
+        let slow = slow.on_chunk(move |_| drop(counter.fetch_add(1, Ordering::Relaxed)));
+        assert_eq!(slow.wait().unwrap().text(), "took 5 steps of 0 ms", "{scheme}");
+        assert_eq!(chunks.load(Ordering::Relaxed), 5, "{scheme}");
+        block_on(client.close());
+        let error = ParityClient::builder(target.as_str()).connect_blocking().unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Tls, "{scheme}: {error}");
     });
 }
 

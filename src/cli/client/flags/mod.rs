@@ -28,6 +28,9 @@ pub(crate) const JSON: &str = "json";
 pub(crate) const OUTPUT: &str = "output";
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const ERA: &str = "era";
+pub(crate) const DIALECT: &str = "dialect";
+/// The value of [`DIALECT`] for the parity dialect.
+pub(crate) const PARITY: &str = "parity";
 pub(crate) const ENV: &str = "env";
 pub(crate) const HEADER: &str = "header";
 pub(crate) const VERBOSE: &str = "verbose";
@@ -162,6 +165,13 @@ fn with_flags(command: Command) -> Command {
             .value_name("auto|modern|YYYY-MM-DD")
             .value_parser(parse_era)
             .help("Revision of MCP: the newest that both know, only 2026-07-28, or this [auto]"),
+        Arg::new(DIALECT)
+            .long(DIALECT)
+            .value_name("mcp|parity")
+            .value_parser(["mcp", PARITY])
+            .hide_possible_values(true)
+            .conflicts_with(ERA)
+            .help("Protocol to speak: MCP, or the parity dialect (docs/parity) [mcp]"),
         Arg::new(ENV)
             .long(ENV)
             .value_name("NAME=VALUE")

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::client::error::ClientError;
-use crate::client::io::call_slot::{CallSlot, CallToken, stopped};
+use crate::client::io::call_slot::{CallSlot, CallToken, ConnectToken};
 use crate::client::io::connect::{OpenError, OpenStreams};
+use crate::client::io::parity_commands::{NewParityPeer, ParityCommand};
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::task::NewTask;
 use crate::client::oauth::Secret;
-use crate::client::oneshot::{CloseSlot, Oneshot};
-use crate::client::session::{CallRequest, ServerInfo};
+use crate::client::oneshot::CloseSlot;
+use crate::client::session::CallRequest;
 use crate::engine::mesh::ShardId;
 
 /// The only shard of the mesh of an I/O thread.
@@ -19,36 +19,15 @@ pub(in crate::client::io) const SHARD: ShardId = ShardId(0);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(in crate::client::io) struct PeerId(pub(in crate::client::io) u64);
 
-/// Where the outcome of a handshake goes.
-type ConnectSlot = Arc<Oneshot<Result<Arc<ServerInfo>, ClientError>>>;
-
-/// The right to report the outcome of a handshake. Dropping it reports that the thread has ended.
-#[derive(Debug)]
-pub(in crate::client::io) struct ConnectToken(ConnectSlot);
-
-impl ConnectToken {
-    pub(in crate::client::io) const fn new(slot: ConnectSlot) -> Self {
-        Self(slot)
-    }
-
-    /// Reports the outcome.
-    pub(in crate::client::io) fn complete(self, outcome: Result<Arc<ServerInfo>, ClientError>) {
-        self.0.set(outcome);
-    }
-}
-
-impl Drop for ConnectToken {
-    fn drop(&mut self) {
-        // Has no effect after the outcome.
-        self.0.set(Err(stopped()));
-    }
-}
-
 /// A message to the I/O thread.
 #[derive(Debug)]
 pub(in crate::client::io) enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
+    /// Adds a server of the parity dialect, which is not connected yet.
+    AddParityPeer(PeerId, Box<NewParityPeer>),
+    /// Passes a command to a server of the parity dialect.
+    Parity(PeerId, ParityCommand),
     /// Connects, unless the server is connected, and reports the end of the handshake.
     Connect(PeerId, ConnectToken),
     /// Makes a call.

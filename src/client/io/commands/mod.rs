@@ -9,5 +9,5 @@ mod ring_connector;
 
 mod connector;
 
-pub(super) use self::command::{Command, ConnectToken, PeerId, SHARD};
+pub(super) use self::command::{Command, PeerId, SHARD};
 pub(super) use self::connector::Connector;

@@ -31,7 +31,9 @@ pub(in crate::client::io) fn push(command: Command) -> Result<(), ()> {
     let pushed = COMMANDS.try_with(|commands| {
         let mut commands = commands.borrow_mut();
         match command {
-            Command::AddPeer(..) => commands.additions.push_back(command),
+            Command::AddPeer(..) | Command::AddParityPeer(..) => {
+                commands.additions.push_back(command);
+            }
             _ => commands.others.push_back(command),
         }
     });

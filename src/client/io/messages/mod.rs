@@ -7,6 +7,8 @@ mod ping_timer;
 mod output;
 mod oversized;
 
+mod receiver;
+
 mod websocket;
 
 mod closing;
@@ -23,4 +25,5 @@ pub(super) use self::closing::{ClosingSocket, ClosingSockets};
 pub use self::echo::WebSocketEcho;
 pub(super) use self::open::{open_stream, request_writer};
 pub(super) use self::output::StreamOutput;
+pub(super) use self::receiver::{MessageReceiver, SessionReceiver};
 pub(super) use self::stream::MessageStream;

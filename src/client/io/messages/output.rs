@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 
 use super::mask_keys::MaskKeys;
+use crate::client::parity_session::{ParityMessage, ParitySink};
 use crate::client::session::{MessageSink, OutgoingMessage};
 use crate::transport::ndjson::end_line;
 use crate::transport::websocket::client::writer;
@@ -35,23 +36,21 @@ pub(in crate::client::io) struct StreamOutput {
 
 impl MessageSink for StreamOutput {
     fn send(&mut self, message: OutgoingMessage<'_>) {
-        if self.bytes.capacity() == 0 {
-            self.bytes = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
-        }
-        match &mut self.masks {
-            _ if self.is_closed => {}
-            None => {
-                self.bytes.extend_from_slice(message.text);
-                end_line(&mut self.bytes);
-            }
-            Some(masks) => {
-                writer::write_text(&mut self.bytes, message.text, masks.next());
-            }
-        }
+        self.push_message(message.text);
     }
 
     fn is_full(&self) -> bool {
         self.bytes.len() >= OUTGOING_BYTES_MAX
+    }
+}
+
+impl ParitySink for StreamOutput {
+    fn send(&mut self, message: ParityMessage<'_>) {
+        self.push_message(message.text);
+    }
+
+    fn is_full(&self) -> bool {
+        MessageSink::is_full(self)
     }
 }
 
@@ -72,6 +71,24 @@ impl StreamOutput {
     /// Creates the output of a connection with messages on lines, or in frames with `masks`.
     pub(super) const fn new(masks: Option<MaskKeys>) -> Self {
         Self { bytes: Vec::new(), masks, is_closed: false }
+    }
+
+    /// Appends a message.
+    #[inline]
+    fn push_message(&mut self, text: &[u8]) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        match &mut self.masks {
+            _ if self.is_closed => {}
+            None => {
+                self.bytes.extend_from_slice(text);
+                end_line(&mut self.bytes);
+            }
+            Some(masks) => {
+                writer::write_text(&mut self.bytes, text, masks.next());
+            }
+        }
     }
 
     /// Returns the bytes, to append to them before the first message.

@@ -7,13 +7,13 @@ use super::closing::ClosingSocket;
 use super::output::{self, StreamOutput};
 use super::oversized::response_id;
 use super::ping_timer::{PingAction, PingTimer};
+use super::receiver::MessageReceiver;
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::process::ExitNotifier;
-use crate::client::session::{Session, SessionContext, SessionEvent};
 use crate::engine::ring::{Operation, Ring, Socket};
-use crate::protocol::json::{PaddedText, Parser};
+use crate::protocol::json::PaddedText;
 use crate::transport::ndjson::{LineEvent, LineReader};
 use crate::transport::websocket::client::handshake::UpgradeRefusal;
 use crate::transport::websocket::code::CloseCode;
@@ -115,25 +115,19 @@ impl MessageStream {
         self.failure.as_ref()
     }
 
-    /// Passes the messages in `text` to `session`. `ctx` has everything but the output. `is_legacy`
-    /// is passed to the session when it starts.
-    pub(in crate::client::io) fn receive<T: Clone>(
+    /// Passes the messages in `text` to `receiver`.
+    pub(in crate::client::io) fn receive(
         &mut self,
         mut text: PaddedText<'_>,
-        is_legacy: bool,
-        session: &mut Session<T>,
-        parser: &mut Parser,
-        ctx: &mut SessionContext<'_, T, ()>,
+        receiver: &mut impl MessageReceiver,
     ) {
         if self.failure.is_some() {
             return;
         }
         let Self { codec, output, pings, .. } = self;
-        pings.handle_received(ctx.now);
+        pings.handle_received(receiver.now());
         let codec = match codec {
-            Codec::Lines(reader) => {
-                return receive_lines(reader, text, output, session, parser, ctx);
-            }
+            Codec::Lines(reader) => return receive_lines(reader, text, output, receiver),
             Codec::WebSocket(codec) => codec,
         };
         let mut from = 0;
@@ -142,7 +136,7 @@ impl MessageStream {
                 Ok(false) => return,
                 Ok(true) => {
                     self.open_deadline = None;
-                    session.start(is_legacy, &mut ctx.with_sink(output));
+                    receiver.start(output);
                 }
                 Err(error) => {
                     self.failure = Some(error);
@@ -152,7 +146,7 @@ impl MessageStream {
         }
         let length = text.as_bytes().len();
         let received = codec.receive(text.part(from, length), output, &mut |message, output| {
-            session.receive(message, parser, &mut ctx.with_sink(output));
+            receiver.receive(message, output);
         });
         self.failure = received.err();
     }
@@ -230,36 +224,26 @@ impl MessageStream {
     }
 }
 
-/// Passes the lines in `text` to `session`.
-fn receive_lines<T: Clone>(
+/// Passes the lines in `text` to `receiver`.
+fn receive_lines(
     reader: &mut LineReader,
     mut text: PaddedText<'_>,
     output: &mut StreamOutput,
-    session: &mut Session<T>,
-    parser: &mut Parser,
-    ctx: &mut SessionContext<'_, T, ()>,
+    receiver: &mut impl MessageReceiver,
 ) {
-    let line_bytes_max = session.config().options().message_bytes_max;
+    let line_bytes_max = receiver.message_bytes_max();
     let mut from = 0;
     loop {
         let (begin, incomplete) = (from, response_id(reader.partial()));
-        let event = reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new);
-        let mut ctx = ctx.with_sink(output);
-        match event {
+        match reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new) {
             LineEvent::NeedMore => return,
-            LineEvent::InPlace { start, end } => {
-                session.receive(text.part(start, end), parser, &mut ctx);
-            }
-            LineEvent::Assembled => session.receive(reader.take().text(), parser, &mut ctx),
+            LineEvent::InPlace { start, end } => receiver.receive(text.part(start, end), output),
+            LineEvent::Assembled => receiver.receive(reader.take().text(), output),
             LineEvent::TooLarge => {
-                let violation = "a message longer than message_bytes_max";
-                ctx.events.push(SessionEvent::Violation(violation));
                 let id = incomplete.or_else(|| response_id(&text.as_bytes()[begin..]));
-                if let Some(id) = id {
-                    let text = format!("the response is longer than {line_bytes_max} bytes");
-                    let error = ClientError::new(ClientErrorKind::Protocol, text);
-                    session.fail_request(id, error, &mut ctx);
-                }
+                let text = format!("the response is longer than {line_bytes_max} bytes");
+                let error = ClientError::new(ClientErrorKind::Protocol, text);
+                receiver.reject_oversized(id, error, output);
             }
         }
     }

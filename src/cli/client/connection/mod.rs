@@ -1,5 +1,7 @@
 //! The server that a command talks to.
 
+mod parity;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use self::parity::ParityServer;
 use super::elicitation;
 use super::failure::{Failure, print_note};
 use super::flags::login::{self, LOGIN};
-use super::flags::{ENV, ERA, HEADER, TARGET, TIMEOUT, VERBOSE, given_tls};
+use super::flags::{DIALECT, ENV, ERA, HEADER, PARITY, TARGET, TIMEOUT, VERBOSE, given_tls};
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
@@ -26,12 +29,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connected client.
 pub(crate) struct Connection {
-    client: Client,
-    server: Arc<ServerInfo>,
+    peer: Peer,
     target: String,
     clock: Clock,
     is_verbose: bool,
     progress: Arc<ProgressLine>,
+}
+
+/// A connected client, by its dialect.
+enum Peer {
+    Mcp(McpServer),
+    Parity(ParityServer),
+}
+
+/// A client of MCP.
+struct McpServer {
+    client: Client,
+    server: Arc<ServerInfo>,
 }
 
 /// A list: the document to print, and its items.
@@ -44,52 +58,35 @@ impl Connection {
     /// Connects to the target of the command line.
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let (target, clock) = (read_target(matches)?, Clock::start());
+        let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
+        let target = if is_parity { target.for_parity() } else { target };
         let text = target.to_string();
-        let authorization = login::options(matches, &target)?;
-        // A command does not wait for a server that comes back.
-        let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
-        let mut builder = Client::builder(target).reconnect(reconnect);
-        if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
-            builder = builder.request_timeout(*timeout);
-            builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
-        }
-        let mut has_token = false;
-        for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
-            has_token |= name.eq_ignore_ascii_case("authorization");
-            builder = builder.header(name, value);
-        }
-        // A header that is given is used instead of an earlier login.
-        if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
-            builder = builder.oauth(options);
-        }
-        if let Some(tls) = given_tls(matches) {
-            builder = builder.tls(tls);
-        }
-        let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         let progress: Arc<ProgressLine> = Arc::default();
-        if elicitation::is_supported() {
-            let line = Arc::clone(&progress);
-            builder = builder.on_elicitation(move |request| {
-                line.clear();
-                elicitation::ask_user(request)
-            });
-        }
-        let client = builder.era(era).connect_lazy()?;
-        let is_verbose = matches.get_flag(VERBOSE);
-        let server = match block_on(client.server()) {
-            Ok(server) => server,
-            Err(error) => {
-                block_on(client.close());
-                return Err(error.into());
-            }
+        let peer = if is_parity {
+            Peer::Parity(ParityServer::open(matches, target)?)
+        } else {
+            Peer::Mcp(McpServer::open(matches, target, &progress)?)
         };
-        let connection = Self { client, server, target: text, clock, is_verbose, progress };
+        let is_verbose = matches.get_flag(VERBOSE);
+        let connection = Self { peer, target: text, clock, is_verbose, progress };
         connection.note(&format!("connected to {}", connection.describe_server()));
         Ok(connection)
     }
 
-    pub(crate) fn server(&self) -> &ServerInfo {
-        &self.server
+    /// Returns what the server declared; `None` for another dialect than MCP.
+    pub(crate) fn server(&self) -> Option<&ServerInfo> {
+        match &self.peer {
+            Peer::Mcp(server) => Some(&server.server),
+            Peer::Parity(_) => None,
+        }
+    }
+
+    /// Returns what a server of another dialect than MCP declared, in the members of MCP.
+    pub(crate) fn declared(&self) -> Option<Value> {
+        match &self.peer {
+            Peer::Mcp(_) => None,
+            Peer::Parity(server) => Some(server.declared()),
+        }
     }
 
     pub(crate) fn target(&self) -> &str {
@@ -102,12 +99,10 @@ impl Connection {
         method: Method,
         params: &Value,
     ) -> Result<Box<RawValue>, ClientError> {
-        let mut request = self.client.request(method.as_str(), params);
-        if ProgressLine::is_supported() {
-            let line = Arc::clone(&self.progress);
-            request = request.on_progress(move |progress| line.show(&progress));
-        }
-        let result = request.wait();
+        let result = match &self.peer {
+            Peer::Mcp(server) => server.request(method, params, &self.progress),
+            Peer::Parity(server) => server.request(method, params, &self.progress),
+        };
         self.progress.clear();
         self.note(method.as_str());
         result
@@ -121,20 +116,39 @@ impl Connection {
         arguments: &Map<String, Value>,
         ttl: Option<Duration>,
     ) -> Result<Task, ClientError> {
-        let task = self.client.call_tool(name, arguments).task(ttl).wait();
+        let task = self.client()?.call_tool(name, arguments).task(ttl).wait();
         self.note(Method::ToolsCall.as_str());
         task
     }
 
     /// Names a task.
-    pub(crate) fn task(&self, id: &str) -> Task {
-        self.client.task(id)
+    pub(crate) fn task(&self, id: &str) -> Result<Task, ClientError> {
+        Ok(self.client()?.task(id))
+    }
+
+    /// Returns the client for what only MCP has.
+    fn client(&self) -> Result<&Client, ClientError> {
+        match &self.peer {
+            Peer::Mcp(server) => Ok(&server.client),
+            Peer::Parity(_) => {
+                let text = "the parity dialect has neither tasks nor subscriptions";
+                Err(ClientError::new(ClientErrorKind::Unsupported, text))
+            }
+        }
     }
 
     /// Reads all pages of a list whose items are in the member `key`. The document of more than
     /// one page is the first page with the items of all.
     pub(crate) fn list(&self, method: Method, key: &'static str) -> Result<List, ClientError> {
-        let mut pages = self.client.raw_pages(method, key);
+        let client = match &self.peer {
+            Peer::Mcp(server) => &server.client,
+            Peer::Parity(server) => {
+                let list = server.list(method, key);
+                self.note(method.as_str());
+                return list;
+            }
+        };
+        let mut pages = client.raw_pages(method, key);
         let (mut first, mut items, mut count) = (None, Vec::new(), 0);
         while let Some(page) = pages.wait_next() {
             let page = page?;
@@ -157,7 +171,10 @@ impl Connection {
     /// Makes a ping and returns the time of its round trip.
     pub(crate) fn ping(&self) -> Result<Duration, ClientError> {
         let start = self.clock.now();
-        block_on(self.client.ping())?;
+        match &self.peer {
+            Peer::Mcp(server) => block_on(server.client.ping())?,
+            Peer::Parity(server) => server.ping()?,
+        }
         Ok(self.clock.now().since(start))
     }
 
@@ -166,18 +183,25 @@ impl Connection {
         &self,
         filter: &SubscriptionFilter,
     ) -> Result<Subscription, ClientError> {
-        block_on(self.client.subscribe(filter))
+        block_on(self.client()?.subscribe(filter))
     }
 
     /// Closes the connection. A program that was started has 5 seconds to exit.
     pub(crate) fn close(self) {
-        block_on(self.client.close());
+        match self.peer {
+            Peer::Mcp(server) => block_on(server.client.close()),
+            Peer::Parity(server) => server.close(),
+        }
     }
 
     /// Returns name, version and revision of the server.
     pub(crate) fn describe_server(&self) -> String {
-        let revision = self.server.revision.as_str();
-        match &self.server.implementation {
+        let server = match &self.peer {
+            Peer::Mcp(server) => &server.server,
+            Peer::Parity(server) => return server.describe(),
+        };
+        let revision = server.revision.as_str();
+        match &server.implementation {
             Some(info) => format!("{} {}, MCP {revision}", info.name, info.version),
             None => format!("a server without a name, MCP {revision}"),
         }
@@ -189,6 +213,67 @@ impl Connection {
             let elapsed = self.clock.now().since(Instant::ORIGIN);
             print_note(&format!("{} {what}", format_time(elapsed)));
         }
+    }
+}
+
+impl McpServer {
+    /// Connects.
+    fn open(
+        matches: &ArgMatches,
+        target: Target,
+        progress: &Arc<ProgressLine>,
+    ) -> Result<Self, Failure> {
+        let authorization = login::options(matches, &target)?;
+        // A command does not wait for a server that comes back.
+        let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
+        let mut builder = Client::builder(target).reconnect(reconnect);
+        if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
+            builder = builder.request_timeout(*timeout);
+            builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
+        }
+        let mut has_token = false;
+        for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
+            has_token |= name.eq_ignore_ascii_case("authorization");
+            builder = builder.header(name, value);
+        }
+        // A header that is given is used instead of an earlier login.
+        if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
+            builder = builder.oauth(options);
+        }
+        if let Some(tls) = given_tls(matches) {
+            builder = builder.tls(tls);
+        }
+        let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
+        if elicitation::is_supported() {
+            let line = Arc::clone(progress);
+            builder = builder.on_elicitation(move |request| {
+                line.clear();
+                elicitation::ask_user(request)
+            });
+        }
+        let client = builder.era(era).connect_lazy()?;
+        match block_on(client.server()) {
+            Ok(server) => Ok(Self { client, server }),
+            Err(error) => {
+                block_on(client.close());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Makes a request and returns its result as the server sent it.
+    fn request(
+        &self,
+        method: Method,
+        params: &Value,
+        progress: &Arc<ProgressLine>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let mut request = self.client.request(method.as_str(), params);
+        if ProgressLine::is_supported() {
+            let line = Arc::clone(progress);
+            request = request.on_progress(move |progress| line.show(&progress));
+        }
+        request.wait()
     }
 }
 

@@ -1,0 +1,210 @@
+//! A server of the parity dialect as a command talks to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::{CONNECT_TIMEOUT, List, read, to_document};
+use crate::cli::client::failure::{Failure, print_note};
+use crate::cli::client::flags::login::LOGIN;
+use crate::cli::client::flags::{HEADER, TIMEOUT, VERBOSE, given_tls};
+use crate::cli::client::progress_line::ProgressLine;
+use crate::client::{
+    ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityClientBuilder, ParityEvent,
+    ParityFeature, ParityServerInfo, ReconnectOptions, Target, block_on,
+};
+use crate::protocol::eras::Method;
+use crate::protocol::parity::PROTOCOL_VERSION;
+
+/// Attempts to connect again, of a command whose connection was lost.
+const RECONNECTS_MAX: u32 = 5;
+
+/// Pages of one list, so that a server whose list does not end is not read forever.
+const PAGES_MAX: usize = 1_000;
+
+/// A connected client.
+pub(super) struct ParityServer {
+    client: ParityClient,
+    info: Arc<ParityServerInfo>,
+    is_verbose: bool,
+}
+
+impl ParityServer {
+    /// Connects.
+    pub(super) fn open(matches: &ArgMatches, target: Target) -> Result<Self, Failure> {
+        if matches.get_flag(LOGIN) {
+            let text = "the parity dialect has no login: send a token with --header \
+                        'Authorization: Bearer …'";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        let is_verbose = matches.get_flag(VERBOSE);
+        let reconnect =
+            ReconnectOptions { attempts_max: Some(RECONNECTS_MAX), ..Default::default() };
+        let has_headers = matches!(target, Target::WebSocket(_) | Target::Http(_));
+        let mut builder = ParityClient::builder(target).reconnect(reconnect);
+        if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
+            builder = builder.request_timeout(*timeout);
+            builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
+            builder = builder.handshake_timeout(CONNECT_TIMEOUT.min(*timeout));
+        }
+        for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
+            builder = with_header(builder, (name, value), has_headers);
+        }
+        if let Some(tls) = given_tls(matches) {
+            builder = builder.tls(tls);
+        }
+        if is_verbose {
+            builder = builder.on_event(|event| print_note(&describe(&event)));
+        }
+        let client = builder.connect_lazy()?;
+        match block_on(client.server()) {
+            Ok(info) => Ok(Self { client, info, is_verbose }),
+            Err(error) => {
+                block_on(client.close());
+                let is_other = error.kind() == ClientErrorKind::Handshake;
+                let hint = "check that the target serves the parity dialect (parity.mode)";
+                let failure = Failure::from(error);
+                Err(failure.with_hint(is_other.then(|| hint.to_owned())))
+            }
+        }
+    }
+
+    /// Makes a request and returns its result as the server sent it.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        params: &Value,
+        progress: &Arc<ProgressLine>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let mut request = self.client.request(method.as_str(), params);
+        let is_shown = ProgressLine::is_supported() || self.is_verbose;
+        if is_shown && self.info.capabilities.has(ParityFeature::Streaming) {
+            let (line, is_verbose) = (Arc::clone(progress), self.is_verbose);
+            request = request.on_chunk(move |chunk| show(&chunk, &line, is_verbose));
+        }
+        request.wait()
+    }
+
+    /// Reads all pages of a list. The document of more than one page is the first page with the
+    /// items of all.
+    pub(super) fn list(&self, method: Method, key: &str) -> Result<List, ClientError> {
+        let (mut items, mut first) = (Vec::new(), None);
+        let mut params = json!({});
+        for _ in 0..PAGES_MAX {
+            let document: Box<RawValue> = self.client.request(method.as_str(), &params).wait()?;
+            let mut page: Map<String, Value> = read(&document)?;
+            let Value::Array(found) = page.remove(key).unwrap_or_default() else {
+                let text = format!("the list has no array {key:?}");
+                return Err(ClientError::new(ClientErrorKind::Protocol, text));
+            };
+            items.extend(found);
+            match (page.remove("nextCursor"), &mut first) {
+                (None | Some(Value::Null), None) => return Ok(List { document, items }),
+                (None | Some(Value::Null), Some(first)) => {
+                    let mut first: Map<String, Value> = std::mem::take(first);
+                    first.insert(key.to_owned(), Value::Array(items.clone()));
+                    return Ok(List { document: to_document(&Value::Object(first))?, items });
+                }
+                (Some(cursor), first) => {
+                    params = json!({ "cursor": cursor });
+                    first.get_or_insert(page);
+                }
+            }
+        }
+        let text = format!("the list has more than {PAGES_MAX} pages");
+        Err(ClientError::new(ClientErrorKind::Protocol, text))
+    }
+
+    /// Waits for the response to a ping.
+    pub(super) fn ping(&self) -> Result<(), ClientError> {
+        block_on(self.client.ping())
+    }
+
+    /// Closes the connection.
+    pub(super) fn close(self) {
+        block_on(self.client.close());
+    }
+
+    /// Returns name and version of the server, and the version of the dialect.
+    pub(super) fn describe(&self) -> String {
+        let name = self.info.name.as_deref().unwrap_or("a server without a name");
+        let version = self.info.version.as_deref().unwrap_or_default();
+        format!("{name} {version}, parity {PROTOCOL_VERSION}")
+    }
+
+    /// Returns what the server declared in the handshake.
+    pub(super) fn declared(&self) -> Value {
+        let ParityServerInfo { name, version, capabilities, .. } = &*self.info;
+        let mut declared = Map::new();
+        for feature in ParityFeature::ALL.into_iter().filter(|it| capabilities.has(*it)) {
+            declared.insert(feature.as_str().to_owned(), Value::Bool(true));
+        }
+        let limits = [
+            ("maxConcurrent", capabilities.max_concurrent.map(u64::from)),
+            ("maxPayloadBytes", capabilities.max_payload_bytes),
+        ];
+        for (name, limit) in limits {
+            declared.extend(limit.map(|limit| (name.to_owned(), limit.into())));
+        }
+        if let Some(window) = capabilities.resume_window {
+            let window = json!({ "chunks": window.chunks, "seconds": window.seconds });
+            declared.insert("resumeWindow".to_owned(), window);
+        }
+        json!({
+            "protocolVersion": format!("parity {PROTOCOL_VERSION}"),
+            "serverInfo": { "name": name, "version": version },
+            "capabilities": declared,
+        })
+    }
+}
+
+/// Adds a header. Where there are none, `Authorization` becomes the token of the handshake.
+fn with_header(
+    builder: ParityClientBuilder,
+    (name, value): (&str, &str),
+    has_headers: bool,
+) -> ParityClientBuilder {
+    let token = match value.split_at_checked("bearer ".len()) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer ") => token.trim(),
+        _ => value,
+    };
+    if name.eq_ignore_ascii_case("authorization") && !has_headers {
+        return builder.auth_token(token);
+    }
+    builder.header(name, value)
+}
+
+/// Shows a chunk of a stream.
+fn show(chunk: &ParityChunk, line: &ProgressLine, is_verbose: bool) {
+    match chunk {
+        ParityChunk::Progress(progress) if ProgressLine::is_supported() => line.show(progress),
+        ParityChunk::Progress(progress) => {
+            let total = progress.total.map(|total| format!("/{total}")).unwrap_or_default();
+            let message = progress.message.as_deref().unwrap_or_default();
+            print_note(format!("progress {}{total} {message}", progress.progress).trim_end());
+        }
+        ParityChunk::Log(log) if is_verbose => {
+            line.clear();
+            let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
+            print_note(&format!("{}: {text}", log.level.as_str()));
+        }
+        ParityChunk::Log(_) | ParityChunk::Partial(_) => {}
+    }
+}
+
+fn describe(event: &ParityEvent) -> String {
+    match event {
+        ParityEvent::Ready(server) if server.resumed == Some(true) => {
+            "the session continues on another connection".to_owned()
+        }
+        ParityEvent::Ready(_) => "the session is ready".to_owned(),
+        ParityEvent::Restarted { reason } => {
+            format!("the server has begun another session: {reason}")
+        }
+        ParityEvent::Retried { error } => format!("{error}; the request is repeated"),
+        ParityEvent::Disconnected { reason } => format!("the connection was lost: {reason}"),
+    }
+}

@@ -1,0 +1,136 @@
+//! One connection, which carries one exchange at a time.
+
+use super::outbox::Exchange;
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::protocol::json::{PADDING_BYTES, PaddedText};
+use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
+use crate::transport::http::client::response_head::{ResponseError, ResponseHead, ResponseLimits};
+use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: Socket,
+    reader: ResponseReader,
+    /// The body so far; of an event stream the part that is not read.
+    body: Vec<u8>,
+    events: EventReader,
+    exchange: Option<Exchange>,
+    is_sending: bool,
+    /// A response was read before that of the exchange.
+    is_reused: bool,
+    /// A part of the response has arrived.
+    has_response: bool,
+}
+
+/// A complete response.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) head: ResponseHead,
+    body: Vec<u8>,
+}
+
+impl Response {
+    /// Returns the body as a message; `None` if it is empty.
+    pub(super) fn message(&mut self) -> Option<PaddedText<'_>> {
+        let length = self.body.len();
+        if length == 0 {
+            return None;
+        }
+        self.body.resize(length + PADDING_BYTES, 0);
+        Some(PaddedText::new(&mut self.body, length))
+    }
+
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Connection {
+    /// Starts to receive.
+    pub(super) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
+        ring.submit(Operation::Receive(socket));
+        Self {
+            socket,
+            reader: ResponseReader::new(),
+            body: Vec::new(),
+            events: EventReader::new(),
+            exchange: None,
+            is_sending: false,
+            is_reused: false,
+            has_response: false,
+        }
+    }
+
+    pub(super) const fn socket(&self) -> Socket {
+        self.socket
+    }
+
+    pub(super) const fn exchange(&self) -> Option<&Exchange> {
+        self.exchange.as_ref()
+    }
+
+    /// Returns whether an exchange can be started.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.exchange.is_none() && !self.is_sending
+    }
+
+    /// Sends the request of an exchange.
+    pub(super) fn start<R: Ring>(&mut self, ring: &mut R, exchange: Exchange, request: Vec<u8>) {
+        self.exchange = Some(exchange);
+        (self.has_response, self.is_sending) = (false, true);
+        ring.submit(Operation::Send { socket: self.socket, buffer: request, offset: 0 });
+    }
+
+    /// Handles the end of the send. A response may have arrived before it has failed, so the end of
+    /// the connection is waited for.
+    pub(super) const fn handle_sent(&mut self) {
+        self.is_sending = false;
+    }
+
+    /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
+    pub(super) fn receive(
+        &mut self,
+        bytes: &[u8],
+        from: &mut usize,
+        limits: &ResponseLimits,
+        mut deliver: impl FnMut(ServerEvent<'_>),
+    ) -> Result<ResponseEvent, ResponseError> {
+        if self.exchange.is_none() {
+            let is_end = bytes.len() == *from;
+            let unasked = ResponseError::Invalid("a response that no request asked for");
+            return if is_end { Ok(ResponseEvent::NeedMore) } else { Err(unasked) };
+        }
+        self.has_response |= bytes.len() > *from;
+        let event = self.reader.next(bytes, from, limits, &mut self.body)?;
+        if event != ResponseEvent::HeadComplete
+            && self.reader.head().is_some_and(ResponseHead::is_event_stream)
+        {
+            let mut read = 0;
+            while self.events.next(&self.body, &mut read, limits.body_bytes_max)? {
+                deliver(self.events.event());
+            }
+            self.body.clear();
+        }
+        Ok(event)
+    }
+
+    /// Handles the end of the stream. Returns whether it completes the response.
+    pub(super) fn end_of_stream(&mut self) -> bool {
+        self.reader.end_of_stream().unwrap_or(false)
+    }
+
+    /// Ends the exchange whose response is complete.
+    pub(super) fn finish(&mut self) -> Option<(Exchange, Response)> {
+        let exchange = self.exchange.take()?;
+        let head = self.reader.head()?.clone();
+        self.is_reused = true;
+        let (body, _) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));
+        Some((exchange, Response { head, body }))
+    }
+
+    /// Ends the exchange without a response. Returns it with whether it met a connection that the
+    /// server has closed while it was idle.
+    pub(super) fn abort(self) -> (Option<Exchange>, bool) {
+        (self.exchange, self.is_reused && !self.has_response)
+    }
+}

@@ -1,0 +1,11 @@
+//! What a client of the parity dialect asks of its I/O thread.
+
+mod slot;
+
+mod command;
+
+pub(super) use self::command::ParityCommand;
+pub use self::command::ParityEvent;
+pub(in crate::client) use self::command::{NewParityPeer, ParityEventCallback};
+pub(super) use self::slot::ParityToken;
+pub(in crate::client) use self::slot::{ChunkCallback, ParitySlot};
