@@ -17,6 +17,7 @@ pub mod request_template;
 mod response_template;
 
 mod in_flight;
+mod parity;
 pub mod request_templates;
 pub mod response_matcher;
 

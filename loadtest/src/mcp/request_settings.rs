@@ -7,6 +7,7 @@ use std::sync::Arc;
 use corelane::client::session::{EraPreference, SessionConfig, SessionOptions};
 use corelane::model::Implementation;
 use corelane::protocol::eras::ClientCapabilities;
+use corelane::protocol::parity::write;
 use corelane::transport::http::client::request_writer::{
     ExtraFields, RequestFields, RequestWriter,
 };
@@ -69,6 +70,24 @@ impl RequestSettings {
         &self.writer
     }
 
+    /// Returns the token of `Authorization: Bearer …`, if `fields` has one. Over lines the parity
+    /// dialect sends it in the handshake.
+    pub(super) fn auth_token(&self) -> Option<&str> {
+        let is_authorization =
+            |field: &&HttpField| field.name().eq_ignore_ascii_case("authorization");
+        self.fields.iter().find(is_authorization)?.value().strip_prefix("Bearer ")
+    }
+
+    /// Returns a keep-alive of the parity dialect, framed. Empty over HTTP, which needs none.
+    pub fn keepalive(&self, timeout_hint: u64) -> Vec<u8> {
+        if self.transport == Transport::Http {
+            return Vec::new();
+        }
+        let mut text = Vec::new();
+        write::keepalive(&mut text, timeout_hint);
+        self.frame(&text)
+    }
+
     /// Frames a message that is not a request of the run, for example a response to the server.
     pub fn frame(&self, text: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -101,7 +120,7 @@ impl RequestSettings {
     /// Returns the fields of a message in `session`.
     pub(super) fn http_fields<'a>(&self, session: Option<&'a str>) -> RequestFields<'a> {
         RequestFields {
-            protocol_version: Some(self.era.mcp_version()),
+            protocol_version: (!self.era.is_parity()).then(|| self.era.mcp_version()),
             session_id: session,
             ..RequestFields::default()
         }

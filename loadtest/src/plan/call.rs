@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::PlanError;
 use crate::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
+use crate::target::Transport;
 
 /// Default length in bytes of a generated text.
 pub const DEFAULT_ECHO_BYTES: usize = 32;
@@ -43,6 +44,10 @@ pub struct CallPlan {
     /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// Requests the result as a stream, whose chunks are counted; the request is answered by the
+    /// end of the stream. Only for the parity dialect over TCP, WebSocket or stdio. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
     /// Relative frequency of this call among all calls. Default 1.
     #[serde(default = "weight")]
     pub weight: u32,
@@ -83,6 +88,7 @@ impl Default for CallPlan {
             params: None,
             expect: Vec::new(),
             progress: false,
+            stream: false,
             weight: weight(),
             output_schema: None,
         }
@@ -108,12 +114,31 @@ impl CallPlan {
         }
     }
 
-    /// Builds the request. Fails if the call names both a tool and a method.
+    /// Checks that the dialect and the transport have streams, or progress.
+    fn check_stream(&self, speech: &RequestSettings) -> Result<(), PlanError> {
+        match (self.stream, speech.era.is_parity()) {
+            (true, false) => {
+                Err(PlanError::new("stream = true needs the parity dialect: add era = \"parity\""))
+            }
+            (true, true) if speech.transport == Transport::Http => Err(PlanError::new(
+                "stream = true: over HTTP, chunks come on another connection, which is not \
+                 measured; use tcp://, ws:// or stdio:",
+            )),
+            (_, true) if self.progress => Err(PlanError::new(
+                "progress = true is not of the parity dialect: use stream = true",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Builds the request. Fails if the call names both a tool and a method, or is streamed where
+    /// that is not possible.
     pub(super) fn build(
         &self,
         speech: &RequestSettings,
         seed: u64,
     ) -> Result<RequestTemplate, PlanError> {
+        self.check_stream(speech)?;
         let mut expectations = self.expect.clone();
         let (method, params) = match (&self.tool, &self.method) {
             (Some(_), Some(_)) => {
@@ -136,7 +161,10 @@ impl CallPlan {
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
         let template = if self.varies() {
-            RequestTemplate::varying(speech, (method, params), seed).map_err(PlanError)?
+            let variation = (seed, self.stream);
+            RequestTemplate::varying(speech, (method, params), variation).map_err(PlanError)?
+        } else if self.stream {
+            RequestTemplate::stream(speech, (method, params))
         } else {
             RequestTemplate::new(speech, (method, params), None)
         };

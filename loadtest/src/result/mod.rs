@@ -111,6 +111,9 @@ pub struct Totals {
     /// Responses received as event streams, including the warm-up.
     #[serde(default)]
     pub streamed: u64,
+    /// Chunks of streams received in the measured time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunks: u64,
     /// Connections that were open when the first request was sent.
     pub opened: u64,
     /// Time to open them, in seconds.
@@ -124,6 +127,14 @@ pub struct Totals {
     /// if the system does not report it.
     #[serde(default)]
     pub steal_ratio: Option<f64>,
+}
+
+impl Totals {
+    /// Returns the chunks of streams a second.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub fn chunk_rate(&self) -> f64 {
+        self.chunks as f64 / self.duration_s.max(f64::MIN_POSITIVE)
+    }
 }
 
 /// Percentiles of a latency, in microseconds.
@@ -301,12 +312,18 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         unsolicited: outcomes.unsolicited,
         notifications: outcomes.notifications,
         streamed: outcomes.streamed,
+        chunks: outcomes.chunks,
         opened: finding.opened,
         connect_s: finding.connect_time.as_secs_f64(),
         lost: total.connects.lost,
         last_error: total.errors.last().map(ToOwned::to_owned),
         steal_ratio: finding.usage.steal_ratio,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> ProcessCost {
