@@ -1,4 +1,5 @@
-//! The tools of a server of the parity dialect, read by runs of the generator with one request each.
+//! The tools of a server of the parity dialect, read by runs of the generator with one request
+//! each.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

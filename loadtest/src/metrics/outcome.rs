@@ -117,7 +117,7 @@ impl Failure {
             Self::Tool => "tool result with isError",
             Self::Unsent => "not sent, because every connection was busy or lost",
             Self::Stream => {
-                "parity: a chunk is missing, doubled or after the end of its stream, or eos is missing"
+                "parity: a chunk is missing, doubled or behind the end, or eos is missing"
             }
             Self::Parity(code) => parity_description(code),
         }

@@ -135,7 +135,7 @@ impl ListenPlan {
         let Self { streams, per_connection, .. } = *self;
         if speech.era.is_parity() {
             return Err(PlanError::new(
-                "[listen]: the parity dialect has no subscriptions; remove it, or choose another era",
+                "[listen]: the parity dialect has no subscriptions; choose another era",
             ));
         }
         if streams == 0 || per_connection == 0 {

@@ -49,7 +49,7 @@ pub fn table(result: &RunResult) -> String {
         figure::count(totals.answered),
         figure::rate(totals.rate)
     ));
-    if totals.chunks > 0 {
+    if totals.streams.chunks > 0 {
         line(chunks(totals, result.server.as_ref()));
     }
     if !totals.failures.is_empty() || totals.unsolicited > 0 {
@@ -131,7 +131,11 @@ fn chunks(totals: &Totals, server: Option<&ProcessCost>) -> String {
     let per_core = cores.map_or_else(String::new, |cores| {
         format!(" · {}/s for each core of the server", figure::rate(rate / cores))
     });
-    format!("chunks   {} · {}/s{per_core}", figure::count(totals.chunks), figure::rate(rate))
+    format!(
+        "chunks   {} · {}/s{per_core}",
+        figure::count(totals.streams.chunks),
+        figure::rate(rate)
+    )
 }
 
 fn failed(totals: &Totals) -> String {
@@ -300,7 +304,7 @@ mod tests {
     fn table_has_chunks_for_each_server_core() {
         let mut result = result();
         assert!(!table(&result).contains("chunks"));
-        (result.totals.chunks, result.totals.duration_s) = (3_000_000, 2.0);
+        (result.totals.streams.chunks, result.totals.duration_s) = (3_000_000, 2.0);
         result.server = Some(ProcessCost { cores: 0.5, ..ProcessCost::default() });
         let text = table(&result);
         assert!(text.contains("3,000,000 · 1,500,000/s · 3,000,000/s for each core"), "{text}");

@@ -105,15 +105,9 @@ pub struct Totals {
     pub failure_ratio: f64,
     /// Responses without a matching request.
     pub unsolicited: u64,
-    /// Notifications received, including the warm-up.
-    #[serde(default)]
-    pub notifications: u64,
-    /// Responses received as event streams, including the warm-up.
-    #[serde(default)]
-    pub streamed: u64,
-    /// Chunks of streams received in the measured time.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub chunks: u64,
+    /// What is received besides single responses.
+    #[serde(flatten)]
+    pub streams: StreamTotals,
     /// Connections that were open when the first request was sent.
     pub opened: u64,
     /// Time to open them, in seconds.
@@ -129,11 +123,25 @@ pub struct Totals {
     pub steal_ratio: Option<f64>,
 }
 
+/// Totals of what is received besides single responses.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct StreamTotals {
+    /// Notifications received, including the warm-up.
+    #[serde(default)]
+    pub notifications: u64,
+    /// Responses received as event streams, including the warm-up.
+    #[serde(default)]
+    pub streamed: u64,
+    /// Chunks of streams of the parity dialect received in the measured time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunks: u64,
+}
+
 impl Totals {
     /// Returns the chunks of streams a second.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub fn chunk_rate(&self) -> f64 {
-        self.chunks as f64 / self.duration_s.max(f64::MIN_POSITIVE)
+        self.streams.chunks as f64 / self.duration_s.max(f64::MIN_POSITIVE)
     }
 }
 
@@ -310,9 +318,11 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unsolicited: outcomes.unsolicited,
-        notifications: outcomes.notifications,
-        streamed: outcomes.streamed,
-        chunks: outcomes.chunks,
+        streams: StreamTotals {
+            notifications: outcomes.notifications,
+            streamed: outcomes.streamed,
+            chunks: outcomes.chunks,
+        },
         opened: finding.opened,
         connect_s: finding.connect_time.as_secs_f64(),
         lost: total.connects.lost,

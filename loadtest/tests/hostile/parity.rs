@@ -115,7 +115,10 @@ fn refused_list_of_tools_is_reported() {
 
 #[test]
 fn rejected_handshake_is_reported_by_code() {
-    let error = r#"{"type":"error","error":{"code":"error.rate_limited","message":"too many","retryable":true,"retryAfter":2}}"#;
+    let error = concat!(
+        r#"{"type":"error","error":{"code":"error.rate_limited","message":"too many","#,
+        r#""retryable":true,"retryAfter":2}}"#
+    );
     for transport in TRANSPORTS {
         let server =
             ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {

@@ -1,6 +1,7 @@
 //! The parity dialect: its messages, and the order of the chunks of its streams.
 //!
-//! Messages are read by the codec of the library, and the handshake is that of its client's session.
+//! Messages are read by the codec of the library, and the handshake is that of its client's
+//! session.
 
 pub(super) mod messages;
 pub(super) mod streams;
