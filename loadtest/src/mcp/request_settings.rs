@@ -26,6 +26,9 @@ pub struct RequestSettings {
     pub era: Era,
     /// Additional HTTP fields, for example `Authorization`.
     pub fields: Vec<HttpField>,
+    /// Whether the handshake of the parity dialect offers `resume`, so that the server keeps chunks.
+    /// No stream is resumed. Default false.
+    pub offers_resume: bool,
     writer: RequestWriter,
     session: Arc<SessionConfig>,
 }
@@ -57,7 +60,7 @@ impl RequestSettings {
             era => EraPreference::Legacy(era.revision()),
         };
         let session = Arc::new(SessionConfig::new(options, ClientCapabilities::NONE));
-        Ok(Self { transport, era, fields, writer, session })
+        Ok(Self { transport, era, fields, offers_resume: false, writer, session })
     }
 
     /// Returns what the sessions of all connections have in common.

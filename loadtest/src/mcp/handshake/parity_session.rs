@@ -31,7 +31,8 @@ impl ParitySession {
         let auth_token = settings.auth_token().filter(|_| is_lines);
         let client_info = ("corelane-load", env!("CARGO_PKG_VERSION"));
         let mut text = Vec::new();
-        let offered = Capabilities::of(FEATURES);
+        let resume = settings.offers_resume.then_some(Feature::Resume);
+        let offered = Capabilities::of(FEATURES.into_iter().chain(resume));
         let begun = self.session.connect(&mut text, &offered, client_info, auth_token);
         debug_assert!(begun.is_ok(), "a new session has no transport");
         settings.frame(&text)
