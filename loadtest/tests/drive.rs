@@ -99,7 +99,7 @@ fn open_loop_completes_requests_over_all_transports() {
 #[test]
 fn streamed_calls_count_their_chunks() {
     let test_server = TestServer::for_load();
-    for transport in [Transport::Tcp, Transport::WebSocket] {
+    for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
         let closed = LoadMode::Closed { span: SPAN, requests: None };
         let mut job = on(&test_server, transport, Era::Parity, closed);
         let params = json!({ "name": "slow", "arguments": { "steps": 2, "step_ms": 1 } });
@@ -113,6 +113,25 @@ fn streamed_calls_count_their_chunks() {
         // The result and the end; those of the last calls arrive after the measured time.
         assert!(outcomes.chunks >= 2 * (outcomes.answered - 8), "{outcomes:?}");
     }
+}
+
+#[test]
+fn keepalives_of_parity_server_are_answered() {
+    let (answered_tx, answered_rx) = std::sync::mpsc::channel();
+    let address = start_line_server(move |line| {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap();
+        if message["type"] == "keepalive" {
+            answered_tx.send(message["timeoutHintSec"].as_u64()).unwrap();
+            return Some(String::new());
+        }
+        let ack = json!({ "type": "handshakeAck", "protocolVersion": "1.0", "sessionId": "s",
+            "capabilities": message["capabilities"] });
+        Some(format!("{ack}\n{}\n", json!({ "type": "keepalive", "timeoutHintSec": 7 })))
+    });
+    let mut job = job(address, Transport::Tcp, Era::Parity, LoadMode::Hold { span: SPAN });
+    job.connections = 1;
+    let finding = run(&job);
+    assert_eq!((finding.opened, answered_rx.try_recv()), (1, Ok(Some(7))));
 }
 
 #[test]

@@ -86,6 +86,7 @@ struct VaryingRequest {
     /// Value of `Mcp-Name`.
     name: Option<String>,
     text: VaryingText,
+    is_stream: bool,
 }
 
 /// Position of an id.
@@ -145,7 +146,10 @@ impl RequestTemplate {
     ) -> Self {
         let text = request_text(speech, (method, params.as_ref()), kind);
         let (mut head, mut tail) = (Vec::new(), Vec::new());
-        let fields = request_fields(speech, (method, mcp_name(method, params.as_ref())), None);
+        let fields = RequestFields {
+            accepts_events_only: kind == RequestKind::ParityStream,
+            ..request_fields(speech, (method, mcp_name(method, params.as_ref())), None)
+        };
         let mut text_at = speech.write_message(&mut tail, text.as_bytes(), &fields);
         if speech.transport == Transport::Http {
             // The session id is the last field: the tail begins with the empty line.
@@ -185,7 +189,7 @@ impl RequestTemplate {
         let text = VaryingText::parse(&text, seed)?;
         let name = mcp_name(method, params.as_ref()).map(String::from);
         let (settings, method_name) = (speech.clone(), method.to_owned());
-        let request = VaryingRequest { settings, method: method_name, name, text };
+        let request = VaryingRequest { settings, method: method_name, name, text, is_stream };
         let variation = Some(Variation::Text(Box::new(request)));
         Ok(Self { variation, ..Self::of_kind(speech, (method, params), kind) })
     }
@@ -282,7 +286,10 @@ impl fmt::Debug for RequestTemplate {
 
 impl VaryingRequest {
     fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
-        let fields = request_fields(&self.settings, (&self.method, self.name.as_deref()), session);
+        let name = (&*self.method, self.name.as_deref());
+        let accepts_events_only = self.is_stream;
+        let fields = request_fields(&self.settings, name, session);
+        let fields = RequestFields { accepts_events_only, ..fields };
         self.settings.write_message(out, self.text.render(id).as_bytes(), &fields);
     }
 }

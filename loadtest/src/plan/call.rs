@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::PlanError;
 use crate::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
-use crate::target::Transport;
 
 /// Default length in bytes of a generated text.
 pub const DEFAULT_ECHO_BYTES: usize = 32;
@@ -45,7 +44,7 @@ pub struct CallPlan {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
     /// Requests the result as a stream, whose chunks are counted; the request is answered by the
-    /// end of the stream. Only for the parity dialect over TCP, WebSocket or stdio. Default false.
+    /// end of the stream. Only for the parity dialect. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
     /// Relative frequency of this call among all calls. Default 1.
@@ -114,16 +113,12 @@ impl CallPlan {
         }
     }
 
-    /// Checks that the dialect and the transport have streams, or progress.
+    /// Checks that the dialect has streams, or progress.
     fn check_stream(&self, speech: &RequestSettings) -> Result<(), PlanError> {
         match (self.stream, speech.era.is_parity()) {
             (true, false) => {
                 Err(PlanError::new("stream = true needs the parity dialect: add era = \"parity\""))
             }
-            (true, true) if speech.transport == Transport::Http => Err(PlanError::new(
-                "stream = true: over HTTP, chunks come on another connection, which is not \
-                 measured; use tcp://, ws:// or stdio:",
-            )),
             (_, true) if self.progress => Err(PlanError::new(
                 "progress = true is not of the parity dialect: use stream = true",
             )),

@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, framed, response};
 use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan, run_plan};
 
+/// Media type of an event stream.
+const EVENTS: &str = "text/event-stream";
+
 /// Returns a plan of calls whose results are streamed.
 fn stream_plan(server: &ScriptedServer) -> Plan {
     let call = CallPlan { arguments: Some(Map::new()), stream: true, ..CallPlan::tool("x") };
@@ -46,6 +49,11 @@ fn stream_server(transport: Transport, chunks: &'static [(u64, &'static str)]) -
         let opened = json!({ "type": "response", "id": id, "result": result });
         let chunks = chunks.iter().map(|(seq, kind)| chunk(asked.call, *seq, kind));
         let messages = std::iter::once(opened).chain(chunks);
+        if transport == Transport::Http {
+            let events: String = messages.map(|message| format!("data: {message}\n\n")).collect();
+            let answer = String::from_utf8(response("200 OK", &events)).unwrap();
+            return Reaction::Send(answer.replace("application/json", EVENTS).into_bytes());
+        }
         let framed = |message: Value| framed(transport, &message.to_string());
         Reaction::Send(messages.flat_map(framed).collect())
     })
@@ -142,7 +150,7 @@ fn rejected_handshake_is_reported_by_code() {
 
 #[test]
 fn stream_with_wrong_chunks_is_failure() {
-    for transport in [Transport::Tcp, Transport::WebSocket] {
+    for transport in TRANSPORTS {
         for chunks in [
             // A gap, a double, data behind the result, no result.
             &[(1, "log"), (3, "result"), (4, "eos")][..],
@@ -167,6 +175,9 @@ fn stream_without_eos_is_no_answer() {
     // Each connection stays busy with its first request.
     assert_eq!(result.totals.answered, 0);
     assert_eq!(result.totals.failures[Failure::Timeout.name()], 2);
+    // Over HTTP the response ends.
+    let server = stream_server(Transport::Http, &[(1, "log"), (2, "result")]);
+    assert_eq!(failures(&run_plan(stream_plan(&server), None)), [("stream", DUE)]);
 }
 
 #[test]
