@@ -50,7 +50,8 @@ fn stream_server(transport: Transport, chunks: &'static [(u64, &'static str)]) -
         let chunks = chunks.iter().map(|(seq, kind)| chunk(asked.call, *seq, kind));
         let messages = std::iter::once(opened).chain(chunks);
         if transport == Transport::Http {
-            let events: String = messages.map(|message| format!("data: {message}\n\n")).collect();
+            let event = |message: Value| ["data: ".to_owned(), message.to_string(), "\n\n".into()];
+            let events: String = messages.flat_map(event).collect();
             let answer = String::from_utf8(response("200 OK", &events)).unwrap();
             return Reaction::Send(answer.replace("application/json", EVENTS).into_bytes());
         }
