@@ -10,7 +10,8 @@
 //! | `wss://HOST[:PORT][/PATH]` | WebSocket | yes | 443 | `/mcp/ws` |
 //! | `stdio:COMMAND` | lines | no | | |
 //!
-//! Without a scheme the target is HTTP.
+//! Without a scheme the target is HTTP. The default path of HTTP for the parity dialect is
+//! `/parity`.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -51,7 +52,7 @@ impl Transport {
     }
 }
 
-/// MCP protocol version. Its era decides whether a connection begins with `initialize`.
+/// MCP protocol version, or the parity dialect. Decides how a connection begins.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub enum Era {
     /// Each request carries its protocol version and capabilities in `_meta` (2026-07-28).
@@ -70,23 +71,28 @@ pub enum Era {
     /// Legacy, of version 2024-11-05.
     #[serde(rename = "2024-11-05")]
     LegacyNovember2024,
+    /// The parity dialect: a session begins with `handshake`. Methods, params and results are those
+    /// of 2025-11-25.
+    #[serde(rename = "parity")]
+    Parity,
 }
 
 impl Era {
-    /// All versions, the newest first.
-    pub const ALL: [Self; 5] = [
+    /// The versions of MCP, the newest first, then the parity dialect.
+    pub const ALL: [Self; 6] = [
         Self::Modern,
         Self::Legacy,
         Self::LegacyJune2025,
         Self::LegacyMarch2025,
         Self::LegacyNovember2024,
+        Self::Parity,
     ];
 
-    /// Returns the revision of MCP.
+    /// Returns the revision of MCP, which defines methods, params and results.
     pub const fn revision(self) -> Revision {
         match self {
             Self::Modern => Revision::V2026_07_28,
-            Self::Legacy => Revision::V2025_11_25,
+            Self::Legacy | Self::Parity => Revision::V2025_11_25,
             Self::LegacyJune2025 => Revision::V2025_06_18,
             Self::LegacyMarch2025 => Revision::V2025_03_26,
             Self::LegacyNovember2024 => Revision::V2024_11_05,
@@ -98,7 +104,7 @@ impl Era {
         self.revision().as_str()
     }
 
-    /// Returns the version named `text`: `modern`, `legacy`, or an MCP protocol version.
+    /// Returns the version named `text`: `modern`, `legacy`, `parity`, or an MCP protocol version.
     pub fn named(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|era| text == era.name() || text == era.mcp_version())
     }
@@ -108,11 +114,22 @@ impl Era {
         matches!(self, Self::Modern)
     }
 
+    /// Returns whether messages are those of the parity dialect.
+    pub const fn is_parity(self) -> bool {
+        matches!(self, Self::Parity)
+    }
+
+    /// Returns the default path of the endpoint over HTTP.
+    const fn http_path(self) -> &'static str {
+        if self.is_parity() { "/parity" } else { "/mcp" }
+    }
+
     /// Returns the name used in reports and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Modern => "modern",
             Self::Legacy => "legacy",
+            Self::Parity => "parity",
             older => older.mcp_version(),
         }
     }
@@ -219,6 +236,17 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
+        Self::parse(text, Era::default())
+    }
+}
+
+impl Target {
+    /// Parses a target; `era` determines the default path.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the scheme is unknown, or the address or command is invalid.
+    pub fn parse(text: &str, era: Era) -> Result<Self, TargetError> {
         if let Some(command) = text.strip_prefix("stdio:") {
             let wrong = |why: &str| TargetError::Command(text.into(), why.into());
             let words = shlex::split(command).ok_or_else(|| wrong("unterminated quote"))?;
@@ -249,7 +277,7 @@ impl FromStr for Target {
         let port = uri.port_u16().or(port).ok_or_else(|| wrong("no port given"))?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = match (transport, path) {
-            (Transport::Http, "/") => "/mcp",
+            (Transport::Http, "/") => era.http_path(),
             (Transport::WebSocket, "/") => "/mcp/ws",
             (_, path) => path,
         };
@@ -327,6 +355,16 @@ mod tests {
         assert_eq!((target.is_encrypted(), target.host()), (true, Some("::1")));
         let target: Target = "ws://example.org".parse().unwrap();
         assert_eq!((target.is_encrypted(), target.host()), (false, Some("example.org")));
+    }
+
+    #[test]
+    fn parity_era_has_its_own_path() {
+        let target = |text| Target::parse(text, Era::Parity).unwrap().to_string();
+        assert_eq!(target("http://localhost:1"), "http://localhost:1/parity");
+        assert_eq!(target("http://localhost:1/x"), "http://localhost:1/x");
+        assert_eq!(target("ws://localhost:1"), "ws://localhost:1/mcp/ws");
+        assert_eq!(Era::named("parity"), Some(Era::Parity));
+        assert_eq!(Era::named("2025-11-25"), Some(Era::Legacy));
     }
 
     #[test]

@@ -257,7 +257,7 @@ fn invalid_flag_is_reported() {
     let target = "tcp://127.0.0.1:1";
     assert_usage_error(
         &run(target, &["--era=middle"]),
-        &["'middle'", "--era", "auto, modern or legacy", "2025-06-18"],
+        &["'middle'", "--era", "auto, modern, legacy or parity", "2025-06-18"],
     );
     assert_usage_error(&run(target, &["--p99-max=fast"]), &["'fast'", "--p99-max", "20ms"]);
     assert_usage_error(&run(target, &["--header=secret"]), &["--header", "Name: value"]);

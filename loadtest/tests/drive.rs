@@ -10,11 +10,12 @@ use corelane_load::generator::{
     self, ConnectConfig, Endpoint, LoadMode, Measurements, Period, RunConfig, RunError, RunLimits,
     ScenarioConfig,
 };
-use corelane_load::mcp::{RequestSettings, RequestTemplate};
+use corelane_load::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::schedule::{ArrivalPattern, RateProfile};
 use corelane_load::target::{Era, Transport};
 use corelane_test_support::TestServer;
+use serde_json::json;
 
 const SPAN: Duration = Duration::from_millis(400);
 
@@ -24,7 +25,11 @@ fn on(test_server: &TestServer, transport: Transport, era: Era, drive: LoadMode)
 }
 
 fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> RunConfig {
-    let path = if transport == Transport::WebSocket { "/mcp/ws" } else { "/mcp" };
+    let path = match (transport, era) {
+        (Transport::WebSocket, _) => "/mcp/ws",
+        (_, Era::Parity) => "/parity",
+        _ => "/mcp",
+    };
     let place = (&*address.to_string(), path);
     let speech = RequestSettings::new(transport, era, place, Vec::new()).unwrap();
     RunConfig {
@@ -76,7 +81,7 @@ fn start_line_server(answer: impl Fn(&str) -> Option<String> + Send + 'static) -
 fn open_loop_completes_requests_over_all_transports() {
     let test_server = TestServer::for_load();
     for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
-        for era in [Era::Modern, Era::Legacy] {
+        for era in [Era::Modern, Era::Legacy, Era::Parity] {
             let finding = run(&on(&test_server, transport, era, open_loop()));
             let total = &finding.total;
             let counts =
@@ -89,6 +94,44 @@ fn open_loop_completes_requests_over_all_transports() {
             );
         }
     }
+}
+
+#[test]
+fn streamed_calls_count_their_chunks() {
+    let test_server = TestServer::for_load();
+    for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
+        let closed = LoadMode::Closed { span: SPAN, requests: None };
+        let mut job = on(&test_server, transport, Era::Parity, closed);
+        let params = json!({ "name": "slow", "arguments": { "steps": 2, "step_ms": 1 } });
+        let call = ("tools/call", params.as_object().cloned());
+        let check = ResultCheck::new(vec![Expectation::contains("2 steps")]);
+        job.calls =
+            vec![(RequestTemplate::stream(&job.request_settings, call).with_check(check), 1)];
+        let outcomes = run(&job).total.outcomes;
+        assert!(outcomes.answered > 0, "{transport:?} {outcomes:?}");
+        assert_eq!((outcomes.failures(), outcomes.unsolicited), (0, 0), "{outcomes:?}");
+        // The result and the end; those of the last calls arrive after the measured time.
+        assert!(outcomes.chunks >= 2 * (outcomes.answered - 8), "{outcomes:?}");
+    }
+}
+
+#[test]
+fn keepalives_of_parity_server_are_answered() {
+    let (answered_tx, answered_rx) = std::sync::mpsc::channel();
+    let address = start_line_server(move |line| {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap();
+        if message["type"] == "keepalive" {
+            answered_tx.send(message["timeoutHintSec"].as_u64()).unwrap();
+            return Some(String::new());
+        }
+        let ack = json!({ "type": "handshakeAck", "protocolVersion": "1.0", "sessionId": "s",
+            "capabilities": message["capabilities"] });
+        Some(format!("{ack}\n{}\n", json!({ "type": "keepalive", "timeoutHintSec": 7 })))
+    });
+    let mut job = job(address, Transport::Tcp, Era::Parity, LoadMode::Hold { span: SPAN });
+    job.connections = 1;
+    let finding = run(&job);
+    assert_eq!((finding.opened, answered_rx.recv()), (1, Ok(Some(7))));
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn start_error(job: &RunConfig) -> String {
 
 #[test]
 fn open_loop_over_stdio_completes_every_request() {
-    for era in [Era::Modern, Era::Legacy] {
+    for era in [Era::Modern, Era::Legacy, Era::Parity] {
         let mut job = job(&server_command(), era);
         job.calls = vec![(RequestTemplate::echo(&job.request_settings, 200), 1)];
         job.connections = 2;

@@ -1,7 +1,7 @@
 //! Flags of the requests: tools with their arguments.
 //!
-//! `--arguments`, `--weight`, `--expect` and `--bytes` belong to the `--tool` before them, or
-//! without one to the tool that is chosen.
+//! `--arguments`, `--weight`, `--expect`, `--bytes` and `--stream` belong to the `--tool` before
+//! them, or without one to the tool that is chosen.
 
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
@@ -24,6 +24,7 @@ enum CallFlag {
     Weight(u32),
     Expect(Expectation),
     Bytes(usize),
+    Stream,
 }
 
 impl CallArguments {
@@ -34,6 +35,7 @@ impl CallArguments {
             [call] if call.tool.is_none() && !plan.calls.is_empty() => {
                 for planned in &mut plan.calls {
                     planned.bytes = call.bytes.or(planned.bytes);
+                    planned.stream |= call.stream;
                     planned.expect.extend(call.expect.iter().cloned());
                 }
             }
@@ -59,6 +61,7 @@ impl CallArguments {
             CallFlag::Weight(weight) => call.weight = weight,
             CallFlag::Expect(expectation) => call.expect.push(expectation),
             CallFlag::Bytes(bytes) => call.bytes = Some(bytes),
+            CallFlag::Stream => call.stream = true,
         }
         Ok(())
     }
@@ -95,6 +98,11 @@ impl Args for CallArguments {
                 "Length of the text in arguments made from the schema, which the result then has \
                  to contain [default: 32, and any result]",
             ))
+            .arg(many(Arg::new("stream").long("stream").num_args(0).default_missing_value("true"))
+                .value_parser(value_parser!(bool)).help(
+                "Request the result of the tool before it as a stream, and count its chunks \
+                 (--era parity)",
+            ))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -110,6 +118,7 @@ impl FromArgMatches for CallArguments {
         collect(matches, "weight", CallFlag::Weight, &mut flags);
         collect(matches, "expect", CallFlag::Expect, &mut flags);
         collect(matches, "bytes", CallFlag::Bytes, &mut flags);
+        collect(matches, "stream", |_: bool| CallFlag::Stream, &mut flags);
         flags.sort_by_key(|(place, _)| *place);
         let mut calls = Self::default();
         for (_, flag) in flags {
@@ -174,6 +183,7 @@ mod tests {
             "--tool=a",
             "--arguments={\"x\":1}",
             "--weight=3",
+            "--stream",
             "--tool=b",
             "--expect=contains:y",
         ]);
@@ -183,6 +193,7 @@ mod tests {
         assert_eq!(read[0].arguments.as_ref().unwrap()["x"], 1);
         assert_eq!((read[1].tool.as_deref(), read[1].weight), (Some("b"), 1));
         assert_eq!((read[0].expect.len(), read[1].expect.len()), (0, 1));
+        assert_eq!((read[0].stream, read[1].stream), (true, false));
     }
 
     #[test]

@@ -102,8 +102,8 @@ struct ConnectionArguments {
 /// Flags of requests.
 #[derive(Args, Debug)]
 struct RequestArguments {
-    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version
-    /// [default: auto, the latest that the server supports].
+    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version; or the
+    /// dialect parity [default: auto, the latest version that the server supports].
     #[arg(long, value_name = "ERA", value_parser = read_era)]
     era: Option<EraChoice>,
     /// Poisson arrivals instead of evenly spaced requests.

@@ -1,11 +1,13 @@
 //! What the server is, found out before the run: its protocol version and its tools.
 //!
-//! The client of the library is used, with a connection of its own, which is closed before the run.
+//! The client of the library is used, with a connection of its own, which is closed before the run;
+//! for the parity dialect, the generator.
 
 mod arguments;
 mod request_error;
 
 mod calls;
+mod parity;
 mod server;
 
 use self::calls::complete_calls;
@@ -28,7 +30,7 @@ pub enum DiscoveryError {
         "{0}; pass credentials with --bearer-file, --header or the variable CORELANE_LOAD_BEARER"
     )]
     Unauthorized(RequestError),
-    /// Neither era is spoken.
+    /// No version is spoken.
     #[error("no MCP server answers here: {0}; correct the address, or name the version with --era")]
     NotMcp(RequestError),
     /// The handshake of the chosen version failed.
@@ -118,9 +120,16 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     let sends_requests = !matches!(config.mode, LoadMode::Hold { .. });
     let tools = if sends_requests { Necessity::of_tools(&plan) } else { Necessity::Useless };
     let mut notes = Vec::new();
-    if plan.era.is_none() || tools != Necessity::Useless {
-        let target: Target =
-            plan.target.parse().map_err(|error| DiscoveryError::Target(format!("{error}")))?;
+    if plan.era == Some(Era::Parity) && tools != Necessity::Useless {
+        let found = parity::list_tools(config);
+        let found = found.and_then(|listed| complete_calls(&mut plan.calls, &listed));
+        match found {
+            Ok(chosen) => notes.extend(chosen),
+            Err(error) => notes.push(unchecked(error, tools)?),
+        }
+    } else if plan.era.is_none() || tools != Necessity::Useless {
+        let target = Target::parse(&plan.target, plan.era.unwrap_or_default())
+            .map_err(|error| DiscoveryError::Target(format!("{error}")))?;
         let server = Server::new(&target, config, plan.era).map_err(DiscoveryError::Unreachable)?;
         let found = discover_with(&server, &mut plan, tools, &mut notes);
         let exit = server.close();
@@ -130,14 +139,7 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
             {
                 return Err(DiscoveryError::Program(exit));
             }
-            // What is missing is only the output schemas.
-            (Err(error), _)
-                if plan.era.is_some()
-                    && tools == Necessity::Useful
-                    && !matches!(error, DiscoveryError::Unreachable(_)) =>
-            {
-                notes.push(format!("results are not checked against output schemas: {error}"));
-            }
+            (Err(error), _) if plan.era.is_some() => notes.push(unchecked(error, tools)?),
             (found, _) => found?,
         }
     } else if let Err(error) = check_address(config) {
@@ -146,6 +148,15 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     let fields = &config.request_settings.fields;
     let redact = |note| HttpField::redact_all(fields, note);
     Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect() })
+}
+
+/// Returns the note that replaces an error if only output schemas are missing.
+fn unchecked(error: DiscoveryError, tools: Necessity) -> Result<String, DiscoveryError> {
+    if tools == Necessity::Useful && !matches!(error, DiscoveryError::Unreachable(_)) {
+        Ok(format!("results are not checked against output schemas: {error}"))
+    } else {
+        Err(error)
+    }
 }
 
 /// Whether the list of tools is read.

@@ -68,6 +68,12 @@ impl RequestError {
         Self { text: format!("{error}; {CONNECT_HINT}"), cause }
     }
 
+    /// Describes a run of one request without an answer, whose text has no secrets.
+    pub(super) fn of_run(text: &str) -> Self {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { text, cause: RequestCause::Other }
+    }
+
     /// Returns whether there was no connection.
     pub(super) const fn is_unopened(&self) -> bool {
         matches!(self.cause, RequestCause::Refused | RequestCause::Unopened)

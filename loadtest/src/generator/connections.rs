@@ -179,7 +179,7 @@ impl<R: Ring> Connections<R> {
         }
     }
 
-    /// Processes bytes received during the handshake.
+    /// Processes bytes received during the handshake, and what follows it.
     #[cold]
     fn receive_handshake(&mut self, index: usize, bytes: &[u8], ctx: &mut RunContext) {
         let mut received = bytes;
@@ -191,6 +191,7 @@ impl<R: Ring> Connections<R> {
                 Err(error) => return self.lifecycle.fail_handshake(index, error, ctx),
             }
         }
+        self.receive_bytes(index, &[], ctx);
     }
 
     fn advance_handshake(

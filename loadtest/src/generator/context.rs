@@ -74,7 +74,9 @@ impl RunContext {
         bytes: &[u8],
     ) -> ReceiveActions {
         let (recorder, now) = (&mut self.recorder, self.now);
-        let fields = &self.config.request_settings.fields;
+        let settings = &self.config.request_settings;
+        let fields = &settings.fields;
+        let is_measured = self.phase == RunPhase::Sending && now >= recorder.measured_from;
         let mut actions = ReceiveActions::default();
         let received = log.receive(&mut self.templates, bytes, |event| match event {
             ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),
@@ -87,6 +89,11 @@ impl RunContext {
                 }
             }
             ReceiveEvent::Notification => recorder.period.outcomes.notifications += 1,
+            ReceiveEvent::Chunk => recorder.period.outcomes.chunks += u64::from(is_measured),
+            // A server closes a connection that sends nothing in return.
+            ReceiveEvent::Keepalive(hint) => {
+                actions.output.extend_from_slice(&settings.keepalive(hint.unwrap_or_default()));
+            }
             ReceiveEvent::Streamed => recorder.period.outcomes.streamed += 1,
             ReceiveEvent::ServerRequest { id, is_ping } => {
                 actions.server_requests.push((id, is_ping));

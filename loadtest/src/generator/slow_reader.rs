@@ -86,7 +86,13 @@ impl SlowReader {
             }
             ReceiveEvent::Completed(_) => period.slow_readers.failed += 1,
             ReceiveEvent::Unsolicited => period.outcomes.unsolicited += 1,
-            ReceiveEvent::Failed { .. } | ReceiveEvent::Notification | ReceiveEvent::Streamed => {}
+            ReceiveEvent::Failed { .. }
+            | ReceiveEvent::Notification
+            | ReceiveEvent::Chunk
+            | ReceiveEvent::Streamed => {}
+            ReceiveEvent::Keepalive(hint) => {
+                output.extend_from_slice(&settings.keepalive(hint.unwrap_or_default()));
+            }
             ReceiveEvent::ServerRequest { id, is_ping } => {
                 let response = message_kind::response_text(&id, is_ping);
                 output.extend_from_slice(&settings.frame(response.as_bytes()));

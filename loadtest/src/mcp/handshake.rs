@@ -7,6 +7,8 @@
 //!  legacy   TCP, stdio         initialize, then notifications/initialized
 //!           WebSocket          upgrade, then as above
 //!           HTTP               initialize, then POST of notifications/initialized in the session
+//!  parity   TCP, HTTP, stdio   handshake
+//!           WebSocket          upgrade, then as above
 //! ```
 //!
 //! The messages are those of a session of the library's client; this adds HTTP, and what a run
@@ -19,19 +21,14 @@
 //! server must implement, shows when it does, so that no request includes the start of its server.
 //! Any response is accepted.
 
-use std::error::Error;
-use std::sync::Arc;
+mod mcp_session;
+mod parity_session;
 
-use corelane::base::time::Instant;
-use corelane::client::session::{
-    MessageSink, OutgoingKind, OutgoingMessage, Session, SessionBuffers, SessionContext,
-    SessionEvent,
-};
-use corelane::client::{ClientError, ClientErrorKind};
-use corelane::protocol::json::{PaddedBuffer, ParseLimits, Parser};
 use corelane::transport::http::client::request_writer::RequestFields;
 use corelane::transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
 
+use self::mcp_session::McpSession;
+use self::parity_session::ParitySession;
 use super::request_settings::RequestSettings;
 use crate::metrics::outcome::Failure;
 use crate::target::{Era, Transport};
@@ -56,9 +53,7 @@ enum HandshakeStep {
 #[derive(Debug)]
 pub struct Handshake {
     step: HandshakeStep,
-    session: Session<()>,
-    /// Messages that are not sent yet.
-    outgoing: Outgoing,
+    session: HandshakeSession,
     reader: Reader,
     buffered: Vec<u8>,
     session_id: Option<Box<str>>,
@@ -91,60 +86,62 @@ impl ConnectError {
         let text = String::from_utf8_lossy(&message[..message.len().min(QUOTED_BYTES_MAX)]);
         Self { failure, message: text.escape_debug().to_string() }
     }
-
-    /// Describes a handshake that the session has failed.
-    fn of_session(error: &ClientError) -> Self {
-        let cause = error.source().and_then(<dyn Error>::downcast_ref::<ClientError>);
-        let failure = match cause.unwrap_or(error).kind() {
-            ClientErrorKind::Rpc { .. } => Failure::Rpc,
-            _ => Failure::Garbage,
-        };
-        Self { failure, message: error.to_string().escape_debug().to_string() }
-    }
 }
 
-/// What a message of a session is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum MessageClass {
-    Request,
-    Notification,
-    /// Response to a request of the server.
-    Response,
+/// The messages of a handshake.
+#[derive(Debug)]
+enum HandshakeSession {
+    Mcp(Box<McpSession>),
+    Parity(Box<ParitySession>),
 }
 
-/// The messages of a session.
-#[derive(Debug, Default)]
-struct Outgoing(Vec<(MessageClass, Vec<u8>)>);
-
-impl MessageSink for Outgoing {
-    fn send(&mut self, message: OutgoingMessage<'_>) {
-        let class = match message.kind {
-            OutgoingKind::Request { .. } => MessageClass::Request,
-            OutgoingKind::Response => MessageClass::Response,
-            OutgoingKind::Notification | OutgoingKind::Cancellation { .. } => {
-                MessageClass::Notification
-            }
-        };
-        self.0.push((class, message.text.to_vec()));
-    }
+/// Reaction to a message of the server.
+#[derive(Debug)]
+enum SessionResult {
+    /// The handshake goes on, or is complete if the session is.
+    Continue,
+    /// The connection is usable although the server refused.
+    Usable,
+    Failed(ConnectError),
 }
 
-impl Outgoing {
-    /// Frames the messages. Over HTTP requests of a handshake are outside of any session. Requests
-    /// of the server get no response over HTTP, where one message is sent at a time, and in the
-    /// modern era, which has none.
-    fn frame(&mut self, settings: &RequestSettings, session_id: Option<&str>) -> Vec<u8> {
-        let mut out = Vec::new();
-        let answers_requests = settings.transport != Transport::Http && !settings.era.is_modern();
-        for (class, text) in self.0.drain(..) {
-            let fields = match class {
-                MessageClass::Response if !answers_requests => continue,
-                MessageClass::Request => RequestFields::default(),
-                _ => settings.http_fields(session_id),
-            };
-            settings.write_message(&mut out, &text, &fields);
+impl HandshakeSession {
+    fn new(settings: &RequestSettings) -> Self {
+        if settings.era.is_parity() {
+            Self::Parity(Box::default())
+        } else {
+            Self::Mcp(Box::new(McpSession::new(settings)))
         }
-        out
+    }
+
+    fn start(&mut self, settings: &RequestSettings) -> Vec<u8> {
+        match self {
+            Self::Mcp(session) => session.start(settings),
+            Self::Parity(session) => session.start(settings),
+        }
+    }
+
+    fn receive(&mut self, settings: &RequestSettings, text: &[u8]) -> SessionResult {
+        match self {
+            Self::Mcp(session) => session.receive(settings, text),
+            Self::Parity(session) => session.receive(text),
+        }
+    }
+
+    /// Returns whether the server accepted the handshake.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Mcp(session) => session.is_open(),
+            Self::Parity(session) => session.is_open(),
+        }
+    }
+
+    /// Returns the messages that are to be sent, framed.
+    fn take_output(&mut self, settings: &RequestSettings, session_id: Option<&str>) -> Vec<u8> {
+        match self {
+            Self::Mcp(session) => session.take_output(settings, session_id),
+            Self::Parity(_) => Vec::new(),
+        }
     }
 }
 
@@ -165,8 +162,7 @@ impl Handshake {
         };
         Self {
             step,
-            session: Session::new(Arc::clone(settings.session())),
-            outgoing: Outgoing::default(),
+            session: HandshakeSession::new(settings),
             reader,
             buffered: Vec::new(),
             session_id: None,
@@ -184,8 +180,7 @@ impl Handshake {
             }
             HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),
             HandshakeStep::Session | HandshakeStep::Initialized => {
-                self.with_session(|session, ctx| session.start(false, ctx));
-                HandshakeProgress::Send(self.outgoing.frame(settings, None))
+                HandshakeProgress::Send(self.session.start(settings))
             }
         }
     }
@@ -258,23 +253,6 @@ impl Handshake {
         }
     }
 
-    /// Calls the session; returns its events.
-    fn with_session(
-        &mut self,
-        act: impl FnOnce(&mut Session<()>, &mut SessionContext<'_, (), Outgoing>),
-    ) -> Vec<SessionEvent<()>> {
-        let (mut events, mut buffers) = (Vec::new(), SessionBuffers::default());
-        let mut ctx = SessionContext {
-            // The time of the handshake is limited by the run.
-            now: Instant::ORIGIN,
-            sink: &mut self.outgoing,
-            events: &mut events,
-            buffers: &mut buffers,
-        };
-        act(&mut self.session, &mut ctx);
-        events
-    }
-
     /// Reads the response that the current step waits for.
     fn read_response(
         &mut self,
@@ -307,9 +285,12 @@ impl Handshake {
             Some(WireEvent::ResponseEnd { status, excerpt, .. }) if status >= 300 => {
                 Err(self.error.take().map_or_else(
                     || refused(status, body_of(excerpt)),
-                    |error| ConnectError {
-                        failure: status_failure(status),
-                        message: format!("{status} {}", error.message),
+                    |ConnectError { failure, message }| ConnectError {
+                        failure: match failure {
+                            Failure::Parity(_) => failure,
+                            _ => status_failure(status),
+                        },
+                        message: format!("{status} {message}"),
                     },
                 ))
             }
@@ -329,32 +310,22 @@ impl Handshake {
         settings: &RequestSettings,
         text: &[u8],
     ) -> Result<Option<HandshakeProgress>, ConnectError> {
-        let mut padded = PaddedBuffer::copy_of(text);
-        let events = self.with_session(|session, ctx| {
-            session.receive(padded.text(), &mut Parser::new(ParseLimits::default()), ctx);
-        });
         let is_http = settings.transport == Transport::Http;
-        for event in events {
-            let error = match event {
-                SessionEvent::HandshakeFailed(_) if settings.era == Era::Modern => {
-                    self.step = HandshakeStep::Complete;
-                    return Ok(Some(HandshakeProgress::Open(Vec::new())));
-                }
-                SessionEvent::HandshakeFailed(error) => ConnectError::of_session(&error),
-                SessionEvent::Violation(_) => ConnectError::new(Failure::Garbage, text),
-                _ => continue,
-            };
-            if !is_http {
-                return Err(error);
+        match self.session.receive(settings, text) {
+            SessionResult::Continue => {}
+            SessionResult::Usable => {
+                self.step = HandshakeStep::Complete;
+                return Ok(Some(HandshakeProgress::Open(Vec::new())));
             }
-            self.error = Some(error);
+            SessionResult::Failed(error) if is_http => self.error = Some(error),
+            SessionResult::Failed(error) => return Err(error),
         }
         if is_http {
             // What follows is sent once the response is complete.
             return Ok(None);
         }
-        let sent = self.outgoing.frame(settings, None);
-        if self.session.server().is_some() {
+        let sent = self.session.take_output(settings, None);
+        if self.session.is_open() {
             self.step = HandshakeStep::Complete;
             return Ok(Some(HandshakeProgress::Open(sent)));
         }
@@ -371,17 +342,21 @@ impl Handshake {
             return Err(error);
         }
         match self.step {
-            HandshakeStep::Session if self.session.server().is_some() => {
-                self.step = HandshakeStep::Initialized;
+            HandshakeStep::Session if self.session.is_open() => {
                 self.session_id = session_id;
-                let sent = self.outgoing.frame(settings, self.session_id.as_deref());
+                let sent = self.session.take_output(settings, self.session_id.as_deref());
+                if sent.is_empty() {
+                    self.step = HandshakeStep::Complete;
+                    return Ok(HandshakeProgress::Open(Vec::new()));
+                }
+                self.step = HandshakeStep::Initialized;
                 Ok(HandshakeProgress::Send(sent))
             }
             HandshakeStep::Initialized => {
                 self.step = HandshakeStep::Complete;
                 Ok(HandshakeProgress::Open(Vec::new()))
             }
-            _ => Err(ConnectError::new(Failure::Garbage, b"no response to initialize")),
+            _ => Err(ConnectError::new(Failure::Garbage, b"no response to the handshake")),
         }
     }
 }

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use corelane::base::time::Instant;
 
+use super::parity::streams::OpenStreams;
+
 /// Queue capacity that an idle connection keeps (32 bytes per entry).
 const IDLE_QUEUE_CAPACITY_MAX: usize = 4;
 
@@ -25,8 +27,8 @@ pub(super) struct InFlightRequest {
 pub(super) enum InFlightState {
     /// Waiting for its response.
     Waiting,
-    /// Timed out; its response may still arrive.
-    TimedOut,
+    /// Reported as failed; its response or the end of its stream may still arrive.
+    Failed,
     /// Its response arrived before that of an earlier request.
     Answered,
 }
@@ -35,24 +37,28 @@ pub(super) enum InFlightState {
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     front: Option<InFlightRequest>,
-    /// Empty if `front` is `None`.
-    #[expect(clippy::box_collection, reason = "one word inline: most connections have no queue")]
-    queued: Option<Box<VecDeque<InFlightRequest>>>,
+    /// One word inline: most connections have neither.
+    further: Option<Box<FurtherRequests>>,
+}
+
+/// What a connection with one request at a time has only in the parity dialect.
+#[derive(Debug, Default)]
+struct FurtherRequests {
+    /// Requests after the first; empty if there is none.
+    queue: VecDeque<InFlightRequest>,
+    /// Open streams of all requests.
+    streams: OpenStreams,
 }
 
 impl InFlight {
     pub(super) const fn new() -> Self {
-        Self { front: None, queued: None }
+        Self { front: None, further: None }
     }
 
     /// Returns the number of requests.
     #[inline]
     pub(super) fn request_count(&self) -> usize {
-        usize::from(self.front.is_some()) + self.queued.as_ref().map_or(0, |behind| behind.len())
-    }
-
-    pub(super) const fn is_idle(&self) -> bool {
-        self.front.is_none()
+        usize::from(self.front.is_some()) + self.further.as_ref().map_or(0, |it| it.queue.len())
     }
 
     /// Returns the oldest request.
@@ -65,7 +71,7 @@ impl InFlight {
     pub(super) fn get(&self, place: usize) -> Option<&InFlightRequest> {
         match place.checked_sub(1) {
             None => self.front.as_ref(),
-            Some(place) => self.queued.as_ref()?.get(place),
+            Some(place) => self.further.as_ref()?.queue.get(place),
         }
     }
 
@@ -73,17 +79,17 @@ impl InFlight {
     pub(super) fn request_mut(&mut self, place: usize) -> Option<&mut InFlightRequest> {
         match place.checked_sub(1) {
             None => self.front.as_mut(),
-            Some(place) => self.queued.as_mut()?.get_mut(place),
+            Some(place) => self.further.as_mut()?.queue.get_mut(place),
         }
     }
 
     /// Iterates over the requests, oldest first.
     pub(super) fn entries(&self) -> impl Iterator<Item = &InFlightRequest> {
-        self.front.iter().chain(self.queued.iter().flat_map(|behind| behind.iter()))
+        self.front.iter().chain(self.further.iter().flat_map(|it| it.queue.iter()))
     }
 
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut InFlightRequest> {
-        self.front.iter_mut().chain(self.queued.iter_mut().flat_map(|behind| behind.iter_mut()))
+        self.front.iter_mut().chain(self.further.iter_mut().flat_map(|it| it.queue.iter_mut()))
     }
 
     #[inline]
@@ -91,27 +97,38 @@ impl InFlight {
         if self.front.is_none() {
             self.front = Some(request);
         } else {
-            self.queued.get_or_insert_default().push_back(request);
+            self.further.get_or_insert_default().queue.push_back(request);
         }
     }
 
     /// Removes the oldest request.
     #[inline]
     pub(super) fn remove_oldest(&mut self) {
-        self.front = self.queued.as_mut().and_then(|behind| behind.pop_front());
+        self.front = self.further.as_mut().and_then(|it| it.queue.pop_front());
+    }
+
+    /// Returns the open streams, if there was one.
+    #[inline]
+    pub(super) fn streams(&mut self) -> Option<&mut OpenStreams> {
+        self.further.as_mut().map(|it| &mut it.streams)
+    }
+
+    /// Returns the open streams, to add one.
+    pub(super) fn streams_or_default(&mut self) -> &mut OpenStreams {
+        &mut self.further.get_or_insert_default().streams
     }
 
     /// Removes and returns all requests.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = InFlightRequest> {
-        let Self { front, queued: behind } = std::mem::take(self);
-        front.into_iter().chain(behind.into_iter().flat_map(|behind| *behind))
+        let Self { front, further } = std::mem::take(self);
+        front.into_iter().chain(further.into_iter().flat_map(|it| it.queue))
     }
 
     /// Frees a large queue that is empty.
     #[inline]
     pub(super) fn shrink(&mut self) {
         if self.front.is_none() {
-            self.queued.take_if(|behind| behind.capacity() > IDLE_QUEUE_CAPACITY_MAX);
+            self.further.take_if(|it| it.queue.capacity() > IDLE_QUEUE_CAPACITY_MAX);
         }
     }
 }
@@ -145,7 +162,7 @@ mod tests {
         assert_eq!([at(0), at(1), at(2), at(3)], [Some(1), Some(2), Some(3), None]);
         assert_eq!(flights.request_count(), 3);
         assert_eq!(flights.take_all().map(|request| request.id).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(flights.is_idle());
+        assert!(flights.oldest().is_none());
     }
 
     #[test]
@@ -154,15 +171,15 @@ mod tests {
         flights.shrink();
         assert_eq!(flights.request_count(), 100);
         (0..100).for_each(|_| flights.remove_oldest());
-        assert!(flights.queued.is_some());
+        assert!(flights.further.is_some());
         flights.shrink();
-        assert!(flights.is_idle() && flights.queued.is_none());
+        assert!(flights.oldest().is_none() && flights.further.is_none());
     }
 
     #[test]
     fn in_flight_single_request_needs_no_allocation() {
         let mut flights = flights(0..1);
         flights.remove_oldest();
-        assert!(flights.queued.is_none() && size_of::<InFlight>() <= 40);
+        assert!(flights.further.is_none() && size_of::<InFlight>() <= 40);
     }
 }

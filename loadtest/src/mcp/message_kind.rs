@@ -90,7 +90,8 @@ pub fn classify_message<'a, 'b>(
     MessageKind::Response { id, failure }
 }
 
-fn check_result(result: &str, check: Option<&ResultCheck>) -> Option<Failure> {
+/// Returns the failure of a result, or `None` if it is as expected.
+pub(super) fn check_result(result: &str, check: Option<&ResultCheck>) -> Option<Failure> {
     let Ok(view) = serde_json::from_str::<ResultView<'_>>(result) else {
         // `content` has another shape: a result must be an object, which is wrong if more is
         // expected.

@@ -2,7 +2,8 @@
 //!
 //! A [`RequestTemplate`] is a request that can be written with any id; a [`Handshake`] comes before
 //! the first one; a [`RequestLog`] matches responses with requests and checks them; [`Closing`]
-//! ends the connection. All of it maps received bytes to bytes to send.
+//! ends the connection. All of it maps received bytes to bytes to send. The parity dialect has its
+//! own messages and streams, and the same requests, matching and checks.
 //!
 //! Invariants: a request completes exactly once, as success or failure. A response that differs in
 //! any byte from the last correct one is parsed in full.
@@ -17,6 +18,7 @@ pub mod request_template;
 mod response_template;
 
 mod in_flight;
+mod parity;
 pub mod request_templates;
 pub mod response_matcher;
 

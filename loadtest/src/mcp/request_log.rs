@@ -272,6 +272,8 @@ mod tests {
             ReceiveEvent::Failed { .. } => "answer".into(),
             ReceiveEvent::Notification => "notice".into(),
             ReceiveEvent::Streamed => "streamed".into(),
+            ReceiveEvent::Chunk => "chunk".into(),
+            ReceiveEvent::Keepalive(_) => "keepalive".into(),
             ReceiveEvent::ServerRequest { id, is_ping } => format!("asked {id} {is_ping}"),
             ReceiveEvent::Send(_) => "say".into(),
             ReceiveEvent::Closing => "closing".into(),

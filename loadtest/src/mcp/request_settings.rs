@@ -7,6 +7,7 @@ use std::sync::Arc;
 use corelane::client::session::{EraPreference, SessionConfig, SessionOptions};
 use corelane::model::Implementation;
 use corelane::protocol::eras::ClientCapabilities;
+use corelane::protocol::parity::write;
 use corelane::transport::http::client::request_writer::{
     ExtraFields, RequestFields, RequestWriter,
 };
@@ -25,6 +26,9 @@ pub struct RequestSettings {
     pub era: Era,
     /// Additional HTTP fields, for example `Authorization`.
     pub fields: Vec<HttpField>,
+    /// Whether the handshake of the parity dialect offers `resume`, so that the server keeps chunks.
+    /// No stream is resumed. Default false.
+    pub offers_resume: bool,
     writer: RequestWriter,
     session: Arc<SessionConfig>,
 }
@@ -56,7 +60,7 @@ impl RequestSettings {
             era => EraPreference::Legacy(era.revision()),
         };
         let session = Arc::new(SessionConfig::new(options, ClientCapabilities::NONE));
-        Ok(Self { transport, era, fields, writer, session })
+        Ok(Self { transport, era, fields, offers_resume: false, writer, session })
     }
 
     /// Returns what the sessions of all connections have in common.
@@ -67,6 +71,24 @@ impl RequestSettings {
     /// Returns the writer of HTTP requests.
     pub(super) const fn writer(&self) -> &RequestWriter {
         &self.writer
+    }
+
+    /// Returns the token of `Authorization: Bearer …`, if `fields` has one. Over lines the parity
+    /// dialect sends it in the handshake.
+    pub(super) fn auth_token(&self) -> Option<&str> {
+        let is_authorization =
+            |field: &&HttpField| field.name().eq_ignore_ascii_case("authorization");
+        self.fields.iter().find(is_authorization)?.value().strip_prefix("Bearer ")
+    }
+
+    /// Returns a keep-alive of the parity dialect, framed. Empty over HTTP, which needs none.
+    pub fn keepalive(&self, timeout_hint: u64) -> Vec<u8> {
+        if self.transport == Transport::Http {
+            return Vec::new();
+        }
+        let mut text = Vec::new();
+        write::keepalive(&mut text, timeout_hint);
+        self.frame(&text)
     }
 
     /// Frames a message that is not a request of the run, for example a response to the server.
@@ -101,7 +123,7 @@ impl RequestSettings {
     /// Returns the fields of a message in `session`.
     pub(super) fn http_fields<'a>(&self, session: Option<&'a str>) -> RequestFields<'a> {
         RequestFields {
-            protocol_version: Some(self.era.mcp_version()),
+            protocol_version: (!self.era.is_parity()).then(|| self.era.mcp_version()),
             session_id: session,
             ..RequestFields::default()
         }

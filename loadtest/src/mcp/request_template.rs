@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use corelane::client::session::EncodedParams;
 use corelane::protocol::eras::Method;
+use corelane::protocol::jsonrpc::Id;
+use corelane::protocol::parity::write;
 use corelane::transport::http::client::request_writer::RequestFields;
 use corelane::transport::http::header_consistency::name_key;
 use serde_json::{Map, Value, json};
@@ -15,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::request_settings::RequestSettings;
 use super::result_check::ResultCheck;
 use super::varying_text::{ID_PLACEHOLDER, VaryingText};
-use crate::target::Transport;
+use crate::target::{Era, Transport};
 use crate::wire::frames;
 
 /// Digits of every request id: the same number, so that requests of one template have one length.
@@ -43,6 +45,28 @@ pub struct RequestTemplate {
     variation: Option<Variation>,
     /// What the result has to be; `None` if every result without an error is correct.
     check: Option<Arc<ResultCheck>>,
+    kind: RequestKind,
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum RequestKind {
+    /// By a response of JSON-RPC.
+    Mcp,
+    /// By a response of the parity dialect.
+    Parity,
+    /// By a stream of the parity dialect.
+    ParityStream,
+}
+
+impl RequestKind {
+    const fn new(era: Era, is_stream: bool) -> Self {
+        match (era, is_stream) {
+            (Era::Parity, true) => Self::ParityStream,
+            (Era::Parity, false) => Self::Parity,
+            _ => Self::Mcp,
+        }
+    }
 }
 
 /// What differs between the requests of one template, besides the id.
@@ -62,6 +86,7 @@ struct VaryingRequest {
     /// Value of `Mcp-Name`.
     name: Option<String>,
     text: VaryingText,
+    is_stream: bool,
 }
 
 /// Position of an id.
@@ -101,9 +126,30 @@ impl RequestTemplate {
         (method, params): (&str, Option<Map<String, Value>>),
         expected_text: Option<String>,
     ) -> Self {
-        let text = request_text(speech, method, params.as_ref());
+        let kind = RequestKind::new(speech.era, false);
+        let check = expected_text.map(ResultCheck::text).map(Arc::new);
+        Self { check, ..Self::of_kind(speech, (method, params), kind) }
+    }
+
+    /// Creates the template of a request whose result is streamed, in the parity dialect.
+    pub fn stream(
+        speech: &RequestSettings,
+        (method, params): (&str, Option<Map<String, Value>>),
+    ) -> Self {
+        Self::of_kind(speech, (method, params), RequestKind::new(speech.era, true))
+    }
+
+    fn of_kind(
+        speech: &RequestSettings,
+        (method, params): (&str, Option<Map<String, Value>>),
+        kind: RequestKind,
+    ) -> Self {
+        let text = request_text(speech, (method, params.as_ref()), kind);
         let (mut head, mut tail) = (Vec::new(), Vec::new());
-        let fields = request_fields(speech, (method, mcp_name(method, params.as_ref())), None);
+        let fields = RequestFields {
+            accepts_events_only: kind == RequestKind::ParityStream,
+            ..request_fields(speech, (method, mcp_name(method, params.as_ref())), None)
+        };
         let mut text_at = speech.write_message(&mut tail, text.as_bytes(), &fields);
         if speech.transport == Transport::Http {
             // The session id is the last field: the tail begins with the empty line.
@@ -118,12 +164,12 @@ impl RequestTemplate {
         let token_at = text
             .find(&format!("{PROGRESS_TOKEN_KEY}{ID_FIRST}"))
             .map(|at| at + PROGRESS_TOKEN_KEY.len());
-        let check = expected_text.map(ResultCheck::text).map(Arc::new);
         let variation = token_at.map(spot).map(Variation::ProgressToken);
-        Self { head, tail, id: spot(id_at), variation, check }
+        Self { head, tail, id: spot(id_at), variation, check: None, kind }
     }
 
     /// Creates a template whose params have placeholders for random values, determined by `seed`.
+    /// `is_stream`: whether the result is streamed.
     ///
     /// # Errors
     ///
@@ -131,9 +177,10 @@ impl RequestTemplate {
     pub fn varying(
         speech: &RequestSettings,
         (method, params): (&str, Option<Map<String, Value>>),
-        seed: u64,
+        (seed, is_stream): (u64, bool),
     ) -> Result<Self, String> {
-        let text = request_text(speech, method, params.as_ref());
+        let kind = RequestKind::new(speech.era, is_stream);
+        let text = request_text(speech, (method, params.as_ref()), kind);
         let id = ID_FIRST.to_string();
         let token = format!("{PROGRESS_TOKEN_KEY}{id}");
         let text = text
@@ -142,9 +189,9 @@ impl RequestTemplate {
         let text = VaryingText::parse(&text, seed)?;
         let name = mcp_name(method, params.as_ref()).map(String::from);
         let (settings, method_name) = (speech.clone(), method.to_owned());
-        let request = VaryingRequest { settings, method: method_name, name, text };
+        let request = VaryingRequest { settings, method: method_name, name, text, is_stream };
         let variation = Some(Variation::Text(Box::new(request)));
-        Ok(Self { variation, ..Self::new(speech, (method, params), None) })
+        Ok(Self { variation, ..Self::of_kind(speech, (method, params), kind) })
     }
 
     /// Sets what the result has to be.
@@ -208,6 +255,17 @@ impl RequestTemplate {
         self.check.as_ref()?.expected_text()
     }
 
+    /// Returns whether it is a request of the parity dialect.
+    pub(super) fn is_parity(&self) -> bool {
+        self.kind != RequestKind::Mcp
+    }
+
+    /// Returns whether its result is streamed.
+    #[inline]
+    pub(super) fn is_stream(&self) -> bool {
+        self.kind == RequestKind::ParityStream
+    }
+
     /// Returns what the result has to be.
     pub(super) fn check(&self) -> Option<&ResultCheck> {
         self.check.as_deref()
@@ -228,7 +286,10 @@ impl fmt::Debug for RequestTemplate {
 
 impl VaryingRequest {
     fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
-        let fields = request_fields(&self.settings, (&self.method, self.name.as_deref()), session);
+        let name = (&*self.method, self.name.as_deref());
+        let accepts_events_only = self.is_stream;
+        let fields = request_fields(&self.settings, name, session);
+        let fields = RequestFields { accepts_events_only, ..fields };
         self.settings.write_message(out, self.text.render(id).as_bytes(), &fields);
     }
 }
@@ -244,9 +305,16 @@ pub(super) fn id_digits(id: u64) -> [u8; ID_DIGITS] {
 /// of the params has one.
 fn request_text(
     settings: &RequestSettings,
-    method: &str,
-    params: Option<&Map<String, Value>>,
+    (method, params): (&str, Option<&Map<String, Value>>),
+    kind: RequestKind,
 ) -> String {
+    if kind != RequestKind::Mcp {
+        let params = params.map(|params| Value::from(params.clone()).to_string());
+        let params = params.as_ref().map(String::as_bytes);
+        let (mut out, is_stream) = (Vec::new(), kind == RequestKind::ParityStream);
+        write::request(&mut out, (Id::from(ID_FIRST), method), params, (is_stream, None));
+        return String::from_utf8(out).unwrap_or_default();
+    }
     let mut params = params.cloned();
     let meta = match params.as_mut().and_then(|params| params.shift_remove("_meta")) {
         Some(Value::Object(members)) => Value::from(members).to_string(),

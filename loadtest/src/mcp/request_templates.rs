@@ -1,20 +1,35 @@
 //! The request templates of a run, each with the template of its response.
 
+use super::parity::messages::MessageReader;
 use super::request_template::RequestTemplate;
 use super::response_template::ResponseTemplate;
 
 /// Request templates of one load thread with the response templates learned so far.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RequestTemplates {
     requests: Vec<RequestTemplate>,
     responses: Vec<Option<ResponseTemplate>>,
+    /// Reader of responses, in the parity dialect.
+    parity_reader: Option<Box<MessageReader>>,
 }
 
 impl RequestTemplates {
     /// Creates the set; templates are identified by their index.
     pub fn new(requests: Vec<RequestTemplate>) -> Self {
         let responses = requests.iter().map(|_| None).collect();
-        Self { requests, responses }
+        let is_parity = requests.iter().any(RequestTemplate::is_parity);
+        Self { requests, responses, parity_reader: is_parity.then(Box::default) }
+    }
+
+    /// Takes the reader of responses in the parity dialect; `None` for those of MCP.
+    #[inline]
+    pub(super) const fn take_parity_reader(&mut self) -> Option<Box<MessageReader>> {
+        self.parity_reader.take()
+    }
+
+    /// Gives the reader back.
+    pub(super) fn restore_parity_reader(&mut self, reader: Box<MessageReader>) {
+        self.parity_reader = Some(reader);
     }
 
     /// Returns the request template at `place`.

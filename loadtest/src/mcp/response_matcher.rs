@@ -1,5 +1,7 @@
 //! Matching of responses with the requests in flight on one connection.
 
+mod parity;
+
 use corelane::base::time::Instant;
 
 use super::in_flight::{InFlight, InFlightRequest, InFlightState};
@@ -38,6 +40,10 @@ pub enum ReceiveEvent {
     },
     /// A notification of the server.
     Notification,
+    /// A chunk of a stream.
+    Chunk,
+    /// A keep-alive of the server, with the seconds in which it expects a message.
+    Keepalive(Option<u64>),
     /// The next completed request was answered by an SSE stream.
     Streamed,
     /// A request of the server.
@@ -127,6 +133,10 @@ impl ResponseMatcher {
         whole: Option<&[u8]>,
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
+        if let Some(mut reader) = calls.take_parity_reader() {
+            self.handle_parity_message((calls, &mut reader), text, whole, on_event);
+            return calls.restore_parity_reader(reader);
+        }
         let expected = |id| {
             let request = self.requests.get(self.position(id)?)?;
             calls.call(request.call)?.check()
@@ -167,15 +177,19 @@ impl ResponseMatcher {
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
         let body_result = self.body_result.take();
-        if self.requests.is_idle() {
+        let Some(id) = self.requests.oldest().map(|request| request.id) else {
             return report_unsolicited(excerpt, on_event);
-        }
+        };
         let failure = match (status, body_result) {
+            // The stream has not ended.
+            (200..300, None) if self.remove_stream(id) => Some(Failure::Stream),
             (200..300, Some(result)) => result.err(),
+            (400..600, Some(Err(failure @ Failure::Parity(_)))) => Some(failure),
             (400..500, _) => Some(Failure::Http4xx),
             (500..600, _) => Some(Failure::Http5xx),
             _ => Some(Failure::Garbage),
         };
+        self.remove_stream(id);
         self.learn_template(calls, (0, failure), whole);
         self.complete_request(0, failure, on_event);
         if failure.is_some() {
@@ -202,6 +216,7 @@ impl ResponseMatcher {
         if failure.is_none()
             && let Some(whole) = whole
             && let Some(request) = self.requests.get(place)
+            && calls.call(request.call).is_some_and(|call| !call.is_stream())
         {
             calls.set_response_template(request.call, whole, request.id);
         }
@@ -219,6 +234,9 @@ impl ResponseMatcher {
             self.requests.entries().position(|request| request.state != InFlightState::Answered);
         match waiting {
             Some(place) => {
+                if let Some(id) = self.requests.get(place).map(|request| request.id) {
+                    self.remove_stream(id);
+                }
                 self.complete_request(place, Some(failure), on_event);
                 let answer = quoted.to_vec();
                 on_event(ReceiveEvent::Failed { failure: Some(failure), answer });
@@ -249,12 +267,7 @@ impl ResponseMatcher {
     /// Fails unanswered requests that were sent before `before` as timeouts.
     pub(super) fn time_out(&mut self, before: Instant, on_event: &mut impl FnMut(ReceiveEvent)) {
         let late = self.requests.entries_mut().take_while(|request| request.sent < before);
-        for request in late.filter(|request| request.state == InFlightState::Waiting) {
-            request.state = InFlightState::TimedOut;
-            let InFlightRequest { call, intended, sent, .. } = *request;
-            let failure = Some(Failure::Timeout);
-            on_event(ReceiveEvent::Completed(CompletedRequest { call, intended, sent, failure }));
-        }
+        late.for_each(|request| report_failure(request, Failure::Timeout, on_event));
     }
 
     /// Removes the only request in flight, with its template and intended send time, unless it
@@ -282,6 +295,20 @@ impl ResponseMatcher {
                 failure: Some(failure),
             }));
         }
+    }
+}
+
+/// Reports the failure of a request whose response, or the end of its stream, may still arrive.
+fn report_failure(
+    request: &mut InFlightRequest,
+    failure: Failure,
+    on_event: &mut impl FnMut(ReceiveEvent),
+) {
+    if request.state == InFlightState::Waiting {
+        request.state = InFlightState::Failed;
+        let InFlightRequest { call, intended, sent, .. } = *request;
+        let failure = Some(failure);
+        on_event(ReceiveEvent::Completed(CompletedRequest { call, intended, sent, failure }));
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
 use regex::Regex;
@@ -134,6 +134,8 @@ pub struct ResultCheck {
     is_tool: bool,
     expectations: Vec<Expectation>,
     output_schema: Option<Arc<Validator>>,
+    /// Receives the first result.
+    record: Option<Arc<OnceLock<String>>>,
 }
 
 impl ResultCheck {
@@ -144,7 +146,12 @@ impl ResultCheck {
 
     /// Expects all of `expectations`.
     pub const fn new(expectations: Vec<Expectation>) -> Self {
-        Self { is_tool: false, expectations, output_schema: None }
+        Self { is_tool: false, expectations, output_schema: None, record: None }
+    }
+
+    /// Accepts every result, and stores the JSON text of the first in `record`.
+    pub fn recording(record: Arc<OnceLock<String>>) -> Self {
+        Self { record: Some(record), ..Self::default() }
     }
 
     /// Expects the result of a tool call with this output schema.
@@ -172,6 +179,9 @@ impl ResultCheck {
     /// Returns whether `result`, which is no error, is as expected. `first_text` is the text of its
     /// first content block.
     pub(super) fn is_met(&self, result: &str, first_text: Option<&str>, has_content: bool) -> bool {
+        if let Some(record) = &self.record {
+            record.get_or_init(|| result.to_owned());
+        }
         let is_simple = self.output_schema.is_none()
             && self.expectations.iter().all(|it| it.exact_text().is_some());
         if is_simple {

@@ -72,12 +72,12 @@ impl ConnectMetrics {
 
     /// Records a failed attempt.
     pub const fn record_failure(&mut self, failure: Failure) {
-        self.failures[failure as usize] += 1;
+        self.failures[failure.index()] += 1;
     }
 
     /// Returns the number of attempts that failed in this way.
     pub const fn failures(&self, failure: Failure) -> u64 {
-        self.failures[failure as usize]
+        self.failures[failure.index()]
     }
 
     /// Adds the metrics of another load thread or second.

@@ -5,8 +5,10 @@
 
 use std::fmt;
 
+use corelane::protocol::parity::error::ErrorCode;
+
 /// Kind of failure of a request.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Failure {
     /// No connection could be opened, or none was left to send on.
     Connect,
@@ -28,11 +30,15 @@ pub enum Failure {
     Tool,
     /// Not sent by the generator: all connections were busy.
     Unsent,
+    /// Parity dialect: the chunks of a stream are not in order, or end without `eos`.
+    Stream,
+    /// Parity dialect: error with this code.
+    Parity(ErrorCode),
 }
 
 impl Failure {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 19] = [
         Self::Connect,
         Self::Closed,
         Self::Timeout,
@@ -43,7 +49,34 @@ impl Failure {
         Self::Rpc,
         Self::Tool,
         Self::Unsent,
+        Self::Stream,
+        Self::Parity(ErrorCode::VersionUnsupported),
+        Self::Parity(ErrorCode::FeatureNotAvailable),
+        Self::Parity(ErrorCode::Unauthorized),
+        Self::Parity(ErrorCode::Forbidden),
+        Self::Parity(ErrorCode::RateLimited),
+        Self::Parity(ErrorCode::PayloadTooLarge),
+        Self::Parity(ErrorCode::AlreadyProcessed),
+        Self::Parity(ErrorCode::Internal),
     ];
+
+    /// Returns the position in [`Failure::ALL`].
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Self::Connect => 0,
+            Self::Closed => 1,
+            Self::Timeout => 2,
+            Self::Garbage => 3,
+            Self::Wrong => 4,
+            Self::Http4xx => 5,
+            Self::Http5xx => 6,
+            Self::Rpc => 7,
+            Self::Tool => 8,
+            Self::Unsent => 9,
+            Self::Stream => 10,
+            Self::Parity(code) => 11 + code as usize,
+        }
+    }
 
     /// Returns the name used in reports and files.
     pub const fn name(self) -> &'static str {
@@ -58,6 +91,8 @@ impl Failure {
             Self::Rpc => "rpc_error",
             Self::Tool => "tool_error",
             Self::Unsent => "unsent",
+            Self::Stream => "stream",
+            Self::Parity(code) => code.as_str(),
         }
     }
 }
@@ -74,14 +109,33 @@ impl Failure {
             Self::Connect => "no connection to the server could be opened",
             Self::Closed => "the server closed the connection before it answered",
             Self::Timeout => "no answer within the response timeout or before the end of the run",
-            Self::Garbage => "the answer is not valid HTTP, WebSocket or JSON-RPC",
+            Self::Garbage => "the answer is not valid HTTP, WebSocket, JSON-RPC or parity",
             Self::Wrong => "the answer is valid, but another one than expected",
             Self::Http4xx => "HTTP status 4xx, or another unexpected one: the request was rejected",
             Self::Http5xx => "HTTP status 5xx: the server failed",
-            Self::Rpc => "JSON-RPC error response",
+            Self::Rpc => "JSON-RPC error response, or a parity error with an unknown code",
             Self::Tool => "tool result with isError",
             Self::Unsent => "not sent, because every connection was busy or lost",
+            Self::Stream => {
+                "parity: a chunk is missing, doubled or behind the end, or eos is missing"
+            }
+            Self::Parity(code) => parity_description(code),
         }
+    }
+}
+
+const fn parity_description(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::VersionUnsupported => "parity: the version of the dialect is unsupported",
+        ErrorCode::FeatureNotAvailable => "parity: the method or capability is not negotiated",
+        ErrorCode::Unauthorized => "parity: no valid token",
+        ErrorCode::Forbidden => "parity: the token does not allow the request",
+        ErrorCode::RateLimited => {
+            "parity: too many requests, in flight or in a time; retryAfter has the seconds"
+        }
+        ErrorCode::PayloadTooLarge => "parity: the request is longer than maxPayloadBytes",
+        ErrorCode::AlreadyProcessed => "parity: the idempotency key was used",
+        ErrorCode::Internal => "parity: the server failed, or the request is invalid",
     }
 }
 
@@ -103,6 +157,8 @@ pub struct Outcomes {
     pub notifications: u64,
     /// Responses that arrived as SSE streams, warm-up included.
     pub streamed: u64,
+    /// Chunks of streams that arrived in the measured time.
+    pub chunks: u64,
     /// Requests that waited for a connection when the last one became due.
     pub backlog: u64,
     failures: [u64; Failure::ALL.len()],
@@ -116,12 +172,12 @@ impl Outcomes {
 
     /// Counts failed requests.
     pub const fn record_failures(&mut self, failure: Failure, count: u64) {
-        self.failures[failure as usize] += count;
+        self.failures[failure.index()] += count;
     }
 
     /// Returns the number of failures of this kind.
     pub const fn failed(&self, failure: Failure) -> u64 {
-        self.failures[failure as usize]
+        self.failures[failure.index()]
     }
 
     /// Returns the number of all failures.
@@ -149,6 +205,7 @@ impl Outcomes {
         self.unsolicited += other.unsolicited;
         self.notifications += other.notifications;
         self.streamed += other.streamed;
+        self.chunks += other.chunks;
         self.backlog += other.backlog;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
             *all += some;

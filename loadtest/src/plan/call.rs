@@ -43,6 +43,10 @@ pub struct CallPlan {
     /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// Requests the result as a stream, whose chunks are counted; the request is answered by the
+    /// end of the stream. Only for the parity dialect. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
     /// Relative frequency of this call among all calls. Default 1.
     #[serde(default = "weight")]
     pub weight: u32,
@@ -83,6 +87,7 @@ impl Default for CallPlan {
             params: None,
             expect: Vec::new(),
             progress: false,
+            stream: false,
             weight: weight(),
             output_schema: None,
         }
@@ -108,12 +113,27 @@ impl CallPlan {
         }
     }
 
-    /// Builds the request. Fails if the call names both a tool and a method.
+    /// Checks that the dialect has streams, or progress.
+    fn check_stream(&self, speech: &RequestSettings) -> Result<(), PlanError> {
+        match (self.stream, speech.era.is_parity()) {
+            (true, false) => {
+                Err(PlanError::new("stream = true needs the parity dialect: add era = \"parity\""))
+            }
+            (_, true) if self.progress => Err(PlanError::new(
+                "progress = true is not of the parity dialect: use stream = true",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Builds the request. Fails if the call names both a tool and a method, or is streamed where
+    /// that is not possible.
     pub(super) fn build(
         &self,
         speech: &RequestSettings,
         seed: u64,
     ) -> Result<RequestTemplate, PlanError> {
+        self.check_stream(speech)?;
         let mut expectations = self.expect.clone();
         let (method, params) = match (&self.tool, &self.method) {
             (Some(_), Some(_)) => {
@@ -136,7 +156,10 @@ impl CallPlan {
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
         let template = if self.varies() {
-            RequestTemplate::varying(speech, (method, params), seed).map_err(PlanError)?
+            let variation = (seed, self.stream);
+            RequestTemplate::varying(speech, (method, params), variation).map_err(PlanError)?
+        } else if self.stream {
+            RequestTemplate::stream(speech, (method, params))
         } else {
             RequestTemplate::new(speech, (method, params), None)
         };

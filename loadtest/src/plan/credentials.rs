@@ -5,13 +5,15 @@
 
 use super::{Plan, PlanError};
 use crate::mcp::HttpField;
-use crate::target::{Target, Transport};
+use crate::target::{Era, Target, Transport};
 
 impl Plan {
     /// Returns the header fields of every request to `target`.
     pub(super) fn request_headers(&self, target: &Target) -> Result<Vec<HttpField>, PlanError> {
         let Some(bearer) = self.bearer()? else { return Ok(self.headers.clone()) };
-        if !matches!(target.transport(), Transport::Http | Transport::WebSocket) {
+        let has_fields = matches!(target.transport(), Transport::Http | Transport::WebSocket);
+        // The parity dialect has a place for it in the handshake.
+        if !has_fields && !self.era.is_some_and(Era::is_parity) {
             return Err(PlanError(format!(
                 "{target} has no HTTP header fields to carry a bearer token: remove --bearer, \
                  --bearer-file, bearer_file and CORELANE_LOAD_BEARER"
@@ -66,6 +68,7 @@ mod tests {
         for target in ["tcp://localhost:1", "tls://localhost:1", "stdio:x"] {
             let why = fields(&plan(target)).unwrap_err();
             assert!(why.contains("--bearer") && !why.contains("s3cr3t"), "{why}");
+            assert!(fields(&Plan { era: Some(Era::Parity), ..plan(target) }).is_ok());
         }
     }
 

@@ -133,6 +133,11 @@ impl ListenPlan {
 
     fn check(&self, speech: &RequestSettings) -> Result<(), PlanError> {
         let Self { streams, per_connection, .. } = *self;
+        if speech.era.is_parity() {
+            return Err(PlanError::new(
+                "[listen]: the parity dialect has no subscriptions; choose another era",
+            ));
+        }
         if streams == 0 || per_connection == 0 {
             return Err(PlanError::new(
                 "[listen] has no stream: write streams and per_connection of 1 or more, or remove \

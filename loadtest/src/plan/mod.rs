@@ -90,8 +90,8 @@ pub struct Plan {
     /// with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
     pub target: String,
     /// The MCP protocol version of requests: `auto`, `modern` (2026-07-28), `legacy` (2025-11-25),
-    /// `2025-06-18`, `2025-03-26` or `2024-11-05`. Default `auto`: modern if the server supports
-    /// it, else the latest that it supports.
+    /// `2025-06-18`, `2025-03-26` or `2024-11-05`; or `parity`, the parity dialect. Default `auto`:
+    /// modern if the server supports it, else the latest that it supports.
     #[schemars(with = "String")]
     #[serde(default, deserialize_with = "era", skip_serializing_if = "Option::is_none")]
     pub era: Option<Era>,
@@ -195,10 +195,11 @@ pub fn parse_era(text: &str) -> Result<Option<Era>, String> {
     if text == "auto" {
         return Ok(None);
     }
-    let versions = Era::ALL.map(Era::mcp_version).join(", ");
-    Era::named(text)
-        .map(Some)
-        .ok_or_else(|| format!("an era is auto, modern or legacy, or a version: {versions}"))
+    let versions = Era::ALL.into_iter().filter(|era| !era.is_parity()).map(Era::mcp_version);
+    let versions = versions.collect::<Vec<_>>().join(", ");
+    Era::named(text).map(Some).ok_or_else(|| {
+        format!("an era is auto, modern, legacy or parity, or a version: {versions}")
+    })
 }
 
 const fn connections() -> usize {
@@ -345,7 +346,8 @@ impl Plan {
     ///
     /// If the plan is invalid, or the target cannot be resolved.
     pub fn run_config(&self) -> Result<RunConfig, PlanError> {
-        let target: Target = self.target.parse().map_err(|error| PlanError(format!("{error}")))?;
+        let target = Target::parse(&self.target, self.era.unwrap_or_default())
+            .map_err(|error| PlanError(format!("{error}")))?;
         self.check()?;
         let program = StdioPlan::program(self, &target)?;
         let fields = self.request_headers(&target)?;

@@ -33,11 +33,11 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
     }
     lines.extend(readers.as_ref().map(slow_readers_line));
     lines.extend(readers.as_ref().and_then(others_line));
-    if totals.streamed > 0 || plan.calls.iter().any(|call| call.progress) {
+    if totals.streams.streamed > 0 || plan.calls.iter().any(|call| call.progress) {
         lines.push(format!(
             "streams  {} responses as event streams · {} notifications",
-            figure::count(totals.streamed),
-            figure::count(totals.notifications)
+            figure::count(totals.streams.streamed),
+            figure::count(totals.streams.notifications)
         ));
     }
     let drift = drift.as_ref().filter(|_| totals.duration_s > DRIFT_SECONDS_MIN);

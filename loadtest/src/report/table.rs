@@ -49,6 +49,9 @@ pub fn table(result: &RunResult) -> String {
         figure::count(totals.answered),
         figure::rate(totals.rate)
     ));
+    if totals.streams.chunks > 0 {
+        line(chunks(totals, result.server.as_ref()));
+    }
     if !totals.failures.is_empty() || totals.unsolicited > 0 {
         line(failed(totals));
     }
@@ -119,6 +122,20 @@ fn call_line(call: &CallPlan) -> String {
         return text;
     }
     text.chars().take(COLUMNS_MAX - 1).chain(['…']).collect()
+}
+
+/// Formats the chunks of streams, with their rate for each core that the server used.
+fn chunks(totals: &Totals, server: Option<&ProcessCost>) -> String {
+    let rate = totals.chunk_rate();
+    let cores = server.map(|server| server.cores).filter(|cores| *cores > 0.0);
+    let per_core = cores.map_or_else(String::new, |cores| {
+        format!(" · {}/s for each core of the server", figure::rate(rate / cores))
+    });
+    format!(
+        "chunks   {} · {}/s{per_core}",
+        figure::count(totals.streams.chunks),
+        figure::rate(rate)
+    )
 }
 
 fn failed(totals: &Totals) -> String {
@@ -281,6 +298,16 @@ mod tests {
         assert!(lines[place + 1].contains("   85.3 µs") && lines[place + 1].ends_with(" 2.50 s"));
         assert!(lines[place + 2].ends_with("         –"), "{}", lines[place + 2]);
         assert!(text.ends_with("12.4 MiB resident\n"), "{text}");
+    }
+
+    #[test]
+    fn table_has_chunks_for_each_server_core() {
+        let mut result = result();
+        assert!(!table(&result).contains("chunks"));
+        (result.totals.streams.chunks, result.totals.duration_s) = (3_000_000, 2.0);
+        result.server = Some(ProcessCost { cores: 0.5, ..ProcessCost::default() });
+        let text = table(&result);
+        assert!(text.contains("3,000,000 · 1,500,000/s · 3,000,000/s for each core"), "{text}");
     }
 
     #[test]

@@ -105,12 +105,9 @@ pub struct Totals {
     pub failure_ratio: f64,
     /// Responses without a matching request.
     pub unsolicited: u64,
-    /// Notifications received, including the warm-up.
-    #[serde(default)]
-    pub notifications: u64,
-    /// Responses received as event streams, including the warm-up.
-    #[serde(default)]
-    pub streamed: u64,
+    /// What is received besides single responses.
+    #[serde(flatten)]
+    pub streams: StreamTotals,
     /// Connections that were open when the first request was sent.
     pub opened: u64,
     /// Time to open them, in seconds.
@@ -124,6 +121,28 @@ pub struct Totals {
     /// if the system does not report it.
     #[serde(default)]
     pub steal_ratio: Option<f64>,
+}
+
+/// Totals of what is received besides single responses.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct StreamTotals {
+    /// Notifications received, including the warm-up.
+    #[serde(default)]
+    pub notifications: u64,
+    /// Responses received as event streams, including the warm-up.
+    #[serde(default)]
+    pub streamed: u64,
+    /// Chunks of streams of the parity dialect received in the measured time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunks: u64,
+}
+
+impl Totals {
+    /// Returns the chunks of streams a second.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub fn chunk_rate(&self) -> f64 {
+        self.streams.chunks as f64 / self.duration_s.max(f64::MIN_POSITIVE)
+    }
 }
 
 /// Percentiles of a latency, in microseconds.
@@ -299,14 +318,22 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unsolicited: outcomes.unsolicited,
-        notifications: outcomes.notifications,
-        streamed: outcomes.streamed,
+        streams: StreamTotals {
+            notifications: outcomes.notifications,
+            streamed: outcomes.streamed,
+            chunks: outcomes.chunks,
+        },
         opened: finding.opened,
         connect_s: finding.connect_time.as_secs_f64(),
         lost: total.connects.lost,
         last_error: total.errors.last().map(ToOwned::to_owned),
         steal_ratio: finding.usage.steal_ratio,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> ProcessCost {

@@ -20,6 +20,7 @@ use self::scripted_server::{Reaction, ReceivedRequest, ScriptedServer};
 mod discovery;
 mod framings;
 mod handshakes;
+mod parity;
 mod responses;
 mod scripted_server;
 mod stalls;
@@ -47,7 +48,11 @@ fn plan(server: &ScriptedServer, era: Era) -> Plan {
 /// Performs the run. Asserts that each due request is counted once, and that the run has not
 /// passed.
 fn run(server: &ScriptedServer, answer_max: Option<Duration>) -> RunResult {
-    let mut plan = plan(server, Era::Modern);
+    run_plan(plan(server, Era::Modern), answer_max)
+}
+
+/// Performs the run of a plan; see [`run`].
+fn run_plan(mut plan: Plan, answer_max: Option<Duration>) -> RunResult {
     plan.response_timeout = answer_max.map_or(plan.response_timeout, HumanDuration::from);
     let mut job = plan.run_config().unwrap();
     job.limits.retry_after = Duration::from_millis(1);

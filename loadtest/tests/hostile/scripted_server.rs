@@ -210,6 +210,11 @@ fn upgraded(key: &str) -> Vec<u8> {
 
 /// Returns the response to a message of a handshake.
 pub(crate) fn handshake_response(transport: Transport, call: &Value) -> Vec<u8> {
+    if call["type"] == "handshake" {
+        let ack = json!({ "type": "handshakeAck", "protocolVersion": "1.0", "sessionId": "s",
+            "capabilities": call["capabilities"] });
+        return framed(transport, &ack.to_string());
+    }
     match call.get("id") {
         Some(id) => {
             let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {},

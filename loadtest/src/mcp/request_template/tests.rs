@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::mcp::HttpField;
-use crate::target::Era;
 
 fn speech(transport: Transport, era: Era) -> RequestSettings {
     let fields = vec![HttpField::bearer("secret").unwrap()];
@@ -103,8 +102,11 @@ fn varying_request_has_id_token_and_length() {
     ] {
         let params = json!({ "name": "add", "arguments": { "a": "{{int 1 100000}}" } });
         let params = RequestTemplate::with_progress(params.as_object().cloned());
-        let call =
-            RequestTemplate::varying(&speech(transport, era), ("tools/call", Some(params)), 1);
+        let call = RequestTemplate::varying(
+            &speech(transport, era),
+            ("tools/call", Some(params)),
+            (1, false),
+        );
         let call = call.unwrap();
         for id in 1_234_567_890..1_234_567_990_u64 {
             let session = (transport == Transport::Http).then_some("s");

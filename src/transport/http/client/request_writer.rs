@@ -31,6 +31,11 @@ const OWN_FIELDS: [&str; 14] = [
     "upgrade",
 ];
 
+/// Media types of the responses to a POST request.
+const JSON_OR_EVENTS: &[u8] = b"application/json, text/event-stream";
+/// Media type of an event stream.
+const EVENTS: &[u8] = b"text/event-stream";
+
 /// Begins the names of the headers that repeat arguments of a tool call.
 const PARAMETER_PREFIX: &str = "Mcp-Param-";
 /// Begins the names of the fields of a WebSocket handshake.
@@ -97,6 +102,8 @@ pub struct RequestFields<'a> {
     pub authorization: Option<&'a str>,
     /// `DPoP` (RFC 9449, section 4.1).
     pub dpop_proof: Option<&'a str>,
+    /// Whether `Accept` of a POST request names event streams only, not JSON.
+    pub accepts_events_only: bool,
 }
 
 /// Writes the requests to one endpoint.
@@ -178,10 +185,9 @@ impl RequestWriter {
     pub fn write_post(&self, out: &mut Vec<u8>, fields: &RequestFields<'_>, message: &[u8]) {
         out.reserve(self.lines.len() + self.path.len() + message.len() + 256);
         self.begin(out, "POST ");
-        out.extend_from_slice(
-            b"Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
-            Content-Length: ",
-        );
+        let types = if fields.accepts_events_only { EVENTS } else { JSON_OR_EVENTS };
+        push_line(out, "Accept", types);
+        out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: ");
         write::unsigned(out, message.len() as u64);
         out.extend_from_slice(b"\r\n");
         fields.write(out);
@@ -191,7 +197,7 @@ impl RequestWriter {
     /// Appends a GET request for a stream of events.
     pub fn write_get(&self, out: &mut Vec<u8>, fields: &RequestFields<'_>) {
         self.begin(out, "GET ");
-        out.extend_from_slice(b"Accept: text/event-stream\r\n");
+        push_line(out, "Accept", EVENTS);
         fields.write(out);
     }
 
@@ -319,6 +325,17 @@ mod tests {
              Mcp-Name: echo\r\nMcp-Param-Region: us west\r\n\
              Mcp-Param-City: =?base64?S8O2bG4=?=\r\nMcp-Session-Id: s\r\n\r\n{}"
         );
+    }
+
+    #[test]
+    fn post_for_stream_accepts_events_only() {
+        let writer = RequestWriter::new("http", "a:1", "/p", &ExtraFields::default());
+        let fields = RequestFields { accepts_events_only: true, ..RequestFields::default() };
+        let mut out = Vec::new();
+        writer.write_post(&mut out, &fields, b"{}");
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("\r\nAccept: text/event-stream\r\n"), "{text}");
+        assert!(!text.contains("Accept: application/json"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,194 @@
+//! Matching of messages of the parity dialect.
+
+use corelane::protocol::json::Value;
+use corelane::protocol::jsonrpc::Id;
+use corelane::protocol::parity::envelope::{Chunk, ChunkType, Envelope, Response};
+
+use super::{ReceiveEvent, ResponseMatcher, report_failure, report_unsolicited};
+use crate::mcp::message_kind::check_result;
+use crate::mcp::parity::failure_of;
+use crate::mcp::parity::messages::MessageReader;
+use crate::mcp::parity::streams::ChunkEffect;
+use crate::mcp::request_template::RequestTemplate;
+use crate::mcp::request_templates::RequestTemplates;
+use crate::mcp::result_check::ResultCheck;
+use crate::metrics::failure_examples::BODY_BYTES_MAX;
+use crate::metrics::outcome::Failure;
+
+/// A received text.
+#[derive(Clone, Copy)]
+struct ReceivedText<'a> {
+    /// Its beginning, for examples of failures.
+    quoted: &'a [u8],
+    /// Its framed form, if that arrived contiguously.
+    whole: Option<&'a [u8]>,
+}
+
+impl ResponseMatcher {
+    /// Handles a message of the parity dialect; see [`ResponseMatcher::handle_message`].
+    pub(super) fn handle_parity_message(
+        &mut self,
+        (calls, reader): (&mut RequestTemplates, &mut MessageReader),
+        text: &[u8],
+        whole: Option<&[u8]>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let received = ReceivedText { quoted: &text[..text.len().min(BODY_BYTES_MAX)], whole };
+        reader.read(text, |envelope| match envelope {
+            Some(Envelope::Chunk(chunk)) => self.handle_chunk(calls, &chunk, received, on_event),
+            Some(Envelope::Response(response)) => {
+                self.handle_response(calls, &response, received, on_event);
+            }
+            Some(Envelope::Keepalive { timeout_hint }) => {
+                on_event(ReceiveEvent::Keepalive(timeout_hint));
+            }
+            Some(Envelope::Error { id, stream_id, error }) => {
+                self.handle_error((id, stream_id), failure_of(error), received, on_event);
+            }
+            // It takes the place of a response: the oldest request fails.
+            _ => self.handle_error((None, None), Failure::Garbage, received, on_event),
+        });
+    }
+
+    fn handle_response(
+        &mut self,
+        calls: &mut RequestTemplates,
+        response: &Response<'_>,
+        received: ReceivedText<'_>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let id = request_id(response.id);
+        let Some((id, place)) = id.and_then(|id| Some((id, self.position(id)?))) else {
+            if self.is_http {
+                self.body_result = Some(Err(Failure::Wrong));
+                return;
+            }
+            return report_unsolicited(received.quoted, on_event);
+        };
+        let number = self.requests.get(place).map(|request| request.call).unwrap_or_default();
+        let call = calls.call(number);
+        let is_stream = call.is_some_and(RequestTemplate::is_stream);
+        let failure = match response.outcome {
+            Err(error) => Some(failure_of(error)),
+            Ok(result) if is_stream => match self.open_stream(result, (id, number)) {
+                Ok(()) => return,
+                Err(failure) => Some(failure),
+            },
+            Ok(result) => judge(result, call.and_then(RequestTemplate::check)).err(),
+        };
+        if self.is_http {
+            let is_first = place == 0;
+            let failure = if is_first { failure } else { Some(Failure::Wrong) };
+            self.body_result = Some(failure.map_or(Ok(()), Err));
+            return;
+        }
+        if !is_stream {
+            self.learn_template(calls, (place, failure), received.whole);
+        }
+        self.finish_request((id, failure), received.quoted, on_event);
+    }
+
+    /// Records the stream of a request.
+    fn open_stream(&mut self, result: Value<'_>, request: (u64, u16)) -> Result<(), Failure> {
+        let stream_id = result.as_object().and_then(|result| result.find("streamId")?.as_str());
+        let streams = self.requests.streams_or_default();
+        let is_new = stream_id.is_some_and(|stream_id| streams.open(stream_id, request));
+        if is_new { Ok(()) } else { Err(Failure::Wrong) }
+    }
+
+    fn handle_chunk(
+        &mut self,
+        calls: &RequestTemplates,
+        chunk: &Chunk<'_>,
+        received: ReceivedText<'_>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let judge = |call| match (chunk.chunk_type, chunk.data) {
+            (ChunkType::Error, Some(error)) => Err(failure_of(error)),
+            (_, Some(result)) => judge(result, calls.call(call).and_then(RequestTemplate::check)),
+            (_, None) => Err(Failure::Stream),
+        };
+        let effect = self.requests.streams().map(|streams| streams.receive(chunk, judge));
+        on_event(ReceiveEvent::Chunk);
+        match effect.unwrap_or(ChunkEffect::Unknown) {
+            ChunkEffect::Delivered => {}
+            ChunkEffect::Unknown => report_unsolicited(received.quoted, on_event),
+            ChunkEffect::Failed { request } => {
+                let place = self.position(request);
+                if let Some(request) = place.and_then(|place| self.requests.request_mut(place)) {
+                    let failure = Failure::Stream;
+                    report_failure(request, failure, on_event);
+                    let answer = received.quoted.to_vec();
+                    on_event(ReceiveEvent::Failed { failure: Some(failure), answer });
+                }
+            }
+            ChunkEffect::Ended { failure, .. } if self.is_http => {
+                self.body_result = Some(failure.map_or(Ok(()), Err));
+            }
+            ChunkEffect::Ended { request, failure } => {
+                self.finish_request((request, failure), received.quoted, on_event);
+            }
+        }
+    }
+
+    /// Handles an error that is no response: the request that it is about fails, else the oldest.
+    fn handle_error(
+        &mut self,
+        (id, stream_id): (Option<Id<'_>>, Option<&str>),
+        failure: Failure,
+        received: ReceivedText<'_>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        if self.is_http {
+            self.body_result = Some(Err(failure));
+            return;
+        }
+        let streams = self.requests.streams();
+        let of_stream = streams.and_then(|streams| streams.request_of(stream_id?));
+        match id.and_then(request_id).or(of_stream) {
+            Some(request) => {
+                self.finish_request((request, Some(failure)), received.quoted, on_event);
+            }
+            None => self.fail_oldest(failure, received.quoted, on_event),
+        }
+    }
+
+    /// Completes a request by its id, with its stream.
+    fn finish_request(
+        &mut self,
+        (id, failure): (u64, Option<Failure>),
+        quoted: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        if failure.is_some() {
+            self.remove_stream(id);
+        }
+        let Some(place) = self.position(id) else { return report_unsolicited(quoted, on_event) };
+        self.complete_request(place, failure, on_event);
+        if failure.is_some() {
+            on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
+        }
+    }
+
+    /// Removes the stream of a request; returns whether there was one.
+    pub(super) fn remove_stream(&mut self, request: u64) -> bool {
+        self.requests.streams().is_some_and(|streams| streams.remove_of(request))
+    }
+}
+
+/// Returns the id of one of our requests.
+fn request_id(id: Id<'_>) -> Option<u64> {
+    match id {
+        Id::Signed(id) => u64::try_from(id).ok(),
+        Id::Unsigned(id) => Some(id),
+        Id::Text(_) => None,
+    }
+}
+
+/// Evaluates the result of a request.
+fn judge(result: Value<'_>, check: Option<&ResultCheck>) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    result.write(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    check_result(&text, check).map_or(Ok(()), Err)
+}
