@@ -309,7 +309,12 @@ fn handle_violation<T: Clone, S: ParitySink>(
             session.failure = Some(failure::protocol(text));
             text
         }
-        Violation::Chunk(Received::Gap { .. }) => "a chunk whose predecessors are missing",
+        Violation::Chunk(Received::Gap { .. }) => {
+            // They come again if the session is resumed.
+            let text = "a chunk whose predecessors are missing";
+            session.failure = Some(failure::protocol(text));
+            text
+        }
         Violation::Chunk(_) => "a chunk of a stream that is not open",
     };
     ctx.events.push(ParitySessionEvent::Violation(text));

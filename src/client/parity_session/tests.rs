@@ -326,6 +326,23 @@ fn chunk_may_overtake_the_response_of_its_stream() {
 }
 
 #[test]
+fn missing_chunk_is_requested_again() {
+    let mut client = Client::ready(ParityConfig::default());
+    client.call("a", "tools/call", true, None);
+    client.receive(&opened(1, "s1"));
+    client.receive(&chunk("s1", 2, "eos", ("reason", json!("completed"))));
+    let failure = client.requests.failure().map(ClientError::kind);
+    assert_eq!(failure, Some(ClientErrorKind::Protocol));
+    client.lose();
+    client.sent();
+    let resumed = json!({ "resumed": true, "streams": [{ "streamId": "s1", "nextSeq": 1 }] });
+    assert_eq!(client.connect(&resumed)["lastAckSeq"], json!({ "s1": 0 }));
+    client.receive(&chunk("s1", 1, "result", ("data", json!({ "n": 1 }))));
+    client.receive(&chunk("s1", 2, "eos", ("reason", json!("completed"))));
+    assert_eq!(client.outcomes().last().unwrap(), r#"a {"n":1}"#);
+}
+
+#[test]
 fn another_session_fails_what_needs_the_first() {
     let mut client = Client::ready(ParityConfig::default());
     client.call("a", "tools/call", true, None);

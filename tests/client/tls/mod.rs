@@ -115,7 +115,9 @@ fn parity_streams_run_over_tls() {
         let chunks = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&chunks);
         let slow = client.call_tool("slow", &json!({ "steps": 5, "step_ms": 0 }));
-        let slow = slow.on_chunk(move |_| drop(counter.fetch_add(1, Ordering::Relaxed)));
+        let slow = slow.on_chunk(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
         assert_eq!(slow.wait().unwrap().text(), "took 5 steps of 0 ms", "{scheme}");
         assert_eq!(chunks.load(Ordering::Relaxed), 5, "{scheme}");
         block_on(client.close());

@@ -276,7 +276,8 @@ impl ParityHttp {
         input: &mut HttpInput<'_>,
     ) {
         let (Some(exchange), met_idle_close) = self.remove(ring, index).abort() else { return };
-        if met_idle_close && exchange != Exchange::Delete {
+        // Chunks may have been written to an event stream that has not begun for the client.
+        if met_idle_close && matches!(exchange, Exchange::Post(..)) {
             return self.outbox.push_front(exchange);
         }
         self.outbox.finish(&exchange);
