@@ -9,7 +9,7 @@ use std::sync::Arc;
 use corelane::client::session::EncodedParams;
 use corelane::protocol::eras::Method;
 use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::parity::write;
+use corelane::protocol::parity::write::{self, RequestParams};
 use corelane::transport::http::client::request_writer::RequestFields;
 use corelane::transport::http::header_consistency::name_key;
 use serde_json::{Map, Value, json};
@@ -311,8 +311,16 @@ fn request_text(
     if kind != RequestKind::Mcp {
         let params = params.map(|params| Value::from(params.clone()).to_string());
         let params = params.as_ref().map(String::as_bytes);
-        let (mut out, is_stream) = (Vec::new(), kind == RequestKind::ParityStream);
-        write::request(&mut out, (Id::from(ID_FIRST), method), params, (is_stream, None));
+        let request = RequestParams {
+            id: Id::from(ID_FIRST),
+            method,
+            params,
+            streams: kind == RequestKind::ParityStream,
+            idempotency_key: None,
+            auth_token: None,
+        };
+        let mut out = Vec::new();
+        write::request(&mut out, &request);
         return String::from_utf8(out).unwrap_or_default();
     }
     let mut params = params.cloned();
