@@ -7,6 +7,7 @@ use corelane_test_support::TestServer;
 use serde_json::json;
 
 use crate::client::{ParityClient, call, handshake, request};
+use crate::http::Exchange;
 use crate::options;
 
 /// Knows the token `token-NAME` of each name.
@@ -103,5 +104,23 @@ fn resume_token_belongs_to_its_caller() {
         assert_eq!(client.result(&whoami)["content"][0]["text"], "ada");
     }
     drop(client);
+    server.close();
+}
+
+#[test]
+fn event_id_belongs_to_its_caller() {
+    let server = start_on(2);
+    let path = "/parity/events?protocolVersion=1.0&capabilities=tools,resume";
+    let connect = |name: &str, last_event: &str| {
+        let fields = format!("Authorization: Bearer token-{name}\r\n{last_event}");
+        let mut events = Exchange::start(&server, "GET", path, &fields, "");
+        events.next_event().expect("a prelude")
+    };
+    let prelude = connect("ada", "");
+    let last_event = format!("Last-Event-ID: {}\r\n", prelude.id.expect("an id"));
+    let stolen = connect("bob", &last_event).data;
+    assert_eq!((&stolen["resumed"], &stolen["reason"]), (&json!(false), &json!("expired")));
+    assert_ne!(stolen["sessionId"], prelude.data["sessionId"]);
+    assert_eq!(connect("ada", &last_event).data["resumed"], true);
     server.close();
 }

@@ -5,6 +5,7 @@
 
 mod authentication;
 mod client;
+mod event_ids;
 mod faults;
 mod handshake;
 mod http;

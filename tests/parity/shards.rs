@@ -3,24 +3,16 @@
 
 use std::time::Duration;
 
-use corelane::Options;
 use corelane_test_support::TestServer;
 use corelane_test_support::websocket::{WebSocketClient, text_frame};
 use serde_json::{Value, json};
 
 use crate::client::{ParityClient, call, handshake, kinds, request, resuming, streamed};
-use crate::options;
+use crate::http::on_shards;
 
 /// Connections of one session. With three shards, all of them belong to one shard in one of 3^11
 /// runs.
 const CONNECTIONS: u64 = 12;
-
-/// Options of a server with this number of shards.
-fn on_shards(shards: u16) -> Options {
-    let mut options = options();
-    options.engine.shards = Some(shards);
-    options
-}
 
 #[test]
 fn stream_continues_on_any_shard() {
@@ -181,6 +173,7 @@ fn blocked_shard_delays_only_its_session() {
         let Some(advised) = other.try_receive() else {
             // It belongs to the same shard.
             server.open_gate();
+            assert_eq!(client.receive()["id"], 1);
             server.close_gate();
             return false;
         };

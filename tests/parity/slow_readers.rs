@@ -12,6 +12,7 @@ use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};
 
 use crate::client::{ParityClient, call, handshake, resuming, streamed};
+use crate::http::{Session, on_shards};
 use crate::options;
 
 /// Chunks of a stream.
@@ -190,9 +191,7 @@ fn detached_stream_pauses_at_its_window() {
 
 #[test]
 fn remote_client_pauses_its_stream() {
-    let mut options = options();
-    options.engine.shards = Some(2);
-    let (server, emitted) = start(options);
+    let (server, emitted) = start(on_shards(2));
     let mut ack = ParityClient::connect(&server).exchange(&handshake());
     for _ in 0..3 {
         let mut client = connect(&server);
@@ -253,5 +252,29 @@ fn dropped_chunks_are_counted_for_the_client() {
     );
     assert_eq!((&result["chunkType"], &eos["chunkType"]), (&json!("result"), &json!("eos")));
     drop(slow);
+    server.close();
+}
+
+#[test]
+fn event_stream_loses_nothing() {
+    let (server, emitted) = start(on_shards(2));
+    let session = Session::begin(&server);
+    for (id, has_events) in [(1, false), (2, true)] {
+        let before = emitted.load(Ordering::Relaxed);
+        let attached = has_events.then(|| session.events());
+        let (status, opened) = session.post(&streamed(call(id, "flood", json!({}))));
+        assert_eq!(status, 200);
+        let mut events = attached.unwrap_or_else(|| session.events());
+        for seq in 1.. {
+            let event = events.next_event().expect("a chunk");
+            assert_eq!(event.data["streamId"], opened["result"]["streamId"]);
+            if seq == 1 {
+                assert!(emitted.load(Ordering::Relaxed) < before + STEPS, "not paused");
+            }
+            if check(&event.data, seq) {
+                break;
+            }
+        }
+    }
     server.close();
 }

@@ -37,8 +37,8 @@ pub struct OutgoingStream {
     window_bytes: usize,
     /// Chunks that were dropped before they were numbered, since the last one that was written.
     dropped: u64,
-    /// Whether its production is paused.
-    pub is_paused: bool,
+    /// Bytes that were written although its production is paused; `None` while it is not.
+    excess_bytes: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -105,6 +105,25 @@ impl OutgoingStream {
         self.window.len() + reserved < limits.chunks_max && self.window_bytes < limits.bytes_max
     }
 
+    /// Pauses its production. Returns `false` if it is paused already.
+    pub const fn pause_production(&mut self) -> bool {
+        let begins = self.excess_bytes.is_none();
+        if begins {
+            self.excess_bytes = Some(0);
+        }
+        begins
+    }
+
+    /// Continues its production.
+    pub const fn resume_production(&mut self) {
+        self.excess_bytes = None;
+    }
+
+    /// Returns the bytes that were written although its production is paused.
+    pub fn excess_bytes(&self) -> usize {
+        self.excess_bytes.unwrap_or(0)
+    }
+
     /// Records a chunk that is dropped before it is numbered.
     pub const fn record_dropped(&mut self) {
         self.dropped += 1;
@@ -150,6 +169,9 @@ impl OutgoingStream {
 
     fn store(&mut self, text: &[u8], limits: Option<&WindowLimits>, now: Instant) {
         self.next_seq += 1;
+        if let Some(excess_bytes) = &mut self.excess_bytes {
+            *excess_bytes += text.len();
+        }
         let Some(limits) = limits else { return };
         self.window.push_back(StoredChunk { stored_at: now, text: text.into() });
         self.window_bytes += text.len();
@@ -170,6 +192,13 @@ impl OutgoingStream {
         if let Some(chunk) = self.window.pop_front() {
             self.window_bytes -= chunk.text.len();
         }
+    }
+
+    /// Returns the text of a chunk, if it is kept.
+    pub fn text_of(&self, seq: u64) -> Option<&[u8]> {
+        let first = self.next_seq - self.window.len() as u64;
+        let index = usize::try_from(seq.checked_sub(first)?).ok()?;
+        self.window.get(index).map(|chunk| &*chunk.text)
     }
 
     /// Returns the texts of the chunks after `last_ack_seq`, 0 for all.
@@ -229,7 +258,7 @@ impl OutgoingStreams {
             window: VecDeque::new(),
             window_bytes: 0,
             dropped: 0,
-            is_paused: false,
+            excess_bytes: None,
         };
         Ok(self.streams.push_mut(stream))
     }

@@ -159,7 +159,10 @@ impl Dispatcher {
         let handler = handler.count_running(&self.deferred.overload, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
         let handler = match ctx.reply_to.peer_id {
-            PeerId::Parity(_) => handler.map(|work| pausable(work, &token)),
+            PeerId::Parity(_) => {
+                let queue = &self.handlers.queue;
+                handler.map(|work| pausable(work, &token, queue))
+            }
             PeerId::Connection(_) | PeerId::HttpSession(_) => handler,
         };
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };

@@ -88,6 +88,10 @@ pub(super) struct HandlerQueue {
     /// while the shard waits).
     waker: Waker,
     in_turn: Cell<bool>,
+    /// How often all queued events were processed.
+    rounds: Cell<u64>,
+    /// Wakers of handlers that wait for the next time.
+    round_wakers: RefCell<Vec<std::task::Waker>>,
     /// Number of the next client request.
     next_request: Cell<u64>,
     /// What the handlers of the shard hold.
@@ -111,6 +115,8 @@ impl HandlerQueue {
             sleepers: RefCell::new(sleepers),
             waker,
             in_turn: Cell::new(false),
+            rounds: Cell::new(0),
+            round_wakers: RefCell::default(),
             next_request: Cell::new(0),
             memory: Rc::clone(memory),
         }
@@ -131,6 +137,24 @@ impl HandlerQueue {
         self.events.borrow_mut().push(event);
         if !self.in_turn.get() {
             self.waker.wake();
+        }
+    }
+
+    /// Returns how often all queued events were processed.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.get()
+    }
+
+    /// Calls a waker once all queued events are processed.
+    fn await_round(&self, waker: &std::task::Waker) {
+        self.round_wakers.borrow_mut().push(waker.clone());
+    }
+
+    /// All queued events are processed: handlers that wait for that are polled in the next turn.
+    pub(super) fn end_round(&self) {
+        self.rounds.set(self.rounds.get() + 1);
+        if !self.round_wakers.borrow().is_empty() {
+            self.round_wakers.take().into_iter().for_each(std::task::Waker::wake);
         }
     }
 

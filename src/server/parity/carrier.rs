@@ -20,9 +20,22 @@ pub(super) enum Carrier<'a> {
         caller: &'a ParityCaller,
         /// What the response is.
         response: ResponseKind,
+        /// Why the client does not continue where it was, if it has asked for that.
+        restart: Option<&'static str>,
     },
     /// The connection of another shard that carries the session.
     Remote,
+}
+
+impl Carrier<'_> {
+    /// Returns why the client does not continue where it was, if it has asked for that without a
+    /// token.
+    pub(super) const fn restart(self) -> Option<&'static str> {
+        match self {
+            Carrier::Exchange { restart, .. } => restart,
+            Carrier::Connection(_) | Carrier::Remote => None,
+        }
+    }
 }
 
 /// What the response to an HTTP request is.
@@ -33,7 +46,10 @@ pub(super) enum ResponseKind {
     /// One message, or the chunks of a stream.
     Chunks,
     /// The event stream of the session.
-    Events,
+    Events {
+        /// Whether the ids of its events name the session: its client does not send that.
+        names_session: bool,
+    },
 }
 
 /// The part of a session in a relay: its client has resumed a session on a connection of another

@@ -4,15 +4,18 @@
 //! sends something, whatever becomes of its connections.
 
 use super::carrier::{Carrier, ResponseKind};
+use super::frontend::ParityFrontend;
 use super::input::ParityPath;
-use super::session::{ParitySession, is_stream};
+use super::session::{ParitySession, QueuedChunk, is_stream};
 use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
-use crate::protocol::parity::write;
+use crate::protocol::parity::write::{self, Resumption};
 use crate::server::owner_id::SessionId;
-use crate::server::shard_message::{ExchangeAddress, ParityCaller, ParityHttpOutput, ParityOp};
+use crate::server::shard_message::{
+    EventPosition, ExchangeAddress, LastEvent, ParityCaller, ParityHttpOutput, ParityOp,
+};
 use crate::telemetry::label::Transport;
 
 impl ParityPath<'_> {
@@ -24,6 +27,8 @@ impl ParityPath<'_> {
         caller: &ParityCaller,
         op: ParityOp,
     ) {
+        let names_session = session.is_none();
+        let session = session.or_else(|| self.named_session(&op, caller));
         let found = match session {
             Some(id) => {
                 let key = self.output.parity.find(id);
@@ -39,19 +44,25 @@ impl ParityPath<'_> {
         let response = match &op {
             ParityOp::Message { streams: true, .. } => ResponseKind::Chunks,
             ParityOp::Message { .. } | ParityOp::End => ResponseKind::Message,
-            ParityOp::Events(_) => ResponseKind::Events,
+            ParityOp::Events { .. } => ResponseKind::Events { names_session },
         };
-        let carrier = Carrier::Exchange { address, caller, response };
+        let restart = match &op {
+            ParityOp::Events { last_event: Some(_), .. } => Some("expired"),
+            ParityOp::Events { .. } | ParityOp::Message { .. } | ParityOp::End => None,
+        };
+        let carrier = Carrier::Exchange { address, caller, response, restart };
         match op {
             ParityOp::End => {
                 self.output.end_session(key, self.dispatcher);
                 return self.send_empty(address, 204, None);
             }
-            ParityOp::Events(None) => {
+            ParityOp::Events { last_event, .. } if session.is_some() => {
                 self.record_received(key);
-                self.send_ack((carrier, key), None);
+                self.attach_events((carrier, key), last_event);
             }
-            ParityOp::Message { mut text, .. } | ParityOp::Events(Some(mut text)) => {
+            ParityOp::Events { handshake: None, .. } => {}
+            ParityOp::Message { mut text, .. }
+            | ParityOp::Events { handshake: Some(mut text), .. } => {
                 let bytes = text.as_bytes().len();
                 self.output.outbox.counters.traffic.messages_in += 1;
                 match parser.parse(text.text()) {
@@ -71,6 +82,23 @@ impl ParityPath<'_> {
         }
         if !self.output.parity.is_answered {
             self.send_empty(address, 202, session);
+        }
+    }
+
+    /// Returns the session of the caller that the last event of an event stream names.
+    fn named_session(&self, op: &ParityOp, caller: &ParityCaller) -> Option<SessionId> {
+        let ParityOp::Events { last_event: Some(last_event), .. } = op else { return None };
+        let key = self.output.parity.find(last_event.session?)?;
+        self.is_of_caller(key, caller).then_some(last_event.session).flatten()
+    }
+
+    /// Attaches the event stream of a session. It continues after the last event that the client
+    /// has, if that is known.
+    fn attach_events(&mut self, (carrier, key): (Carrier<'_>, Key), last_event: Option<LastEvent>) {
+        let Some(last_event) = last_event else { return self.send_ack((carrier, key), None) };
+        match rewind(self.output.parity, key, last_event) {
+            Ok(streams) => self.send_ack((carrier, key), Some(Resumption::Resumed(&streams))),
+            Err(reason) => self.send_ack((carrier, key), Some(Resumption::Restart(reason))),
         }
     }
 
@@ -134,6 +162,45 @@ impl ParityPath<'_> {
             self.output.cancel_if(key, deferred, |number| number == closed);
         }
     }
+}
+
+/// Queues the chunks after the last event that a client has, before those that were not sent.
+/// Returns the streams, each with the number of its next chunk.
+///
+/// # Errors
+///
+/// The reason why its client has to start again.
+fn rewind(
+    parity: &mut ParityFrontend,
+    key: Key,
+    last_event: LastEvent,
+) -> Result<Vec<(String, u64)>, &'static str> {
+    let session = parity.get_mut(key).ok_or("expired")?;
+    if !session.is_resumable() {
+        return Err("feature_not_available");
+    }
+    let streams = &mut session.protocol.streams;
+    let place = match last_event.position.ok_or("unknown_stream")? {
+        EventPosition::Start => None,
+        EventPosition::Chunk { stream, seq } => {
+            let stream = streams.find_mut(&stream).ok_or("unknown_stream")?;
+            Some((stream.number(), seq))
+        }
+    };
+    let http = session.http.as_mut().ok_or("expired")?;
+    let places = http.rewind_events(place).ok_or("stale_window")?;
+    let repeated = places.into_iter().map(|(number, seq)| {
+        let stream = streams.get_mut(number)?;
+        let (id, text) = (format!("{}:{seq}", stream.id()), stream.text_of(seq)?.to_vec());
+        Some(QueuedChunk { id: id.into(), place: (number, seq), text })
+    });
+    let repeated: Option<Vec<_>> = repeated.collect();
+    http.queue_before(repeated.ok_or("stale_window")?);
+    let streams = session.protocol.streams.iter().map(|stream| {
+        let next = http.next_queued(stream.number()).unwrap_or_else(|| stream.next_seq());
+        (stream.id().to_owned(), next)
+    });
+    Ok(streams.collect())
 }
 
 fn unknown_session() -> (u16, ParityError) {

@@ -163,7 +163,7 @@ impl ParityPath<'_> {
         self.output.outbox.counters.parity.sessions.handshakes += 1;
         let Some(request) = &handshake.resume else {
             self.record_handshake(key, handshake, None);
-            return self.send_ack((carrier, key), None);
+            return self.send_ack((carrier, key), carrier.restart().map(Resumption::Restart));
         };
         let claim = resume::open_claim(self.output.parity, key, request);
         let rejected = match &claim {
@@ -258,8 +258,9 @@ impl ParityPath<'_> {
                     self.output.write_message(connection, |out| out.extend_from_slice(&text));
                 }
                 Carrier::Exchange { .. } | Carrier::Remote => {
+                    let (stream, number) = &stream;
                     let id = format!("{stream}:{seq}").into();
-                    let chunk = QueuedChunk { id, text: text.into_vec() };
+                    let chunk = QueuedChunk { id, place: (*number, seq), text: text.into_vec() };
                     self.output.send_event((key, ReplyTo::STANDALONE), chunk);
                 }
             }
@@ -302,15 +303,19 @@ impl ParityPath<'_> {
             resume_token: token.as_deref(),
             resumption,
         };
-        if let Carrier::Exchange { address, response: ResponseKind::Events, .. } = carrier {
+        if let Carrier::Exchange {
+            address, response: ResponseKind::Events { names_session }, ..
+        } = carrier
+        {
             let mut data = Vec::new();
             write::handshake_ack(&mut data, &params);
             let (session_id, name) = (session.id, "handshake");
-            let previous = session.http.get_or_insert_default().events.replace(address);
-            if let Some(previous) = previous {
+            let http = session.http.get_or_insert_default();
+            let id = http.attach_events(names_session).then(|| format!("0@{session_id}").into());
+            if let Some(previous) = http.events.replace(address) {
                 self.output.forward(previous, ParityHttpOutput::End);
             }
-            let event = ParityHttpOutput::Event { session: session_id, name, id: None, data };
+            let event = ParityHttpOutput::Event { session: session_id, name, id, data };
             self.output.forward(address, event);
             self.output.parity.is_answered = true;
             return self.output.flush_events(key);

@@ -174,12 +174,12 @@ impl ParityOutput<'_> {
         match outcome {
             Outcome::Notification => {
                 let load = load_of(session, number, self.connections, &settings);
-                if !load.is_over() {
-                    if let Some((kind, data)) = convert::notification(text, number) {
-                        self.write_chunk((key, number), (kind, &data));
-                    }
-                } else if let Some(stream) = session.protocol.streams.get_mut(number) {
+                let Some(stream) = session.protocol.streams.get_mut(number) else { return false };
+                let is_over = stream.excess_bytes() > settings.window_bytes_max;
+                if load.is_closed() || is_over {
                     stream.record_dropped();
+                } else if let Some((kind, data)) = convert::notification(text, number) {
+                    self.write_chunk((key, number), (kind, &data));
                 }
                 return load.is_high();
             }
@@ -264,16 +264,19 @@ impl ParityOutput<'_> {
         // Before: an ended stream may be removed.
         let is_http = session.http.is_some();
         let stream = session.protocol.streams.get_mut(number).filter(|_| is_http);
-        let id = stream.map(|stream| format!("{}:{}", stream.id(), stream.next_seq()));
+        let event = stream.map(|stream| {
+            let seq = stream.next_seq();
+            (format!("{}:{seq}", stream.id()), (number, seq))
+        });
         write(session, window.as_ref(), &mut text, now);
         let connection = session.connection;
-        match (connection, id) {
+        match (connection, event) {
             _ if text.is_empty() => {}
             (Some(connection), _) => {
                 self.write_message(connection, |out| out.extend_from_slice(&text));
             }
-            (None, Some(id)) => {
-                let chunk = QueuedChunk { id: id.into(), text: text.clone() };
+            (None, Some((id, place))) => {
+                let chunk = QueuedChunk { id: id.into(), place, text: text.clone() };
                 self.send_event((key, number), chunk);
             }
             (None, None) => self.write_remote(key, |out| out.extend_from_slice(&text)),
@@ -283,7 +286,8 @@ impl ParityOutput<'_> {
     }
 
     /// Sends a chunk as an event, or keeps it until there is an event stream.
-    pub(super) fn send_event(&mut self, (key, number): (Key, u32), chunk: QueuedChunk) {
+    pub(super) fn send_event(&mut self, (key, number): (Key, u32), mut chunk: QueuedChunk) {
+        let events_max = self.parity.settings.events_max();
         let Some(session) = self.parity.get_mut(key) else { return };
         let session_id = session.id;
         let Some(http) = &mut session.http else { return };
@@ -292,18 +296,23 @@ impl ParityOutput<'_> {
             return self.parity.account(key);
         };
         http.add_unsent(exchange, chunk.text.len());
+        if http.events == Some(exchange) {
+            http.record_event(&mut chunk, session_id, events_max);
+        }
         self.forward(exchange, chunk.into_event(session_id));
     }
 
     /// Sends the chunks that wait for the event stream.
     pub(super) fn flush_events(&mut self, key: Key) {
+        let events_max = self.parity.settings.events_max();
         loop {
             let Some(session) = self.parity.get_mut(key) else { return };
             let session_id = session.id;
             let Some(http) = &mut session.http else { return };
             let Some(events) = http.events else { return };
-            let Some(chunk) = http.pop_queued() else { return self.parity.account(key) };
+            let Some(mut chunk) = http.pop_queued() else { return self.parity.account(key) };
             http.add_unsent(events, chunk.text.len());
+            http.record_event(&mut chunk, session_id, events_max);
             self.forward(events, chunk.into_event(session_id));
         }
     }

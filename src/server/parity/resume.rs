@@ -31,9 +31,9 @@ pub(super) struct Resumed {
 /// A chunk that is sent again.
 #[derive(Debug)]
 pub(super) struct RepeatedChunk {
-    /// The stream.
-    pub(super) stream: Box<str>,
-    /// The number.
+    /// The stream and its number.
+    pub(super) stream: (Box<str>, u32),
+    /// The number of the chunk.
     pub(super) seq: u64,
     /// The text.
     pub(super) text: Box<[u8]>,
@@ -138,7 +138,7 @@ fn continue_streams(
         match stream.resume(last, window, now) {
             Ok(texts) => {
                 chunks.extend((last + 1..).zip(texts).map(|(seq, text)| RepeatedChunk {
-                    stream: id.as_str().into(),
+                    stream: (id.as_str().into(), number),
                     seq,
                     text: text.into(),
                 }));

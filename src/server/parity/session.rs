@@ -223,6 +223,19 @@ pub(super) struct HttpCarrier {
     queued_bytes: usize,
     /// Bytes of chunks that are not known to be sent, by exchange.
     unsent: Vec<(ExchangeAddress, usize)>,
+    /// The last chunks that were sent as events, for a client that returns.
+    sent: SentEvents,
+}
+
+/// The last chunks of a session that were sent on its event stream, in order.
+#[derive(Debug, Default)]
+struct SentEvents {
+    /// Numbers of the streams and of their chunks.
+    places: VecDeque<(u32, u64)>,
+    /// Whether earlier ones were forgotten.
+    has_forgotten: bool,
+    /// Whether the ids of events name the session.
+    names_session: bool,
 }
 
 /// A chunk that waits for an event stream.
@@ -230,6 +243,8 @@ pub(super) struct HttpCarrier {
 pub(super) struct QueuedChunk {
     /// The id of its event.
     pub(super) id: Box<str>,
+    /// The numbers of its stream and of itself.
+    pub(super) place: (u32, u64),
     /// Its text.
     pub(super) text: Vec<u8>,
 }
@@ -237,7 +252,7 @@ pub(super) struct QueuedChunk {
 impl QueuedChunk {
     /// Returns it as an event of a session.
     pub(super) fn into_event(self, session: SessionId) -> ParityHttpOutput {
-        let Self { id, text } = self;
+        let Self { id, text, .. } = self;
         ParityHttpOutput::Event { session, name: CHUNK_EVENT, id: Some(id), data: text }
     }
 }
@@ -298,6 +313,55 @@ impl HttpCarrier {
     pub(super) fn queue(&mut self, chunk: QueuedChunk) {
         self.queued_bytes += chunk.text.len();
         self.queue.push_back(chunk);
+    }
+
+    /// Puts chunks before those that wait for an event stream.
+    pub(super) fn queue_before(&mut self, chunks: Vec<QueuedChunk>) {
+        for chunk in chunks.into_iter().rev() {
+            self.queued_bytes += chunk.text.len();
+            self.queue.push_front(chunk);
+        }
+    }
+
+    /// Begins another event stream. Returns whether its client needs an id before the first chunk.
+    pub(super) fn attach_events(&mut self, names_session: bool) -> bool {
+        self.sent.names_session = names_session;
+        names_session && !self.sent.has_forgotten && self.sent.places.is_empty()
+    }
+
+    /// Records a chunk that is sent on the event stream, of which the last `count_max` are known,
+    /// and completes its id.
+    pub(super) fn record_event(
+        &mut self,
+        chunk: &mut QueuedChunk,
+        session: SessionId,
+        count_max: usize,
+    ) {
+        self.sent.places.push_back(chunk.place);
+        if self.sent.places.len() > count_max {
+            self.sent.places.pop_front();
+            self.sent.has_forgotten = true;
+        }
+        if self.sent.names_session {
+            chunk.id = format!("{}@{session}", chunk.id).into();
+        }
+    }
+
+    /// Returns the chunks that were sent as events after `place`, `None` for all, and forgets them:
+    /// they are sent again. Returns `None` if that is not known.
+    pub(super) fn rewind_events(&mut self, place: Option<(u32, u64)>) -> Option<Vec<(u32, u64)>> {
+        let kept = match place {
+            Some(place) => self.sent.places.iter().position(|known| *known == place)? + 1,
+            None if self.sent.has_forgotten => return None,
+            None => 0,
+        };
+        Some(self.sent.places.split_off(kept).into())
+    }
+
+    /// Returns the number of the first chunk of a stream that waits for an event stream.
+    pub(super) fn next_queued(&self, number: u32) -> Option<u64> {
+        let mut places = self.queue.iter().map(|chunk| chunk.place);
+        places.find(|(known, _)| *known == number).map(|(_, seq)| seq)
     }
 
     /// Takes the next chunk for the event stream.

@@ -24,6 +24,11 @@ impl ParitySettings {
         if is_http { &self.http_session } else { &self.session }
     }
 
+    /// Returns the number of events that a session knows to have sent.
+    pub(super) fn events_max(&self) -> usize {
+        self.session.capabilities.resume_window.map_or(0, |window| window.chunks as usize)
+    }
+
     /// The settings of one of `shards` shards that has at most `connections_max` connections.
     pub(in crate::server) fn new(options: &Options, connections_max: usize) -> Self {
         let parity = &options.parity;

@@ -167,6 +167,7 @@ impl Shard {
             }
             self.events = events;
             if is_idle {
+                self.dispatcher.handlers.queue.end_round();
                 return;
             }
         }

@@ -452,6 +452,7 @@ impl<R: Ring> Driver<R> for Shard {
         while !self.outbox.is_empty() {
             self.apply_outbox(ring, now);
             self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
+            self.path(ring, now).requests().continue_streams();
         }
         self.transports.http.report_gauges(self.dispatcher.subscriptions.len());
         self.transports.connections.flush(ring, now);

@@ -27,7 +27,7 @@ pub(super) use self::limits::{
     ShardLimits, StreamLimits, TaskLimits,
 };
 pub(super) use self::parity_message::{
-    CHUNK_EVENT, ParityCaller, ParityHttpOutput, ParityMessage, ParityOp,
+    CHUNK_EVENT, EventPosition, LastEvent, ParityCaller, ParityHttpOutput, ParityMessage, ParityOp,
 };
 pub(super) use self::rate_message::RateMessage;
 pub(super) use self::relay_message::{FrontAddress, RelayMessage, RelayedResume};

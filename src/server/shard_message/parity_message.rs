@@ -71,10 +71,38 @@ pub(in crate::server) enum ParityOp {
         /// Whether the response to a streaming request is an event stream.
         streams: bool,
     },
-    /// Attaches the event stream, after a handshake if there is one.
-    Events(Option<PaddedBuffer>),
+    /// Attaches the event stream.
+    Events {
+        /// The handshake of a new session, without one.
+        handshake: Option<PaddedBuffer>,
+        /// The last event that the client has.
+        last_event: Option<LastEvent>,
+    },
     /// Ends the session.
     End,
+}
+
+/// The last event that the client of an event stream has received: the value of `Last-Event-ID`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::server) struct LastEvent {
+    /// The session that it names.
+    pub(in crate::server) session: Option<SessionId>,
+    /// Its position; `None` if no server of the dialect has written such an id.
+    pub(in crate::server) position: Option<EventPosition>,
+}
+
+/// A position in the event stream of a session.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::server) enum EventPosition {
+    /// Before the first chunk.
+    Start,
+    /// After this chunk of a stream.
+    Chunk {
+        /// The stream.
+        stream: Box<str>,
+        /// The number of the chunk.
+        seq: u64,
+    },
 }
 
 /// Output for one exchange.

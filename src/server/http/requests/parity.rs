@@ -16,7 +16,7 @@ use crate::protocol::parity::write;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
-    MessageSender, ParityCaller, ParityMessage, ParityOp, ShardMessage,
+    EventPosition, LastEvent, MessageSender, ParityCaller, ParityMessage, ParityOp, ShardMessage,
 };
 use crate::transport::http::checks::{self, ParityRequest};
 use crate::transport::http::response::BodyKind;
@@ -66,14 +66,22 @@ pub(super) fn handle(
             let text = PaddedBuffer::copy_of(text.as_bytes());
             send(path, incoming, id, ParityOp::Message { text, streams });
         }
-        ParityRequest::Events { session_id: Some(id), .. } => {
-            send(path, incoming, id, ParityOp::Events(None));
+        ParityRequest::Events { session_id: Some(id), last_event_id, .. } => {
+            let last_event = last_event_id.map(last_event);
+            send(path, incoming, id, ParityOp::Events { handshake: None, last_event });
             path.exchanges().mark_idle_stream(incoming.key);
         }
-        ParityRequest::Events { session_id: None, query } => {
-            let token = parameter(query, "resumeToken");
-            let handshake = PaddedBuffer::new(handshake_of_query(query));
-            begin(path, incoming, token.as_deref(), ParityOp::Events(Some(handshake)));
+        ParityRequest::Events { session_id: None, last_event_id, query } => {
+            let last_event = last_event_id.map(last_event);
+            let handshake = Some(PaddedBuffer::new(handshake_of_query(query)));
+            let named = last_event.as_ref().and_then(|event| event.session);
+            let op = ParityOp::Events { handshake, last_event };
+            if named.is_some() {
+                forward(path, incoming, (None, named), op);
+            } else {
+                let token = parameter(query, "resumeToken");
+                begin(path, incoming, token.as_deref(), op);
+            }
             path.exchanges().mark_idle_stream(incoming.key);
         }
         ParityRequest::End { session_id: Some(id) } => send(path, incoming, id, ParityOp::End),
@@ -197,6 +205,21 @@ fn handshake_of_query(query: &[u8]) -> Vec<u8> {
     Json::Object(handshake).to_string().into_bytes()
 }
 
+/// Reads the id of an event: `0` or `streamId:seq`, then `@` and the session where it names that.
+fn last_event(id: &[u8]) -> LastEvent {
+    let at = memchr::memchr(b'@', id);
+    let (position, session) = id.split_at(at.unwrap_or(id.len()));
+    let session = session.get(1..).and_then(SessionId::parse);
+    let chunk = str::from_utf8(position).ok().and_then(|text| text.rsplit_once(':'));
+    let chunk = chunk.and_then(|(stream, seq)| Some((stream, seq.parse().ok()?)));
+    let position = match chunk {
+        Some((stream, seq)) => Some(EventPosition::Chunk { stream: stream.into(), seq }),
+        None if position == b"0" => Some(EventPosition::Start),
+        None => None,
+    };
+    LastEvent { session, position }
+}
+
 /// Returns a parameter of a query, decoded.
 fn parameter<'b>(query: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
     let value = checks::query_parameter(query, name)?;
@@ -206,6 +229,23 @@ fn parameter<'b>(query: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn event_ids_are_read() {
+        let id = "01234567-89ab-4def-8123-456789abcdef";
+        let session = SessionId::parse(id.as_bytes());
+        assert!(session.is_some());
+        let chunk = |stream: &str, seq| Some(EventPosition::Chunk { stream: stream.into(), seq });
+        for (text, expected) in [
+            ("s1:4".to_owned(), LastEvent { session: None, position: chunk("s1", 4) }),
+            (format!("s2:9@{id}"), LastEvent { session, position: chunk("s2", 9) }),
+            (format!("0@{id}"), LastEvent { session, position: Some(EventPosition::Start) }),
+            ("3-7".to_owned(), LastEvent { session: None, position: None }),
+            ("s1:x@y".to_owned(), LastEvent { session: None, position: None }),
+        ] {
+            assert_eq!(last_event(text.as_bytes()), expected, "{text}");
+        }
+    }
 
     #[test]
     fn query_becomes_a_handshake() {

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A handler is not polled while it is paused. What it emits in one poll, or what comes from a
-//! thread, cannot be paused: above a second mark such chunks are dropped before they are numbered,
-//! and the next chunk of the stream is preceded by one that has their number.
+//! thread, cannot be paused: beyond as many bytes as the resume window has, such chunks of a stream
+//! are dropped before they are numbered, and its next chunk is preceded by one that has their
+//! number.
 //!
 //! Output to another shard counts as queued until that shard has reported it as sent.
 
@@ -72,32 +73,32 @@ pub(super) enum Due {
 pub(super) struct Load {
     queued: usize,
     /// Above it handlers pause.
-    pause_mark: usize,
-    /// Above it chunks are dropped.
-    drop_mark: usize,
+    mark: usize,
+    /// Nothing is accepted.
+    is_closed: bool,
 }
 
 impl Load {
     /// The load of a carrier that accepts nothing.
-    const CLOSED: Self = Self { queued: 1, pause_mark: 0, drop_mark: 0 };
+    const CLOSED: Self = Self { queued: 1, mark: 0, is_closed: true };
 
-    const fn new(queued: usize, pause_mark: usize, settings: &SessionSettings) -> Self {
-        Self { queued, pause_mark, drop_mark: pause_mark + settings.window_bytes_max }
+    const fn new(queued: usize, mark: usize) -> Self {
+        Self { queued, mark, is_closed: false }
     }
 
     /// Returns whether handlers pause.
     pub(super) const fn is_high(self) -> bool {
-        self.queued > self.pause_mark
+        self.queued > self.mark
     }
 
-    /// Returns whether chunks are dropped.
-    pub(super) const fn is_over(self) -> bool {
-        self.queued > self.drop_mark
+    /// Returns whether all chunks are dropped.
+    pub(super) const fn is_closed(self) -> bool {
+        self.is_closed
     }
 
     /// Returns whether paused handlers continue.
     pub(super) const fn is_low(self) -> bool {
-        self.queued <= self.pause_mark / 2
+        self.queued <= self.mark / 2
     }
 }
 
@@ -172,24 +173,22 @@ pub(super) fn load_of(
         if connection.state.violated_limit {
             return Load::CLOSED;
         }
-        let pause_mark = connection.queue_bytes_max(&connections.options);
-        return Load::new(connection.queued_bytes(), pause_mark, settings);
+        let mark = connection.queue_bytes_max(&connections.options);
+        return Load::new(connection.queued_bytes(), mark);
     }
     if let Some(remote) = session.remote() {
-        return Load::new(remote.unsent_bytes, UNSENT_BYTES_MAX, settings);
+        return Load::new(remote.unsent_bytes, UNSENT_BYTES_MAX);
     }
     if let Some(http) = &session.http {
         return match http.exchange_of(number) {
-            Some(exchange) => Load::new(http.unsent_bytes(exchange), UNSENT_BYTES_MAX, settings),
-            None => Load::new(http.queued_bytes(), settings.window_bytes_max, settings),
+            Some(exchange) => Load::new(http.unsent_bytes(exchange), UNSENT_BYTES_MAX),
+            None => Load::new(http.queued_bytes(), settings.window_bytes_max),
         };
     }
     // What the client has not received must stay in the window.
     let window = session.protocol.window(settings);
     match (window, session.protocol.streams.get_mut(number)) {
-        (Some(window), Some(stream)) if stream.has_room(&window, LAST_CHUNKS) => {
-            Load { queued: 0, ..Load::CLOSED }
-        }
+        (Some(window), Some(stream)) if stream.has_room(&window, LAST_CHUNKS) => Load::new(0, 0),
         _ => Load::CLOSED,
     }
 }

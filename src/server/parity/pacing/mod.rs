@@ -10,6 +10,7 @@ use super::frontend::ParityFrontend;
 use crate::base::slab::Key;
 use crate::connection::Connections;
 use crate::protocol::parity::server_session::SessionSettings;
+use crate::protocol::parity::stream::OutgoingStream;
 use crate::server::calls::{CallTable, HandlerWork};
 use crate::server::connection_state::{ConnectionState, ResponseOwner};
 use crate::server::outbox::Outbox;
@@ -25,9 +26,9 @@ pub(in crate::server) fn pause_stream(
     calls: &mut CallTable,
 ) {
     let Some(of_key) = parity.get_mut(session) else { return };
-    match of_key.protocol.streams.get_mut(number) {
-        Some(stream) if !stream.is_paused => stream.is_paused = true,
-        _ => return,
+    let stream = of_key.protocol.streams.get_mut(number);
+    if !stream.is_some_and(OutgoingStream::pause_production) {
+        return;
     }
     let token = of_key.state.in_flight.calls().find_map(|call_id| {
         let call = calls.find_awaited(call_id).filter(|call| call.reply_to.stream == number)?;
@@ -74,7 +75,7 @@ fn continues(
             return false;
         }
         if let Some(stream) = session.protocol.streams.get_mut(paused.number) {
-            stream.is_paused = false;
+            stream.resume_production();
         }
     }
     if let Some(token) = &paused.token {

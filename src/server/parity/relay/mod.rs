@@ -132,10 +132,11 @@ fn receive(
 fn open_front(path: &mut ParityPath<'_>, address: FrontAddress) {
     let ParityOutput { parity, connections, outbox, .. } = &mut path.output;
     let Some(session) = parity.get_mut(address.key) else { return };
-    session.expires_at = None;
     let connection = session.connection;
+    // Otherwise its client was advised to start again; the other session has a message about that.
     let Some(front) = session.front_mut() else { return };
     front.is_open = true;
+    session.expires_at = None;
     if let Some(connection) = connection {
         connections.table.set_suspended(connection, false);
         outbox.resume_reading(connection);

@@ -57,8 +57,9 @@ pub fn check_head<'b>(
         }
         (Route::ParityEvents, HttpMethod::Get) => {
             let session_id = head.field(bytes, Field::McpSessionId);
+            let last_event_id = head.field(bytes, Field::LastEventId);
             let query = query(head, bytes);
-            Ok(RequestKind::Parity(ParityRequest::Events { session_id, query }))
+            Ok(RequestKind::Parity(ParityRequest::Events { session_id, last_event_id, query }))
         }
         (Route::ParitySchemas, HttpMethod::Get | HttpMethod::Head) => {
             Ok(RequestKind::Parity(ParityRequest::Schema { path: head.path(bytes) }))

@@ -81,6 +81,8 @@ pub enum ParityRequest<'b> {
     Events {
         /// The session; `None` for a handshake in the query.
         session_id: Option<&'b [u8]>,
+        /// The value of `Last-Event-ID`.
+        last_event_id: Option<&'b [u8]>,
         /// The query.
         query: &'b [u8],
     },
