@@ -153,6 +153,7 @@ impl ClientSession {
                 if ack.resumed == Some(true) {
                     self.apply(Event::Reconnect)?;
                     self.apply(Event::WindowOk)?;
+                    self.open_continued(ack.streams);
                 } else {
                     self.streams = IncomingStreams::default();
                 }
@@ -170,6 +171,17 @@ impl ClientSession {
             | Envelope::Capabilities(_)
             | Envelope::Request(_)
             | Envelope::Cancel(_) => Err(Violation::Misdirected),
+        }
+    }
+
+    /// Opens the streams of a resumed session whose opening response was lost with its connection.
+    fn open_continued(&mut self, streams: Option<Value<'_>>) {
+        let streams = streams.and_then(Value::as_array).into_iter().flatten();
+        for stream in streams {
+            let id = stream.as_object().and_then(|it| it.find("streamId")).and_then(Value::as_str);
+            if let Some(id) = id {
+                self.streams.open(id);
+            }
         }
     }
 
