@@ -60,6 +60,15 @@ impl ParityFrontend {
         self.held_bytes
     }
 
+    /// Returns the bytes of the chunks that all sessions keep, and of what is kept of their peers,
+    /// as recounted from what is stored.
+    #[cfg(feature = "internals")]
+    pub(in crate::server) fn recount_bytes(&self) -> (usize, usize) {
+        self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
+            (chunks + session.held_bytes(), facts + session.state.facts_bytes())
+        })
+    }
+
     /// Accounts the chunks that a session keeps.
     pub(super) fn account(&mut self, key: Key) {
         if let Some(session) = self.sessions.get_mut(key) {

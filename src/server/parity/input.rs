@@ -191,6 +191,8 @@ impl ParityPath<'_> {
             }
             Carrier::Exchange { caller, .. } => self.attach_http(key, caller),
         }
+        // The chunks that waited for an event stream are gone.
+        self.output.parity.account(key);
         self.send_ack((carrier, key), Some(Resumption::Resumed(&resumed.streams)));
         for RepeatedChunk { stream, seq, text } in &resumed.chunks {
             match carrier {

@@ -86,7 +86,10 @@ pub(super) fn resume(
     }
     let continued = continue_streams(session, &acknowledged, &window, now);
     session.protocol.end_resume(continued.is_ok());
+    // Chunks that were too old are gone.
+    parity.account(key);
     let (streams, chunks) = continued.map_err(NotResumed::Restart)?;
+    let Some(session) = parity.get_mut(key) else { return Err(NotResumed::Restart("expired")) };
     session.generation = session.generation.wrapping_add(1);
     session.expires_at = None;
     session.protocol.reattach(&capabilities, now);
