@@ -81,8 +81,13 @@ impl ParityFrontend {
     /// Returns whether an HTTP request waits for the response of a session. Cost: a pass over all
     /// sessions.
     pub(in crate::server) fn owes_responses(&self) -> bool {
-        let mut carriers = self.sessions.iter().filter_map(|(_, it)| it.http.as_ref());
-        carriers.any(|http| !http.exchanges.is_empty())
+        self.session_keys().any(|key| self.owes_response(key))
+    }
+
+    /// Returns whether an HTTP request waits for the response of a session.
+    pub(super) fn owes_response(&self, key: Key) -> bool {
+        let http = self.sessions.get(key).and_then(|session| session.http.as_ref());
+        http.is_some_and(|http| !http.exchanges.is_empty())
     }
 
     /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.

@@ -329,6 +329,17 @@ impl ParityPath<'_> {
         }
     }
 
+    /// Ends the sessions that no HTTP request waits for, at the end of a drain; returns whether
+    /// there were any.
+    pub(in crate::server) fn end_sessions(&mut self) -> bool {
+        let is_over = |key: &Key| !self.output.parity.owes_response(*key);
+        let ended: Vec<Key> = self.output.parity.session_keys().filter(is_over).collect();
+        for key in &ended {
+            self.output.end_session(*key, self.dispatcher);
+        }
+        !ended.is_empty()
+    }
+
     fn expire_session(&mut self, key: Key) {
         let now = self.output.now;
         let Some(session) = self.output.parity.get_mut(key) else { return };
