@@ -181,6 +181,7 @@ impl ParityPath<'_> {
             let reason = "the session was resumed on another connection";
             self.output.close_connection(previous, 1008, reason);
         }
+        self.output.detach_http(key, &mut self.dispatcher.deferred);
         if let Some(mut replaced) = self.output.parity.remove(new_key) {
             self.dispatcher.facts.release(&mut replaced.state);
         }

@@ -6,12 +6,12 @@
 use super::carrier::Carrier;
 use super::convert;
 use super::frontend::ParityFrontend;
-use super::session::{ParitySession, QueuedChunk, is_stream};
+use super::session::{HttpCarrier, ParitySession, QueuedChunk, is_stream};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
 use crate::protocol::eras::Lifecycle;
-use crate::protocol::jsonrpc::Id;
+use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::parity::envelope::ChunkType;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::WindowLimits;
@@ -363,22 +363,40 @@ impl ParityOutput<'_> {
     /// Ends a session.
     pub(super) fn end_session(&mut self, key: Key, dispatcher: &mut Dispatcher) {
         let Some(mut session) = self.parity.remove(key) else { return };
+        let calls = calls_of(&session, &mut dispatcher.deferred);
         let in_flight = &mut session.state.in_flight;
         dispatcher.deferred.abandon_calls(in_flight, self.outbox);
         dispatcher.facts.release(&mut session.state);
+        if let Some(http) = session.http.take() {
+            self.end_http(*http, &calls);
+        }
+    }
+
+    /// HTTP requests carry a session no more: its calls are cancelled and answered, its streams
+    /// continue.
+    pub(super) fn detach_http(&mut self, key: Key, deferred: &mut DeferredWork) {
+        let Some(session) = self.parity.get_mut(key) else { return };
         let Some(http) = session.http.take() else { return };
+        let calls = calls_of(session, deferred);
+        self.cancel_if(key, deferred, |number| !is_stream(number));
+        self.end_http(*http, &calls);
+    }
+
+    /// Ends the event streams of a session, and answers its calls as cancelled.
+    fn end_http(&mut self, http: HttpCarrier, calls: &[(u32, IdBuf)]) {
         if let Some(events) = http.events {
             self.forward(events, ParityHttpOutput::End);
         }
         for (number, exchange) in http.exchanges {
-            if is_stream(number) {
+            let call = calls.iter().find(|(known, _)| *known == number && !is_stream(number));
+            let Some((_, id)) = call else {
                 self.forward(exchange, ParityHttpOutput::End);
-            } else {
-                let mut text = Vec::new();
-                write::error(&mut text, None, &ParityError::cancelled());
-                let (status, session) = (ErrorCode::Internal.properties().http_status, None);
-                self.forward(exchange, ParityHttpOutput::Response { status, session, text });
-            }
+                continue;
+            };
+            let mut text = Vec::new();
+            write::error_response(&mut text, id.as_id(), &ParityError::cancelled());
+            let (status, session) = (ErrorCode::Internal.properties().http_status, None);
+            self.forward(exchange, ParityHttpOutput::Response { status, session, text });
         }
     }
 
@@ -418,6 +436,17 @@ impl ParityOutput<'_> {
             self.outbox.push(Effect::Close { key, reason: CloseReason::ProtocolViolation });
         }
     }
+}
+
+/// Returns the calls of a session in flight: their numbers and ids.
+fn calls_of(session: &ParitySession, deferred: &mut DeferredWork) -> Vec<(u32, IdBuf)> {
+    let mut calls = Vec::new();
+    for call_id in session.state.in_flight.calls() {
+        if let Some(call) = deferred.calls.find_awaited(call_id) {
+            calls.push((call.reply_to.stream, call.id.clone()));
+        }
+    }
+    calls
 }
 
 fn event_of(session: SessionId, QueuedChunk { id, text }: QueuedChunk) -> ParityHttpOutput {
