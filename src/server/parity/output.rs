@@ -429,7 +429,11 @@ impl ParityOutput<'_> {
     pub(super) fn close_connection(&mut self, key: Key, close_code: u16, reason: &'static str) {
         if self.connections.table.codec(key) == Codec::WebSocket {
             let code = CloseCode::from_u16(close_code).unwrap_or(CloseCode::POLICY);
-            self.websockets.count_close(code);
+            // One that closes already is counted for its reason.
+            let connection = self.connections.table.get(key);
+            if connection.is_some_and(|connection| !connection.is_discarding()) {
+                self.websockets.count_close(code);
+            }
             self.connections.fail_websocket(key, ProtocolError { code, reason }, self.now);
             self.outbox.push(Effect::CancelCalls(key));
         } else {
