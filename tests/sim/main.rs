@@ -17,6 +17,8 @@ mod line_simulation;
 
 mod mesh_simulation;
 
+mod parity_simulation;
+
 mod rate_simulation;
 
 mod websocket;
@@ -138,6 +140,11 @@ fn websocket_client_calls_end_once_despite_faults() {
 }
 
 #[test]
+fn parity_streams_survive_lost_connections() {
+    parity_simulation::seeds::run_seeds(0..100);
+}
+
+#[test]
 fn mesh_messages_arrive_once_in_channel_order() {
     run_mesh(0..400);
 }
@@ -171,6 +178,8 @@ fn same_seed_gives_same_run() {
     );
     let plan = http_simulation::HttpPlan::draw(1);
     assert_eq!(http_simulation::run(&plan), http_simulation::run(&plan));
+    let plan = parity_simulation::ParityPlan::draw(1);
+    assert_eq!(parity_simulation::run(&plan), parity_simulation::run(&plan));
     for transport in ClientTransport::ALL {
         let run = || client_simulation::simulation::run(&ClientPlan::draw(transport, 1));
         assert_eq!(run(), run(), "{transport:?}");

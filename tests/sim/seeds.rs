@@ -112,7 +112,7 @@ impl SeedRun {
 }
 
 /// Runs `run`; prints the command that repeats it if it fails or panics.
-fn run_with_replay_hint<T>(replay: &str, run: impl FnOnce() -> Result<T, String>) -> T {
+pub(crate) fn run_with_replay_hint<T>(replay: &str, run: impl FnOnce() -> Result<T, String>) -> T {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(report)) => report,
         Ok(Err(reason)) => panic!("{replay}\n{reason}"),

@@ -88,6 +88,13 @@ impl RequestPath<'_> {
         }
     }
 
+    /// Ends all sessions over HTTP and of the parity dialect; returns whether there were any.
+    pub(in crate::server) fn end_sessions(&mut self) -> bool {
+        let has_ended = self.http().sessions().end_all();
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        transports.parity_path(dispatcher, outbox, *now).end_sessions() || has_ended
+    }
+
     /// Handles a message of the parity dialect from another shard, or from this one.
     pub(in crate::server) fn handle_parity_message(&mut self, message: ParityMessage) {
         let Self { transports, parser, dispatcher, outbox, now } = self;

@@ -65,6 +65,15 @@ impl ParityFrontend {
         self.held_bytes
     }
 
+    /// Returns the bytes of the chunks that all sessions keep, and of what is kept of their peers,
+    /// as recounted from what is stored.
+    #[cfg(feature = "internals")]
+    pub(in crate::server) fn recount_bytes(&self) -> (usize, usize) {
+        self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
+            (chunks + session.held_bytes(), facts + session.state.facts_bytes())
+        })
+    }
+
     /// Accounts the chunks that a session keeps.
     pub(super) fn account(&mut self, key: Key) {
         if let Some(session) = self.sessions.get_mut(key) {
@@ -77,7 +86,13 @@ impl ParityFrontend {
     /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
     /// a session. Cost: a pass over all sessions.
     pub(in crate::server) fn owes_responses(&self) -> bool {
-        self.sessions.iter().any(|(_, session)| {
+        self.session_keys().any(|key| self.owes_response(key))
+    }
+
+    /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
+    /// a session.
+    pub(super) fn owes_response(&self, key: Key) -> bool {
+        self.sessions.get(key).is_some_and(|session| {
             let has_exchange = session.http.as_ref().is_some_and(|it| !it.exchanges.is_empty());
             has_exchange || session.remote().is_some() && session.in_flight() > 0
         })

@@ -1,10 +1,11 @@
 //! Messages of clients: to their session, and what it answers.
 
 use super::carrier::{Carrier, ResponseKind};
+use super::carrying::{attach, release_carrier};
 use super::front;
 use super::output::ParityOutput;
 use super::requests::{self, origin_of};
-use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed, release_carrier};
+use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::{QueuedChunk, sent_error};
 use crate::base::slab::Key;
 use crate::connection::first_message;
@@ -115,7 +116,7 @@ impl ParityPath<'_> {
             self.output.close_for(connection_key, error.code);
             return None;
         };
-        self.output.attach((connection_key, key), self.dispatcher);
+        attach(&mut self.output, (connection_key, key), self.dispatcher);
         Some(key)
     }
 
@@ -215,7 +216,7 @@ impl ParityPath<'_> {
         }
         match carrier {
             Carrier::Connection(connection) => {
-                self.output.attach((connection, key), self.dispatcher);
+                attach(&mut self.output, (connection, key), self.dispatcher);
                 self.output.copy_pending_work(key);
             }
             Carrier::Exchange { caller, .. } => self.attach_http(key, caller),
@@ -246,6 +247,8 @@ impl ParityPath<'_> {
     /// Tells the client of a session that it has resumed it, and repeats chunks.
     pub(super) fn continue_session(&mut self, carrier: Carrier<'_>, resumed: Resumed) {
         let Resumed { key, streams, chunks } = resumed;
+        // The chunks that waited for an event stream are gone.
+        self.output.parity.account(key);
         self.send_ack((carrier, key), Some(Resumption::Resumed(&streams)));
         if let Carrier::Remote = carrier {
             let texts = chunks.into_iter().map(|chunk| chunk.text.into_vec()).collect();
@@ -407,6 +410,17 @@ impl ParityPath<'_> {
             self.expire_session(key);
             self.output.parity.set_timer(key);
         }
+    }
+
+    /// Ends the sessions that no HTTP request waits for, at the end of a drain; returns whether
+    /// there were any.
+    pub(in crate::server) fn end_sessions(&mut self) -> bool {
+        let is_over = |key: &Key| !self.output.parity.owes_response(*key);
+        let ended: Vec<Key> = self.output.parity.session_keys().filter(is_over).collect();
+        for key in &ended {
+            self.output.end_session(*key, self.dispatcher);
+        }
+        !ended.is_empty()
     }
 
     fn expire_session(&mut self, key: Key) {

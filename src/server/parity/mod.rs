@@ -28,6 +28,8 @@ mod pacing;
 
 mod output;
 
+mod carrying;
+
 mod resume;
 
 mod requests;

@@ -15,8 +15,7 @@ use super::session::{
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
-use crate::protocol::eras::Lifecycle;
-use crate::protocol::jsonrpc::Id;
+use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::parity::envelope::ChunkType;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
@@ -431,6 +430,7 @@ impl ParityOutput<'_> {
     /// Ends a session.
     pub(super) fn end_session(&mut self, key: Key, dispatcher: &mut Dispatcher) {
         let Some(mut session) = self.parity.remove(key) else { return };
+        let calls = session.calls(&mut dispatcher.deferred);
         let in_flight = &mut session.state.in_flight;
         dispatcher.deferred.abandon_calls(in_flight, self.outbox);
         dispatcher.facts.release(&mut session.state);
@@ -446,45 +446,26 @@ impl ParityOutput<'_> {
             None => {}
         }
         if let Some(http) = session.http.take() {
-            self.end_exchanges(*http);
+            self.end_http(*http, &calls);
         }
     }
 
-    /// Ends the exchanges of a session over HTTP that has ended, or continues elsewhere.
-    pub(super) fn end_exchanges(&mut self, http: HttpCarrier) {
+    /// Ends the event streams of a session, and answers its calls as cancelled.
+    pub(super) fn end_http(&mut self, http: HttpCarrier, calls: &[(u32, IdBuf)]) {
         if let Some(events) = http.events {
             self.forward(events, ParityHttpOutput::End);
         }
         for (number, exchange) in http.exchanges {
-            if is_stream(number) {
+            let call = calls.iter().find(|(known, _)| *known == number && !is_stream(number));
+            let Some((_, id)) = call else {
                 self.forward(exchange, ParityHttpOutput::End);
-            } else {
-                let mut text = Vec::new();
-                write::error(&mut text, None, &ParityError::cancelled());
-                let (status, session) = (ErrorCode::Internal.properties().http_status, None);
-                self.forward(exchange, ParityHttpOutput::Response { status, session, text });
-            }
+                continue;
+            };
+            let mut text = Vec::new();
+            write::error_response(&mut text, id.as_id(), &ParityError::cancelled());
+            let (status, session) = (ErrorCode::Internal.properties().http_status, None);
+            self.forward(exchange, ParityHttpOutput::Response { status, session, text });
         }
-    }
-
-    /// Has a connection carry a session.
-    pub(super) fn attach(
-        &mut self,
-        (connection_key, key): (Key, Key),
-        dispatcher: &mut Dispatcher,
-    ) {
-        let Some(connection) = self.connections.table.get_mut(connection_key) else { return };
-        let Some(session) = self.parity.get_mut(key) else { return };
-        session.connection = Some(connection_key);
-        session.http = None;
-        session.relay = None;
-        session.state.transport = connection.state.transport;
-        session.state.client = connection.state.client;
-        dispatcher.facts.copy_identity(&connection.state, &mut session.state);
-        let requires_handshake = connection.state.requires_handshake();
-        let state = &mut connection.state;
-        dispatcher.facts.keep_parity_session(state, Some(key), requires_handshake);
-        connection.state.lifecycle = Lifecycle::OtherDialect;
     }
 
     /// Closes a connection for an error that was written to it.
@@ -497,7 +478,11 @@ impl ParityOutput<'_> {
     pub(super) fn close_connection(&mut self, key: Key, close_code: u16, reason: &'static str) {
         if self.connections.table.codec(key) == Codec::WebSocket {
             let code = CloseCode::from_u16(close_code).unwrap_or(CloseCode::POLICY);
-            self.websockets.count_close(code);
+            // One that closes already is counted for its reason.
+            let connection = self.connections.table.get(key);
+            if connection.is_some_and(|connection| !connection.is_discarding()) {
+                self.websockets.count_close(code);
+            }
             self.connections.fail_websocket(key, ProtocolError { code, reason }, self.now);
             self.outbox.push(Effect::CancelCalls(key));
         } else {

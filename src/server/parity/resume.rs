@@ -3,19 +3,15 @@
 //! Invariants: all streams that the client names continue, or none; a token is valid for one
 //! resumption, and the session that is resumed takes the place of the new one.
 
-use super::carrier::Relay;
 use super::frontend::ParityFrontend;
-use super::output::ParityOutput;
 use super::resume_tokens::{TokenContents, TokenError};
-use super::session::{ParitySession, is_stream};
+use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::parity::capabilities::Capabilities;
 use crate::protocol::parity::envelope::Resume;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
-use crate::server::dispatch::Dispatcher;
-use crate::transport::websocket::code::CloseCode;
 
 /// A session that continues.
 #[derive(Debug)]
@@ -106,7 +102,10 @@ pub(super) fn resume(
     }
     let continued = continue_streams(session, &claim.acknowledged, &window, now);
     session.protocol.end_resume(continued.is_ok());
+    // Chunks that were too old are gone.
+    parity.account(key);
     let (streams, chunks) = continued?;
+    let session = parity.get_mut(key).ok_or("expired")?;
     session.generation = session.generation.wrapping_add(1);
     session.expires_at = None;
     session.protocol.reattach(&claim.capabilities, now);
@@ -150,36 +149,6 @@ fn continue_streams(
     }
     Ok((continued, chunks))
 }
-
-/// Ends what carries a session whose client has resumed it elsewhere: a connection,
-/// an event stream, a connection of another shard.
-pub(super) fn release_carrier(
-    output: &mut ParityOutput<'_>,
-    key: Key,
-    dispatcher: &mut Dispatcher,
-) {
-    let Some(session) = output.parity.get_mut(key) else { return };
-    let previous = session.connection.take();
-    let (http, relay) = (session.http.take(), session.relay.take());
-    if let Some(previous) = previous {
-        // Its client has connected again before the end of the connection was seen.
-        if let Some(connection) = output.connections.table.get_mut(previous) {
-            dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
-            connection.pending_work.pending_responses = 0;
-        }
-        output.close_connection(previous, CloseCode::POLICY.as_u16(), CONTINUED);
-    }
-    if let Some(Relay::Remote(remote)) = relay.map(|relay| *relay) {
-        remote.close(CloseCode::POLICY.as_u16(), CONTINUED, output.outbox);
-    }
-    if let Some(http) = http {
-        output.cancel_if(key, &mut dispatcher.deferred, |number| !is_stream(number));
-        output.end_exchanges(*http);
-    }
-}
-
-/// Why a connection closes whose session continues on another one.
-const CONTINUED: &str = "the session was resumed on another connection";
 
 /// Returns a token for the present generation of a session; `None` if it cannot be resumed.
 pub(super) fn issue_token(parity: &mut ParityFrontend, key: Key) -> Option<String> {

@@ -16,12 +16,14 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::PendingWork;
 use crate::protocol::eras::Lifecycle;
+use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::parity::capabilities::Feature;
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::machine::State;
 use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::deferred::DeferredWork;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{CHUNK_EVENT, ExchangeAddress, ParityHttpOutput};
 use crate::telemetry::counters::ParityCounters;
@@ -171,6 +173,17 @@ impl ParitySession {
             let seq = stream.map(|stream| stream.next_seq());
             record.end(latency.as_secs_f64() * 1_000.0, seq, error);
         }
+    }
+
+    /// Returns the calls in flight: their numbers and ids.
+    pub(super) fn calls(&self, deferred: &mut DeferredWork) -> Vec<(u32, IdBuf)> {
+        let mut calls = Vec::new();
+        for call_id in self.state.in_flight.calls() {
+            if let Some(call) = deferred.calls.find_awaited(call_id) {
+                calls.push((call.reply_to.stream, call.id.clone()));
+            }
+        }
+        calls
     }
 
     /// Returns what a log line has of the session.

@@ -20,16 +20,17 @@ impl From<&Shard> for MemoryReport {
         let closed = closed.map(|it| it.held_bytes() + it.state.facts_bytes()).sum();
         let of_connections = connections().map(|it| it.state.facts_bytes());
         let of_sessions = transports.http.sessions.iter().map(|it| it.state.facts_bytes());
+        let (parity_sessions, parity_facts) = transports.parity.recount_bytes();
         let (handlers, task_results) = dispatcher.deferred.recount_bytes();
         let stored = HeldMemory {
             connections: connections().map(Connection::held_bytes).sum(),
-            sessions: transports.http.sessions.recount_bytes(),
+            sessions: transports.http.sessions.recount_bytes() + parity_sessions,
             handlers,
             // No blocking handlers run in the simulator.
             blocking_results: 0,
             task_results,
             subscriptions: dispatcher.subscriptions.recount_bytes(),
-            facts: of_connections.chain(of_sessions).sum(),
+            facts: of_connections.chain(of_sessions).sum::<usize>() + parity_facts,
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
         let accounted = held_memory(transports, dispatcher);

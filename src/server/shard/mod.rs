@@ -213,14 +213,13 @@ impl Shard {
         }
     }
 
-    /// Ends all HTTP sessions once the server drains and no connection is left. Their handlers have
+    /// Ends all sessions once the server drains and no connection is left. Their handlers have
     /// this turn and the next one to end.
     fn end_sessions<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         let Transports { connections, http, .. } = &self.transports;
         let is_owing = !self.lifecycle.is_aborted() && http.sessions.attached_streams() > 0;
         let ends = !self.lifecycle.is_serving() && !is_owing && connections.table.is_empty();
-        self.lifecycle.has_ended_sessions =
-            ends && self.path(ring, now).requests().http().sessions().end_all();
+        self.lifecycle.has_ended_sessions = ends && self.path(ring, now).requests().end_sessions();
     }
 
     /// Handles a completion of a connection's begin or end. Apart from the frequent ones, which

@@ -54,7 +54,23 @@ impl SimShard {
         let mut ring = world.ring(seed.options().engine.ring_sizes);
         let listener = ring.listen(address)?;
         let shard_input = ShardInput::Listener { listener, transport };
-        Self::open(ring, seed, shard_input, places)
+        Self::open(ring, seed, &[shard_input], places)
+    }
+
+    /// A shard that listens for connections of several transports.
+    pub(crate) fn listen_all(
+        world: &World,
+        seed: ShardBuilder,
+        listeners: &[(Transport, SocketAddr)],
+        places: &ShardByClient,
+    ) -> io::Result<Self> {
+        let mut ring = world.ring(seed.options().engine.ring_sizes);
+        let listen = |(transport, address): &(Transport, SocketAddr)| {
+            let listener = ring.listen(*address)?;
+            Ok(ShardInput::Listener { listener, transport: *transport })
+        };
+        let inputs = listeners.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
+        Self::open(ring, seed, &inputs, places)
     }
 
     /// A shard that serves one client through two pipes.
@@ -68,7 +84,7 @@ impl SimShard {
         let shard = Self::open(
             ring,
             seed,
-            ShardInput::OnlyConnection { input, output, transport: Transport::Stdio },
+            &[ShardInput::OnlyConnection { input, output, transport: Transport::Stdio }],
             places,
         )?;
         Ok((shard, ClientSocket::pipes(client_output, client_input)))
@@ -77,13 +93,13 @@ impl SimShard {
     fn open(
         ring: SimRing,
         seed: ShardBuilder,
-        shard_input: ShardInput,
+        shard_inputs: &[ShardInput],
         places: &ShardByClient,
     ) -> io::Result<Self> {
         let number = seed.shard_id().index();
         let ring = RecordingRing::new(ring, number, Rc::clone(places));
         let host = Rc::new(NativeExecutor::new(ring.waker()));
-        let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Executor>, &[shard_input])?;
+        let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Executor>, shard_inputs)?;
         Ok(Self {
             number,
             shard: Some(shard),

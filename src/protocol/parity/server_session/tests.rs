@@ -254,6 +254,28 @@ fn client_and_server_agree() {
     assert_eq!(rest, [texts[1].as_bytes()]);
 }
 
+/// The response that opens a stream may be lost with its connection.
+#[test]
+fn resumed_client_knows_streams_of_acknowledgement() {
+    let offered = Capabilities::of([Feature::Tools, Feature::Streaming, Feature::Resume]);
+    let mut client = ClientSession::default();
+    for (rest, expected) in [
+        ("", "ready None"),
+        (r#","resumed":true,"streams":[{"streamId":"s1","nextSeq":1}]"#, "ready Some(true)"),
+    ] {
+        client.disconnect();
+        client.connect(&mut Vec::new(), &offered, ("c", "1"), None).unwrap();
+        let ack = format!(
+            r#"{{"type":"handshakeAck","protocolVersion":"1.0","sessionId":"a",
+            "capabilities":{{"tools":true,"streaming":true,"resume":true}},
+            "resumeToken":"t"{rest}}}"#
+        );
+        assert_eq!(deliver(&mut client, &ack).unwrap(), expected);
+    }
+    let chunk = r#"{"type":"stream.chunk","streamId":"s1","seq":1,"chunkType":"partial","data":1}"#;
+    assert_eq!(deliver(&mut client, chunk).unwrap(), "chunk 1");
+}
+
 #[test]
 fn widened_capabilities_are_a_violation() {
     let offered = Capabilities::of([Feature::Tools]);

@@ -5,9 +5,10 @@
 //! one for a front that is gone; each message of a client is handled once, in order.
 
 use super::carrier::{Carrier, Relay, RemoteConnection};
+use super::carrying::release_carrier;
 use super::input::ParityPath;
 use super::output::ParityOutput;
-use super::resume::{self, Claim, release_carrier};
+use super::resume::{self, Claim};
 use super::resume_tokens::TokenContents;
 use super::session::ParitySession;
 use crate::base::slab::Key;

@@ -1,0 +1,39 @@
+//! Seeds that are run.
+
+use std::ops::Range;
+
+use super::plan::ParityPlan;
+use super::totals::ParityTotals;
+use crate::seeds::{run_with_replay_hint, seeds_from_environment};
+
+/// Counts that no seed has to reach.
+const RARE_COUNTS: [&str; 2] = ["restarts_other", "drains"];
+
+/// Runs every seed, or those that the environment names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_seeds(seeds: Range<u64>) {
+    let named = seeds_from_environment();
+    let is_survey = named.is_none();
+    let mut totals = ParityTotals::default();
+    for seed in named.clone().unwrap_or(seeds) {
+        let replay = format!(
+            "seed {seed} of the parity dialect failed; \
+             repeat it with: CORELANE_SEED={seed} cargo test --test sim parity_streams_survive"
+        );
+        let report = run_with_replay_hint(&replay, || {
+            let plan = ParityPlan::draw(seed);
+            super::run(&plan).map_err(|reason| format!("{reason}\n{:?}", plan.faults))
+        });
+        totals = totals.plus(report.totals);
+    }
+    if let Some(named) = named.filter(|named| named.end - named.start > 1) {
+        eprintln!("seeds {named:?} of the parity dialect:\n{totals:#?}");
+    }
+    for (name, count) in totals.rows() {
+        let is_required = is_survey && !RARE_COUNTS.contains(&name);
+        assert!(count > 0 || !is_required, "no seed of the parity dialect counted any {name}");
+    }
+}
