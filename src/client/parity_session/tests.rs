@@ -111,7 +111,8 @@ impl Client {
     /// Takes the types, ids and streams of the messages that were sent.
     fn sent_names(&mut self) -> Vec<String> {
         let name = |message: &Json| {
-            let about = message.get("id").or(message.get("streamId")).unwrap_or(&Json::Null);
+            let about = message.get("id").or_else(|| message.get("streamId"));
+            let about = about.unwrap_or(&Json::Null);
             format!("{} {about}", message["type"].as_str().unwrap())
         };
         self.sent().iter().map(name).collect()
@@ -172,7 +173,7 @@ fn retry_waits_for_retry_after_and_backoff() {
     // Bounds of the delays after `retryAfter`.
     for bound in [100, 200, 400, 800] {
         client.receive(&limited(1, 2.0));
-        client.advance(Duration::from_secs(2) - MS);
+        client.advance(1_999 * MS);
         assert!(client.sent().is_empty());
         client.advance(MS + bound * MS);
         assert_eq!(client.sent_names(), ["request 1"], "{bound}");
