@@ -7,9 +7,9 @@
 //!
 //! A Corelane server with one shard is a process on core 0; the load generator on core 1 drives it
 //! over TCP in a closed loop, one request at a time on each connection, by turns in each way. Calls
-//! return a text of 32 bytes. A stream has `--chunks` chunks of progress, of which the handler sends
-//! `--burst` before it yields. CPU time is that of the server process; chunks count for each second
-//! of it. Medians, with the lowest and highest round.
+//! return a text of 32 bytes. A stream has `--chunks` chunks of progress, of which the handler
+//! sends `--burst` before it yields. CPU time is that of the server process; chunks count for each
+//! second of it. Medians, with the lowest and highest round.
 
 #![expect(clippy::print_stdout, reason = "the output of a benchmark")]
 

@@ -26,8 +26,8 @@ pub struct RequestSettings {
     pub era: Era,
     /// Additional HTTP fields, for example `Authorization`.
     pub fields: Vec<HttpField>,
-    /// Whether the handshake of the parity dialect offers `resume`, so that the server keeps chunks.
-    /// No stream is resumed. Default false.
+    /// Whether the handshake of the parity dialect offers `resume`, so that the server keeps
+    /// chunks. No stream is resumed. Default false.
     pub offers_resume: bool,
     writer: RequestWriter,
     session: Arc<SessionConfig>,
