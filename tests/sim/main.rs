@@ -141,7 +141,7 @@ fn websocket_client_calls_end_once_despite_faults() {
 
 #[test]
 fn parity_streams_survive_lost_connections() {
-    parity_simulation::seeds::run_seeds(0..100);
+    parity_simulation::seeds::run_seeds(0..200);
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub(in crate::connection) fn next<S>(
         if connection.is_discarding() {
             return discard_until_close(entry, arrival, from, now);
         }
-        if connection.reading.is_paused() {
+        if !connection.reading.is_running() {
             return MessageEvent::NeedMore;
         }
         if connection.queued_bytes() > entry.options.websocket.outgoing_bytes_max {

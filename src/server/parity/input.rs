@@ -69,7 +69,7 @@ impl ParityPath<'_> {
         match received {
             Ok(Action::Start(request)) => {
                 if let Some(token) = request.auth_token {
-                    self.keep_token(key, token);
+                    keep_token(&mut self.output, self.dispatcher, key, token);
                 }
                 requests::start(&mut self.output, self.dispatcher, (carrier, key), &request);
             }
@@ -120,17 +120,6 @@ impl ParityPath<'_> {
         Some(key)
     }
 
-    /// Keeps the token of a message, to be verified with its request.
-    fn keep_token(&mut self, key: Key, token: &str) {
-        let Some(session) = self.output.parity.get_mut(key) else { return };
-        let known = session.state.credential();
-        let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
-        if self.dispatcher.auth.is_active() && !is_known {
-            let credential = Some(Credential::unverified(token));
-            self.dispatcher.facts.keep_credential(&mut session.state, credential);
-        }
-    }
-
     /// Authenticates the client of a handshake, and answers it.
     fn acknowledge(
         &mut self,
@@ -139,11 +128,11 @@ impl ParityPath<'_> {
         both: Capabilities,
     ) {
         if let Some(token) = handshake.auth_token {
-            self.keep_token(key, token);
+            keep_token(&mut self.output, self.dispatcher, key, token);
         }
         if let Err(error) = self.authenticate((carrier, key)) {
             let error = ParityError::from(&error);
-            self.record_handshake(key, handshake, Some(&error));
+            record_handshake(&self.output, key, handshake, Some(&error));
             return self.fail_session((carrier, key), &error);
         }
         let ParityOutput { parity, connections, now, .. } = &mut self.output;
@@ -163,7 +152,7 @@ impl ParityPath<'_> {
         }
         self.output.outbox.counters.parity.sessions.handshakes += 1;
         let Some(request) = &handshake.resume else {
-            self.record_handshake(key, handshake, None);
+            record_handshake(&self.output, key, handshake, None);
             return self.send_ack((carrier, key), carrier.restart().map(Resumption::Restart));
         };
         let claim = resume::open_claim(self.output.parity, key, request);
@@ -171,23 +160,13 @@ impl ParityPath<'_> {
             Err(NotResumed::Rejected(error)) => Some(error),
             _ => None,
         };
-        self.record_handshake(key, handshake, rejected);
+        record_handshake(&self.output, key, handshake, rejected);
         match claim {
             Ok(claim) => self.resume_session((carrier, key), claim),
             Err(NotResumed::Restart(reason)) => {
                 self.send_ack((carrier, key), Some(Resumption::Restart(reason)));
             }
             Err(NotResumed::Rejected(error)) => self.fail_session((carrier, key), &error),
-        }
-    }
-
-    /// Writes the line and span of a handshake.
-    fn record_handshake(&self, key: Key, handshake: &Handshake<'_>, error: Option<&ParityError>) {
-        if parity_event::is_enabled()
-            && let Some(session) = self.output.parity.get(key)
-        {
-            let error = error.map(sent_error);
-            parity_event::record_handshake(&session.log_fields(), handshake.traceparent, error);
         }
     }
 
@@ -469,4 +448,30 @@ fn offered_features(catalog: &Catalog, transport: Transport) -> Capabilities {
         Feature::Streaming | Feature::Cancellation => true,
     };
     Capabilities::of(Feature::ALL.into_iter().filter(is_offered))
+}
+
+/// Writes the line and span of a handshake.
+fn record_handshake(
+    output: &ParityOutput<'_>,
+    key: Key,
+    handshake: &Handshake<'_>,
+    error: Option<&ParityError>,
+) {
+    if parity_event::is_enabled()
+        && let Some(session) = output.parity.get(key)
+    {
+        let error = error.map(sent_error);
+        parity_event::record_handshake(&session.log_fields(), handshake.traceparent, error);
+    }
+}
+
+/// Keeps the token of a message, to be verified with its request.
+fn keep_token(output: &mut ParityOutput<'_>, dispatcher: &mut Dispatcher, key: Key, token: &str) {
+    let Some(session) = output.parity.get_mut(key) else { return };
+    let known = session.state.credential();
+    let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
+    if dispatcher.auth.is_active() && !is_known {
+        let credential = Some(Credential::unverified(token));
+        dispatcher.facts.keep_credential(&mut session.state, credential);
+    }
 }

@@ -91,14 +91,20 @@ fn stream_model_drops_repeated_chunks_only() {
         })
     };
     let mut stream = StreamModel::of_request(json!(1), EMIT);
-    assert_eq!(stream.receive(&progress(1, 1), false), Ok(Some(NewChunk::Data)));
-    assert_eq!(stream.receive(&progress(1, 1), false), Ok(None));
-    assert!(stream.receive(&progress(1, 2), false).is_err(), "another chunk with its number");
-    assert!(stream.receive(&progress(3, 2), false).is_err(), "a gap");
-    assert!(stream.receive(&progress(2, 1), false).is_err(), "its contents came before");
-    assert!(stream.receive(&progress(2, 3), false).is_err(), "contents are missing");
+    assert_eq!(stream.receive(&progress(1, 1)), Ok(Some(NewChunk::Data)));
+    assert_eq!(stream.receive(&progress(1, 1)), Ok(None));
+    assert!(stream.receive(&progress(1, 2)).is_err(), "another chunk with its number");
+    assert!(stream.receive(&progress(3, 2)).is_err(), "a gap");
+    assert!(stream.receive(&progress(2, 1)).is_err(), "its contents came before");
+    assert!(stream.receive(&progress(2, 3)).is_err(), "contents are missing");
     assert_eq!(stream.last_seq(), 1);
-    assert_eq!(stream.receive(&progress(2, 3), true), Ok(Some(NewChunk::Data)));
+    let dropped = json!({
+        "type": "stream.chunk", "streamId": "s1", "seq": 2, "chunkType": "log",
+        "data": {"level": "warning", "logger": "corelane", "data": {"dropped": 1}},
+    });
+    assert_eq!(stream.receive(&dropped), Ok(Some(NewChunk::Data)));
+    assert!(stream.receive(&progress(3, 4)).is_err(), "only one was dropped");
+    assert_eq!(stream.receive(&progress(3, 3)), Ok(Some(NewChunk::Data)));
 }
 
 /// Runs with each fault.

@@ -166,8 +166,6 @@ impl Peer {
     ) -> Result<(), String> {
         let now = rules.now;
         let carrier = self.visit.as_ref().map(|visit| visit.carrier);
-        rules.must_resume = plan.shards == 1 || carrier == Some(Carrier::Http);
-        rules.may_drop |= self.is_slow;
         rules.has_stale_events = self.has_stale_events && carrier == Some(Carrier::Http);
         self.receive(world, &rules)?;
         self.check_former(&rules)?;

@@ -13,8 +13,6 @@ pub(crate) struct Rules {
     pub(crate) now: Instant,
     /// The server drains.
     pub(crate) is_draining: bool,
-    /// The server may drop progress and log messages before they get a number.
-    pub(crate) may_drop: bool,
     /// Timeout of requests.
     pub(crate) request_timeout: Duration,
     /// Time of the exchange of capabilities, and whether the session continues without.
@@ -23,8 +21,6 @@ pub(crate) struct Rules {
     pub(crate) streams_max: usize,
     /// A silent session may end at any time.
     pub(crate) may_idle_out: bool,
-    /// A session that can be resumed is found, whatever the shard.
-    pub(crate) must_resume: bool,
     /// Age of the chunks that are kept.
     pub(crate) window: Duration,
     /// Connections may break without cause.

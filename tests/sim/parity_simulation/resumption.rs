@@ -92,7 +92,6 @@ impl ResumeSent {
             && !self.is_doubtful
             && session.was_ready
             && has(offered, "resume")
-            && rules.must_resume
             && is_young
             && is_full_window
             && has_few_streams
@@ -104,7 +103,6 @@ impl ResumeSent {
         let is_known = match reason {
             "expired" | "stale_window" | "unknown_stream" | "feature_not_available" => true,
             "taken_over" => self.is_doubtful || !is_right,
-            "other_shard" => !rules.must_resume,
             _ => false,
         };
         if is_known { Ok(()) } else { Err(format!("nothing explains the reason {reason}")) }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
-use corelane::engine::ring::sim::{Fault, World};
+use corelane::engine::ring::sim::World;
 use corelane::server::options::CapabilitiesTimeoutPolicy;
 use corelane::server::{Entropy, Server};
 use corelane::telemetry::label::Transport;
@@ -117,13 +117,10 @@ impl<'a> ParitySimulation<'a> {
         Rules {
             now,
             is_draining: self.is_draining,
-            may_drop: options.limits.outgoing_bytes_max < 1 << 16
-                || plan.faults.has(Fault::SlowReader),
             request_timeout: options.limits.request_timeout,
             capabilities_timeout: (timeouts.capabilities, continues),
             streams_max: options.parity.streams_max as usize,
             may_idle_out: plan.may_idle_out(),
-            must_resume: false,
             window: options.parity.resume_window,
             may_break: plan.may_break(),
             has_stale_events: false,

@@ -20,6 +20,8 @@ pub(crate) struct StreamModel {
     hashes: Vec<u64>,
     last_progress: u64,
     last_log: u64,
+    /// Chunks that the server says it has dropped, without those whose place is known.
+    dropped: u64,
     /// The result or error has come.
     has_outcome: bool,
     has_ended: bool,
@@ -58,17 +60,13 @@ impl StreamModel {
         self.has_ended
     }
 
-    /// Records a chunk; `None` for one that came before. `may_drop`: the server drops progress and
-    /// log messages of slow readers before they get a number.
+    /// Records a chunk; `None` for one that came before. The server says how many progress and log
+    /// chunks it has dropped before they got a number; no others may be missing.
     ///
     /// # Errors
     ///
     /// A chunk was lost, doubled or reordered, or follows the end.
-    pub(crate) fn receive(
-        &mut self,
-        chunk: &Value,
-        may_drop: bool,
-    ) -> Result<Option<NewChunk>, String> {
+    pub(crate) fn receive(&mut self, chunk: &Value) -> Result<Option<NewChunk>, String> {
         let seq = chunk["seq"].as_u64().unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         chunk.to_string().hash(&mut hasher);
@@ -86,14 +84,14 @@ impl StreamModel {
         if seq != self.last_seq + 1 {
             return Err(format!("chunks after {} are missing: {chunk}", self.last_seq));
         }
-        let received = self.check_contents(chunk, may_drop);
+        let received = self.check_contents(chunk);
         let received = received.map_err(|problem| format!("{problem}: {chunk}, {self:?}"))?;
         self.last_seq = seq;
         self.hashes.push(hash);
         Ok(Some(received))
     }
 
-    fn check_contents(&mut self, chunk: &Value, may_drop: bool) -> Result<NewChunk, String> {
+    fn check_contents(&mut self, chunk: &Value) -> Result<NewChunk, String> {
         let (kind, data) = (chunk["chunkType"].as_str().unwrap_or_default(), &chunk["data"]);
         if self.has_outcome && kind != "eos" {
             return Err("only eos follows the outcome".to_owned());
@@ -101,7 +99,11 @@ impl StreamModel {
         match kind {
             "progress" => {
                 let number = data["progress"].as_f64().unwrap_or_default() as u64;
-                self.last_progress = check_next(self.last_progress, number, (1, may_drop))?;
+                self.last_progress = self.check_next(self.last_progress, number, 1)?;
+                Ok(NewChunk::Data)
+            }
+            "log" if data["logger"] == "corelane" => {
+                self.dropped += data["data"]["dropped"].as_u64().ok_or("no number")?;
                 Ok(NewChunk::Data)
             }
             "log" => {
@@ -110,15 +112,16 @@ impl StreamModel {
                     Some((_, Work::Emit { log_every, .. })) => log_every.into(),
                     _ => 0,
                 };
-                self.last_log = check_next(self.last_log, number, (step, may_drop))?;
-                if number != self.last_progress && !may_drop {
+                self.last_log = self.check_next(self.last_log, number, step)?;
+                // The progress before it may be among the dropped chunks.
+                if number < self.last_progress || number > self.last_progress + self.dropped {
                     return Err(format!("it belongs behind progress {number}"));
                 }
                 Ok(NewChunk::Data)
             }
             "result" => {
                 self.has_outcome = true;
-                self.check_result(data, may_drop)?;
+                self.check_result(data)?;
                 Ok(NewChunk::Result)
             }
             "error" => {
@@ -130,13 +133,25 @@ impl StreamModel {
         }
     }
 
-    fn check_result(&self, data: &Value, may_drop: bool) -> Result<(), String> {
+    /// Returns `number` if it follows `last` by `step`, or what is missing was dropped; a `step` of 0
+    /// allows for more.
+    fn check_next(&mut self, last: u64, number: u64, step: u64) -> Result<u64, String> {
+        let problem = || format!("{number} does not follow {last}");
+        if number <= last || (number - last).checked_rem(step).is_some_and(|rest| rest > 0) {
+            return Err(problem());
+        }
+        let missing = (number - last).checked_div(step).map_or(0, |steps| steps - 1);
+        self.dropped = self.dropped.checked_sub(missing).ok_or_else(problem)?;
+        Ok(number)
+    }
+
+    fn check_result(&self, data: &Value) -> Result<(), String> {
         let Some((id, work)) = &self.request else { return Ok(()) };
         if !work.is_result(id, data) {
             return Err(format!("not the result of {work:?}"));
         }
         match *work {
-            Work::Emit { count, .. } if self.last_progress != u64::from(count) && !may_drop => {
+            Work::Emit { count, .. } if u64::from(count) > self.last_progress + self.dropped => {
                 Err(format!("the result comes after progress {}", self.last_progress))
             }
             _ => Ok(()),
@@ -152,14 +167,4 @@ impl StreamModel {
         };
         if is_right { Ok(NewChunk::End) } else { Err(format!("wrong reason {reason}")) }
     }
-}
-
-/// Returns `number` if it follows `last` by `step`; a `step` of 0, or `may_drop`, allows for more.
-fn check_next(last: u64, number: u64, (step, may_drop): (u64, bool)) -> Result<u64, String> {
-    let is_next = number == last + step;
-    let is_later = number > last && (may_drop || step == 0);
-    if is_next && step > 0 || is_later {
-        return Ok(number);
-    }
-    Err(format!("{number} does not follow {last}"))
 }
