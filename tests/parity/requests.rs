@@ -3,7 +3,7 @@
 use corelane_test_support::TestServer;
 use serde_json::{Value, json};
 
-use crate::client::{ParityClient, call, handshake, request};
+use crate::client::{ParityClient, call, handshake, request, streamed};
 use crate::options;
 
 #[test]
@@ -118,6 +118,28 @@ fn idempotency_key_is_accepted_once() {
     assert_eq!(client.receive()["id"], 2);
     let error = client.expect_error(&again, "response", "error.already_processed");
     assert!(error["details"]["resultHash"].is_string(), "{error}");
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn refused_request_keeps_its_idempotency_key() {
+    let mut options = options();
+    options.rate.rules = vec!["tools/call rate=1/d burst=1 per=session".to_owned()];
+    let server = TestServer::with_test_tools(options);
+    let mut client = ParityClient::ready(&server);
+    client.result(&call(1, "echo", json!({"message": "m"})));
+    let mut keyed = call(2, "echo", json!({"message": "m"}));
+    keyed["idempotencyKey"] = json!("k");
+    for request in [keyed.clone(), keyed.clone(), streamed(keyed)] {
+        if request["stream"] == true {
+            let stream = client.open_stream(request);
+            let chunks = client.receive_stream(&stream, 1);
+            assert_eq!(chunks[0]["data"]["code"], "error.rate_limited", "{chunks:?}");
+        } else {
+            client.expect_error(&request, "response", "error.rate_limited");
+        }
+    }
     drop(client);
     server.close();
 }

@@ -93,6 +93,19 @@ impl ErrorCode {
         ErrorCodeProperties { code, retryable, http_status, close_code, mcp_code }
     }
 
+    /// Returns whether a request with this error was refused before it ran.
+    pub const fn is_refusal(self) -> bool {
+        match self {
+            Self::VersionUnsupported
+            | Self::FeatureNotAvailable
+            | Self::Unauthorized
+            | Self::Forbidden
+            | Self::RateLimited
+            | Self::PayloadTooLarge => true,
+            Self::AlreadyProcessed | Self::Internal => false,
+        }
+    }
+
     /// Returns the code on the wire.
     pub const fn as_str(self) -> &'static str {
         self.properties().code

@@ -158,11 +158,16 @@ impl ParitySession {
         let latency = end.now.since(begun).max(end.took);
         counters.latency.record(latency);
         if let Some(keyed) = keyed {
-            let result = match end.outcome {
-                EndOutcome::Result(text) => Some(&text[result_range(text, keyed.id.as_id())]),
-                EndOutcome::Failed(_) => None,
-            };
-            self.protocol.keys.finish(&keyed.key, result.map(sha256));
+            let keys = &mut self.protocol.keys;
+            match end.outcome {
+                EndOutcome::Result(text) => {
+                    let result = &text[result_range(text, keyed.id.as_id())];
+                    keys.finish(&keyed.key, Some(sha256(result)));
+                }
+                // It may be repeated: it has not run.
+                EndOutcome::Failed(error) if error.code.is_refusal() => keys.forget(&keyed.key),
+                EndOutcome::Failed(_) => keys.finish(&keyed.key, None),
+            }
         }
         if let Some(record) = record {
             let error = match end.outcome {

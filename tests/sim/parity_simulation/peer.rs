@@ -172,9 +172,8 @@ impl Peer {
         while self.next_due().is_some_and(|due| due <= now) {
             match self.stage.clone() {
                 Stage::Away(_) => self.start_visit(world, &rules),
-                Stage::Abandoning(_) => self.cut(now),
                 Stage::Acting if !self.is_waiting_for_former() => self.act(world, plan, &rules),
-                Stage::Acting => self.cut(now),
+                Stage::Acting | Stage::Abandoning(_) => self.cut(now),
                 // Chunks may have gone to an event stream of an earlier connection.
                 _ if rules.is_draining
                     || plan.may_break()

@@ -165,7 +165,7 @@ impl SessionModel {
             "capabilitiesAck" => self.check_capabilities(&message)?,
             "response" => self.check_response(&message, text, rules)?,
             "stream.chunk" if is_ready || self.is_unordered && !was_waiting => {
-                self.check_chunk(&message, rules)?
+                self.check_chunk(&message, rules)?;
             }
             "keepalive" if is_ready => self.totals.keepalives += 1,
             "error" => self.check_error(&message, rules)?,
@@ -456,7 +456,7 @@ fn check_narrowed(capabilities: &Value, others: &Value) -> Result<(), String> {
         }
     }
     let window = &capabilities["resumeWindow"];
-    if window.is_null() != !has(capabilities, "resume") {
+    if window.is_null() == has(capabilities, "resume") {
         return Err("a window belongs to the capability to resume".to_owned());
     }
     Ok(())

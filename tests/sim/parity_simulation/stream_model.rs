@@ -133,8 +133,8 @@ impl StreamModel {
         }
     }
 
-    /// Returns `number` if it follows `last` by `step`, or what is missing was dropped; a `step` of 0
-    /// allows for more.
+    /// Returns `number` if it follows `last` by `step`, or what is missing was dropped; a `step` of
+    /// 0 allows for more.
     fn check_next(&mut self, last: u64, number: u64, step: u64) -> Result<u64, String> {
         let problem = || format!("{number} does not follow {last}");
         if number <= last || (number - last).checked_rem(step).is_some_and(|rest| rest > 0) {
