@@ -1,8 +1,8 @@
 //! Log lines and spans of the parity dialect, at debug level.
 //!
 //! Invariants: no payload, argument or token is recorded; ids, methods and names of tools that a
-//! client has chosen are cut at [`TEXT_BYTES_MAX`]. The names of the fields are those of the
-//! specification of the dialect. Below debug level a request costs one comparison.
+//! client has chosen are cut at 128 bytes. The names of the fields are those of the specification
+//! of the dialect. Below debug level a request costs one comparison.
 
 use tracing::field::Empty;
 use tracing::span::EnteredSpan;
