@@ -38,11 +38,10 @@ impl Targets {
 fn own_server_passes_on_every_transport() {
     let served = Targets::start(&[], ["tcp", "http", "ws"], "127.0.0.1");
     let [lines, others @ ..] = &served.targets;
-    let report = assert_passes(lines, &PATIENT);
+    let report = assert_passes(lines, &arguments(&[]));
     assert!(report["passed"].as_u64().unwrap() >= 100, "{report:#}");
     for target in others {
-        let arguments = [&PATIENT[..], &["--compare", lines]].concat();
-        let report = assert_passes(target, &arguments);
+        let report = assert_passes(target, &arguments(&["--compare", lines]));
         assert!(report["passed"].as_u64().unwrap() >= 100, "{report:#}");
     }
 }
@@ -50,7 +49,7 @@ fn own_server_passes_on_every_transport() {
 #[test]
 fn own_server_passes_over_standard_streams() {
     let target = format!("stdio:{CORELANE} stdio --demo conformance");
-    let report = assert_passes(&target, &PATIENT);
+    let report = assert_passes(&target, &arguments(&[]));
     assert!(report["passed"].as_u64().unwrap() >= 90, "{report:#}");
 }
 
@@ -70,9 +69,14 @@ fn own_server_passes_with_tls_and_tokens() {
     let served = Targets::start(&options, ["tls", "https", "wss"], "localhost");
     for target in &served.targets {
         let with_token = ["--ca-file", &ca, "--token", TOKEN];
-        let report = assert_passes(target, &[&PATIENT[..], &with_token].concat());
+        let report = assert_passes(target, &arguments(&with_token));
         assert!(report["passed"].as_u64().unwrap() >= 100, "{report:#}");
     }
+}
+
+/// Returns the arguments of a run of all checks, several at a time: most of them wait.
+fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&PATIENT[..], &["--jobs", "6"], more].concat()
 }
 
 /// Returns the line of the file of API keys for the token.
