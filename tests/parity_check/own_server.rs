@@ -10,8 +10,19 @@ use sha2::{Digest, Sha256};
 
 use crate::{CORELANE, PATIENT, TOKEN, assert_passes};
 
-/// Tools of every kind. Connections to other shards cannot resume a stream over lines.
-const SERVES: [&str; 4] = ["--demo", "conformance", "--shards", "1"];
+/// Tools of every kind, two shards, and times that the checks wait for.
+const SERVES: [&str; 10] = [
+    "--demo",
+    "conformance",
+    "--shards",
+    "2",
+    "--parity-keepalive-secs",
+    "2",
+    "--parity-sse-keepalive-secs",
+    "2",
+    "--parity-idle-timeout-secs",
+    "5",
+];
 
 /// Addresses of one server over TCP and one over HTTP, as targets of the schemes.
 struct Targets {
