@@ -12,7 +12,9 @@ use super::machine::{Event, InvalidTransition, Machine, State};
 use super::stream::{IncomingStreams, Received};
 use super::write::{self, HandshakeParams, RequestParams};
 use crate::protocol::json::{Array, Value};
-use crate::protocol::jsonrpc::{Id, IdBuf};
+#[cfg(any(test, feature = "internals"))]
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::jsonrpc::IdBuf;
 
 /// The state of one session, which may span several connections.
 #[derive(Debug, Default)]
@@ -174,6 +176,7 @@ impl ClientSession {
     /// # Errors
     ///
     /// `error.feature_not_available` if the state or the capabilities do not allow it.
+    #[cfg(any(test, feature = "internals"))]
     pub fn request(
         &mut self,
         out: &mut Vec<u8>,
@@ -190,7 +193,7 @@ impl ClientSession {
     ///
     /// # Errors
     ///
-    /// As [`ClientSession::request`].
+    /// `error.feature_not_available` if the state or the capabilities do not allow it.
     pub fn send_request(
         &mut self,
         out: &mut Vec<u8>,

@@ -53,8 +53,16 @@ pub enum Envelope<'a> {
     /// An error that is not the response to a request.
     Error {
         /// The request that it is about.
+        #[cfg_attr(
+            not(feature = "internals"),
+            expect(dead_code, reason = "only the load tool asks what an error is about")
+        )]
         id: Option<Id<'a>>,
         /// The stream that it is about.
+        #[cfg_attr(
+            not(feature = "internals"),
+            expect(dead_code, reason = "only the load tool asks what an error is about")
+        )]
         stream_id: Option<&'a str>,
         /// The error object.
         error: Value<'a>,
@@ -92,8 +100,6 @@ pub struct Resume<'a> {
 /// `handshakeAck`.
 #[derive(Clone, Copy, Debug)]
 pub struct HandshakeAck<'a> {
-    /// The version that the server speaks.
-    pub protocol_version: &'a str,
     /// The session.
     pub session_id: &'a str,
     /// The intersection.
@@ -319,8 +325,8 @@ impl<'a> HandshakeAck<'a> {
             "reason",
         ];
         let [version, session, server_info, token, resumed, streams, reason] = find(object, keys)?;
+        required_str(version, "protocolVersion")?;
         Ok(Self {
-            protocol_version: required_str(version, "protocolVersion")?,
             session_id: required_str(session, "sessionId")?,
             capabilities: required_capabilities(object)?,
             server_info,

@@ -28,11 +28,13 @@ enum KeyState {
 
 impl IdempotencyKeys {
     /// Returns the number of known keys.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Returns whether no key is known.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

@@ -50,8 +50,6 @@ struct StoredChunk {
 /// Why a stream cannot continue where its client left it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ResumeError {
-    /// No stream has this id.
-    UnknownStream,
     /// Chunks after the acknowledged one are not kept any more.
     StaleWindow,
     /// The acknowledged number was never sent.
@@ -62,7 +60,6 @@ impl ResumeError {
     /// Returns the `reason` of the advice to restart.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::UnknownStream => "unknown_stream",
             // Neither can continue.
             Self::StaleWindow | Self::FutureSeq => "stale_window",
         }
@@ -96,6 +93,7 @@ impl OutgoingStream {
     }
 
     /// Returns the bytes of the chunks that are kept.
+    #[cfg(test)]
     pub const fn window_bytes(&self) -> usize {
         self.window_bytes
     }
@@ -392,6 +390,7 @@ impl IncomingStreams {
     }
 
     /// Forgets a stream.
+    #[cfg(feature = "internals")]
     pub fn remove(&mut self, stream_id: &str) {
         self.streams.remove(stream_id);
     }
