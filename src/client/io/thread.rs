@@ -1,6 +1,7 @@
 //! Start and end of an I/O thread.
 
 mod current;
+mod held_peer;
 
 mod parity_ref;
 mod shard;
@@ -8,15 +9,16 @@ mod shard;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
+use self::held_peer::HeldPeer;
 pub(in crate::client) use self::parity_ref::ParityPeerRef;
 pub(in crate::client) use self::shard::ShardIo;
 use super::call_slot::{CallSlot, CallToken, ConnectToken, stopped};
-use super::commands::{Command, Connector, PeerId, SHARD, own_commands};
+use super::commands::{Command, Connector, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
@@ -235,8 +237,7 @@ impl IoThread {
 
 /// A server of an I/O thread. Dropping it disconnects the server.
 pub(in crate::client) struct PeerRef {
-    thread: IoThread,
-    id: PeerId,
+    peer: HeldPeer,
     config: Arc<SessionConfig>,
     tools: KnownTools,
     cache: Arc<Cache>,
@@ -248,11 +249,10 @@ impl PeerRef {
         thread: IoThread,
         handle: PeerHandle,
     ) -> Result<Self, ClientError> {
-        let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
         let is_http = matches!(*handle.target, Target::Http(_));
         let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
-        thread.send(Command::AddPeer(id, Box::new(handle)))?;
-        Ok(Self { thread, id, config, tools: KnownTools::new(is_http), cache })
+        let peer = HeldPeer::add(thread, |id| Command::AddPeer(id, Box::new(handle)))?;
+        Ok(Self { peer, config, tools: KnownTools::new(is_http), cache })
     }
 
     /// Returns what its sessions have in common.
@@ -274,7 +274,7 @@ impl PeerRef {
     pub(in crate::client) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         let slot = Arc::new(Oneshot::new());
         let token = ConnectToken::new(Arc::clone(&slot));
-        self.thread.send(Command::Connect(self.id, token))?;
+        self.peer.send(|id| Command::Connect(id, token))?;
         slot.take().await
     }
 
@@ -284,13 +284,13 @@ impl PeerRef {
         request: Box<CallRequest>,
         slot: Arc<CallSlot>,
     ) -> Result<(), ClientError> {
-        self.thread.send(Command::Call(self.id, request, CallToken::new(slot)))
+        self.peer.send(|id| Command::Call(id, request, CallToken::new(slot)))
     }
 
     /// Cancels a call.
     pub(in crate::client) fn cancel(&self, slot: Arc<CallSlot>) {
         // Fails if the thread has ended, and the call with it.
-        drop(self.thread.send(Command::Cancel(self.id, slot)));
+        drop(self.peer.send(|id| Command::Cancel(id, slot)));
     }
 
     /// Blocks the calling thread until `request` ends.
@@ -303,19 +303,12 @@ impl PeerRef {
         &self,
         request: impl IntoFuture<Output = Result<O, ClientError>>,
     ) -> Result<O, ClientError> {
-        self.thread.wait(request)
+        self.peer.wait(request)
     }
 
     /// Disconnects the server; `closed` is set then.
     pub(in crate::client) fn close(&self, closed: CloseSlot) -> Result<(), ClientError> {
-        self.thread.send(Command::RemovePeer(self.id, Some(closed)))
-    }
-}
-
-impl Drop for PeerRef {
-    fn drop(&mut self) {
-        // Fails if the thread has ended, and the connection with it.
-        drop(self.thread.send(Command::RemovePeer(self.id, None)));
+        self.peer.close(closed)
     }
 }
 

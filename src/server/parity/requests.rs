@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::carrier::{Carrier, ResponseKind};
 use super::convert;
 use super::output::ParityOutput;
-use super::session::{EndOutcome, ParitySession, RequestEnd};
+use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::Codec;
@@ -23,7 +23,7 @@ use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::shard_message::{ExchangeAddress, ParityCaller, ParityHttpOutput};
+use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
 use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{self as parity_event, RequestRecord};
 use crate::transport::ndjson;
@@ -56,10 +56,9 @@ pub(super) fn start(
         Carrier::Connection(connection) => {
             start_call(path, dispatcher, (connection, key), request);
         }
-        Carrier::Exchange { address, caller, .. } => {
-            start_http_call(path, dispatcher, (address, caller, key), request);
+        Carrier::Exchange { .. } | Carrier::Remote => {
+            start_distant_call(path, dispatcher, (carrier, key), request);
         }
-        Carrier::Remote => start_remote_call(path, dispatcher, key, request),
     }
     path.copy_pending_work(key);
 }
@@ -81,7 +80,11 @@ fn start_call(
     let Some(session) = parity.get_mut(key) else { return };
     let Some(connection) = connections.table.get_mut(connection_key) else { return };
     let number = session.requests.next_number();
-    add_if_needed(session, number, request, *now);
+    // More than its number has to be known at its end.
+    let is_kept = request.idempotency_key.is_some() || parity_event::is_enabled();
+    if is_kept {
+        add(session, number, request, *now);
+    }
     let mark = is_websocket.then(|| writer::begin_message(&mut connection.outgoing));
     let start = connection.outgoing.len();
     let mut peer = PeerState {
@@ -94,26 +97,32 @@ fn start_call(
     };
     let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-    let span = session.requests.record_mut(number).map(|record| record.enter());
-    let begun = CycleCount::now();
-    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
-    drop(span);
-    let (took, counters) = (dispatcher.slow_handlers.took(begun), &mut outbox.counters.parity);
-    let end = |outcome| RequestEnd { outcome, took, now: *now };
+    let record = if is_kept { session.requests.record_mut(number) } else { None };
+    let (outcome, took) = dispatch(dispatcher, (ctx, record), &mut peer, request, None);
+    let counters = &mut outbox.counters.parity;
+    let mut end = |outcome| {
+        if is_kept {
+            session.end_request(number, &RequestEnd { outcome, took, now: *now }, counters);
+        } else {
+            counters.latency.record(took);
+        }
+    };
     let out = &mut connection.outgoing;
     match outcome {
         Outcome::Response => {
-            session.end_request(number, &end(EndOutcome::Result(&out[start..])), counters);
+            end(EndOutcome::Result(&out[start..]));
             convert::response_in_place(out, start);
         }
         Outcome::Error(kind) => {
             let error = convert::error_in_place(out, start, kind);
-            session.end_request(number, &end(EndOutcome::Failed(&error)), counters);
+            end(EndOutcome::Failed(&error));
         }
         Outcome::None | Outcome::Notification | Outcome::Envelope => {
             // Nothing else is written for a request of the dialect.
             out.truncate(start);
-            session.requests.defer(number, *now);
+            if !is_kept {
+                session.requests.add((number, *now), None, None);
+            }
         }
     }
     match (mark, outcome.is_response()) {
@@ -127,69 +136,62 @@ fn start_call(
     outbox.count_outcome(outcome);
 }
 
-/// Starts a request over HTTP that has one response.
-fn start_http_call(
+/// Starts a request that has one response, over HTTP or a connection of another shard.
+fn start_distant_call(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    (address, caller, key): (ExchangeAddress, &ParityCaller, Key),
+    (carrier, key): (Carrier<'_>, Key),
     request: &Request<'_>,
 ) {
-    let ParityOutput { parity, outbox, now, .. } = path;
-    parity.is_answered = true;
-    let Some(session) = parity.get_mut(key) else { return };
+    let Some(session) = path.parity.get_mut(key) else { return };
     let number = session.requests.next_number();
-    add(session, number, request, *now);
-    session.http.get_or_insert_default().exchanges.push((number, address));
+    add(session, number, request, path.now);
+    if let Carrier::Exchange { address, .. } = carrier {
+        session.http.get_or_insert_default().exchanges.push((number, address));
+        path.parity.is_answered = true;
+    }
     let mut text = Vec::new();
-    let mut peer = PeerState {
-        origin: origin_of(caller, session.id),
-        state: &mut session.state,
-        pending_work: &mut session.pending_work,
-        outgoing: &mut text,
-        outbox,
-        refusal: None,
-    };
-    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
-    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-    let span = session.requests.record_mut(number).map(|record| record.enter());
-    let begun = CycleCount::now();
-    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
-    drop(span);
-    outbox.count_outcome(outcome);
-    let took = dispatcher.slow_handlers.took(begun);
+    let target = (carrier, key, number);
+    let (outcome, took) = dispatch_apart(path, dispatcher, target, request, &mut text);
+    path.outbox.count_outcome(outcome);
     let _at_once = path.send((key, number), (outcome, took), &text);
 }
 
-/// Starts a request that has one response, over a connection of another shard.
-fn start_remote_call(
+/// Dispatches a request whose messages are written to `text`. The number of a stream is its
+/// progress token.
+fn dispatch_apart(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    key: Key,
+    (carrier, key, number): (Carrier<'_>, Key, u32),
     request: &Request<'_>,
-) {
-    let ParityOutput { parity, outbox, now, .. } = path;
-    let Some(session) = parity.get_mut(key) else { return };
-    let number = session.requests.next_number();
-    add(session, number, request, *now);
-    let address = session.remote().and_then(|remote| remote.peer_address);
-    let mut text = Vec::new();
+    text: &mut Vec<u8>,
+) -> (Outcome, Duration) {
+    let ParityOutput { parity, connections, outbox, now, .. } = path;
+    let Some(session) = parity.get_mut(key) else { return (Outcome::None, Duration::ZERO) };
+    let address = match carrier {
+        Carrier::Connection(connection) => {
+            connections.table.get(connection).and_then(|it| it.record.peer_address().copied())
+        }
+        Carrier::Remote => session.remote().and_then(|remote| remote.peer_address),
+        Carrier::Exchange { .. } => None,
+    };
+    let origin = match carrier {
+        Carrier::Connection(_) | Carrier::Remote => MessageOrigin::of_peer(address.as_ref()),
+        Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
+    };
     let mut peer = PeerState {
-        origin: MessageOrigin::of_peer(address.as_ref()),
+        origin,
         state: &mut session.state,
         pending_work: &mut session.pending_work,
-        outgoing: &mut text,
+        outgoing: text,
         outbox,
         refusal: None,
     };
     let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-    let span = session.requests.record_mut(number).map(|record| record.enter());
-    let begun = CycleCount::now();
-    let outcome = dispatch(dispatcher, ctx, &mut peer, request, None);
-    drop(span);
-    outbox.count_outcome(outcome);
-    let took = dispatcher.slow_handlers.took(begun);
-    let _at_once = path.send((key, number), (outcome, took), &text);
+    let token = is_stream(number).then(|| Id::Signed(number.into()));
+    let record = session.requests.record_mut(number);
+    dispatch(dispatcher, (ctx, record), &mut peer, request, token)
 }
 
 /// The connection of a request over HTTP.
@@ -260,49 +262,15 @@ fn start_stream(
 ) {
     let Some(number) = open_stream(path, (carrier, key), request) else { return };
     let mut text = Vec::new();
-    let ParityOutput { parity, connections, outbox, now, .. } = path;
-    let Some(session) = parity.get_mut(key) else { return };
-    let address = match carrier {
-        Carrier::Connection(connection) => {
-            connections.table.get(connection).and_then(|it| it.record.peer_address().copied())
-        }
-        Carrier::Remote => session.remote().and_then(|remote| remote.peer_address),
-        Carrier::Exchange { .. } => None,
-    };
-    let origin = match carrier {
-        Carrier::Connection(_) | Carrier::Remote => MessageOrigin::of_peer(address.as_ref()),
-        Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
-    };
-    let mut peer = PeerState {
-        origin,
-        state: &mut session.state,
-        pending_work: &mut session.pending_work,
-        outgoing: &mut text,
-        outbox,
-        refusal: None,
-    };
-    let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
-    let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-    let token = Some(Id::Signed(number.into()));
-    let span = session.requests.record_mut(number).map(|record| record.enter());
-    let begun = CycleCount::now();
-    let outcome = dispatch(dispatcher, ctx, &mut peer, request, token);
-    drop(span);
-    let took = dispatcher.slow_handlers.took(begun);
+    let target = (carrier, key, number);
+    let dispatched = dispatch_apart(path, dispatcher, target, request, &mut text);
     if let Carrier::Connection(connection) = carrier
-        && let Some(connection) = connections.table.get_mut(connection)
+        && let Some(session) = path.parity.get_mut(key)
+        && let Some(connection) = path.connections.table.get_mut(connection)
     {
         connection.state.violated_limit |= session.state.violated_limit;
     }
-    let _at_once = path.send_to_stream((key, number), (outcome, took), &text);
-}
-
-/// Adds a request to those that wait for their end, if more than its number has to be known then.
-#[inline]
-fn add_if_needed(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Instant) {
-    if request.idempotency_key.is_some() || parity_event::is_enabled() {
-        add(session, number, request, now);
-    }
+    let _at_once = path.send_to_stream((key, number), dispatched, &text);
 }
 
 /// Adds a request to those that wait for their end.
@@ -319,13 +287,14 @@ fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Ins
     session.requests.add((number, now), keyed, record);
 }
 
+/// Dispatches a request, in its span if it has one. Returns how long that took, too.
 fn dispatch<'a>(
     dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
+    (ctx, record): (MessageContext, Option<&mut RequestRecord>),
     peer: &mut PeerState<'a>,
     request: &Request<'a>,
     progress_token: Option<Id<'_>>,
-) -> Outcome {
+) -> (Outcome, Duration) {
     peer.origin.traceparent = request.traceparent;
     let call_params = &RequestParams::read(request.params);
     let meta = &call_params.meta().map(|meta| meta.with_progress_token(progress_token));
@@ -336,7 +305,10 @@ fn dispatch<'a>(
         call_params,
         meta,
     };
-    dispatcher.dispatch_request(ctx, peer, &raw)
+    let _span = record.map(|record| record.enter());
+    let begun = CycleCount::now();
+    let outcome = dispatcher.dispatch_request(ctx, peer, &raw);
+    (outcome, dispatcher.slow_handlers.took(begun))
 }
 
 /// Cancels a request or stream, and writes its end. One that is not in flight is ignored: its

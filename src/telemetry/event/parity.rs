@@ -167,41 +167,8 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
-    use crossbeam::channel::{Sender, unbounded};
-    use tracing_subscriber::fmt::format::FmtSpan;
-
     use super::*;
-
-    #[derive(Clone)]
-    struct ChannelWriter(Sender<Vec<u8>>);
-
-    impl io::Write for ChannelWriter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Returns what is logged while `act` runs, with the ends of spans.
-    fn logged(level: Level, act: impl FnOnce()) -> String {
-        let (sender, receiver) = unbounded();
-        let subscriber = tracing_subscriber::fmt()
-            .without_time()
-            .with_ansi(false)
-            .with_max_level(level)
-            .with_span_events(FmtSpan::CLOSE)
-            .with_writer(move || ChannelWriter(sender.clone()))
-            .finish();
-        tracing::subscriber::with_default(subscriber, act);
-        let bytes: Vec<u8> = receiver.try_iter().flatten().collect();
-        String::from_utf8(bytes).unwrap()
-    }
+    use crate::telemetry::event::tests::logged_at;
 
     fn session() -> SessionFields {
         SessionFields { session: "s-1".into(), transport: Transport::Tcp, tier: "user".into() }
@@ -209,7 +176,7 @@ mod tests {
 
     #[test]
     fn request_has_line_and_spans() {
-        let text = logged(Level::DEBUG, || {
+        let text = logged_at(Level::DEBUG, || {
             let about = ("7", "tools/call", Some("echo"));
             let mut record = RequestRecord::begin(session(), about, Some("00-1-2-01"));
             record.open_stream("st-1");
@@ -240,14 +207,15 @@ mod tests {
 
     #[test]
     fn handshake_has_line_in_span() {
-        let text = logged(Level::DEBUG, || record_handshake(&session(), Some("00-1-2-01"), None));
+        let text =
+            logged_at(Level::DEBUG, || record_handshake(&session(), Some("00-1-2-01"), None));
         assert!(text.contains("MCP Handshake{sessionId=\"s-1\" transport=tcp"), "{text}");
         assert!(text.contains(": handshake sessionId=\"s-1\""), "{text}");
     }
 
     #[test]
     fn long_texts_of_clients_are_cut() {
-        let text = logged(Level::DEBUG, || {
+        let text = logged_at(Level::DEBUG, || {
             let id = format!("\"{}\"", "é".repeat(200));
             RequestRecord::begin(session(), (&id, "m", None), None).end(0.0, None, None);
         });
@@ -256,7 +224,7 @@ mod tests {
 
     #[test]
     fn nothing_is_recorded_above_debug_level() {
-        let text = logged(Level::INFO, || {
+        let text = logged_at(Level::INFO, || {
             assert!(!is_enabled());
             record_handshake(&session(), None, None);
         });

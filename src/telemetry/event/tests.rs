@@ -3,6 +3,7 @@
 use std::io;
 
 use crossbeam::channel::{Sender, unbounded};
+use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::*;
 
@@ -23,11 +24,17 @@ impl io::Write for ChannelWriter {
 
 /// Returns what is logged while `act` runs.
 fn logged(act: impl FnOnce()) -> String {
+    logged_at(Level::TRACE, act)
+}
+
+/// Returns what is logged up to a level while `act` runs, with the ends of spans.
+pub(super) fn logged_at(level: Level, act: impl FnOnce()) -> String {
     let (sender, receiver) = unbounded();
     let subscriber = tracing_subscriber::fmt()
         .without_time()
         .with_ansi(false)
-        .with_max_level(Level::TRACE)
+        .with_max_level(level)
+        .with_span_events(FmtSpan::CLOSE)
         .with_writer(move || ChannelWriter(sender.clone()))
         .finish();
     tracing::subscriber::with_default(subscriber, act);

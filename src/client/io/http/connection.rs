@@ -1,18 +1,18 @@
-//! One connection, which carries one exchange at a time.
+//! One connection of Streamable HTTP, with its deadlines.
 
 use std::time::Duration;
 
 use super::exchange::{Exchange, ExchangeKind, StreamCursor, note_stream};
+use super::exchange_connection::{ExchangeConnection, Response};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::io::stream::Loss;
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::protocol::json::{PADDING_BYTES, PaddedText};
+use crate::engine::ring::{Ring, Socket};
 use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
 use crate::transport::http::client::response_head::{
     MediaType, ResponseError, ResponseHead, ResponseLimits,
 };
-use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use crate::transport::http::client::response_reader::ResponseEvent;
 use crate::transport::http::head::ContentCoding;
 
 /// Time for which an idle connection is used again.
@@ -22,57 +22,29 @@ const CLOSE_MARGIN: Duration = Duration::from_secs(1);
 /// Bytes of a body that an error may quote.
 const EXCERPT_BYTES_MAX: usize = 1_024;
 
+/// A connection with the deadlines of its exchange and of its idle time.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
-    socket: Socket,
-    reader: ResponseReader,
-    /// The body so far; of an event stream the part that is not read.
-    body: Vec<u8>,
-    events: EventReader,
-    exchange: Option<Exchange>,
+    connection: ExchangeConnection<Exchange>,
     /// When an exchange without a timeout of the session is given up.
     deadline: Option<Instant>,
     /// When the idle connection is no longer used, because the server may be closing it.
     idle_deadline: Option<Instant>,
-    is_sending: bool,
-    /// A response was read before that of the exchange.
-    is_reused: bool,
-    /// A part of the response has arrived.
-    has_response: bool,
-}
-
-/// A response whose messages have been passed on, as far as it is an event stream.
-#[derive(Debug)]
-pub(super) struct Response {
-    pub(super) head: ResponseHead,
-    pub(super) body: Vec<u8>,
-    pub(super) events: EventReader,
 }
 
 impl HttpConnection {
     /// Starts to receive.
     pub(super) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
-        ring.submit(Operation::Receive(socket));
-        Self {
-            socket,
-            reader: ResponseReader::new(),
-            body: Vec::new(),
-            events: EventReader::new(),
-            exchange: None,
-            deadline: None,
-            idle_deadline: None,
-            is_sending: false,
-            is_reused: false,
-            has_response: false,
-        }
+        let connection = ExchangeConnection::open(ring, socket);
+        Self { connection, deadline: None, idle_deadline: None }
     }
 
     pub(super) const fn socket(&self) -> Socket {
-        self.socket
+        self.connection.socket()
     }
 
     pub(super) const fn exchange(&self) -> Option<&Exchange> {
-        self.exchange.as_ref()
+        self.connection.exchange()
     }
 
     pub(super) const fn deadline(&self) -> Option<Instant> {
@@ -80,12 +52,12 @@ impl HttpConnection {
     }
 
     pub(super) const fn head(&self) -> Option<&ResponseHead> {
-        self.reader.head()
+        self.connection.head()
     }
 
     /// Returns whether an exchange can be started.
     pub(super) const fn is_idle(&self) -> bool {
-        self.exchange.is_none() && !self.is_sending
+        self.connection.is_idle()
     }
 
     /// Returns whether the server may be closing the connection because it is idle.
@@ -101,16 +73,13 @@ impl HttpConnection {
         request: Vec<u8>,
         deadline: Option<Instant>,
     ) {
-        self.exchange = Some(exchange);
         self.deadline = deadline;
-        self.has_response = false;
-        self.is_sending = true;
-        ring.submit(Operation::Send { socket: self.socket, buffer: request, offset: 0 });
+        self.connection.start(ring, exchange, request);
     }
 
     /// Handles the end of the send.
-    pub(super) fn handle_sent(&mut self) {
-        self.is_sending = false;
+    pub(super) const fn handle_sent(&mut self) {
+        self.connection.handle_sent();
     }
 
     /// Handles the failure of the send. A response may have arrived before, so the end of the
@@ -121,8 +90,8 @@ impl HttpConnection {
 
     /// Notes that the exchange has timed out: the server may have handled it. Returns the failure.
     pub(super) fn handle_timeout(&mut self) -> ClientError {
-        self.is_reused = false;
-        match self.exchange.as_ref().and_then(Exchange::call) {
+        self.connection.note_timeout();
+        match self.exchange().and_then(Exchange::call) {
             Some(_) => response_error(ResponseError::Truncated),
             None => ClientError::new(ClientErrorKind::Timeout, "the server did not answer in time"),
         }
@@ -136,61 +105,36 @@ impl HttpConnection {
         limits: &ResponseLimits,
         deliver: impl FnMut(ServerEvent<'_>),
     ) -> Result<ResponseEvent, ResponseError> {
-        if self.exchange.is_none() {
-            return if bytes.len() == *from {
-                Ok(ResponseEvent::NeedMore)
-            } else {
-                Err(ResponseError::Invalid("a response that no request asked for"))
-            };
-        }
-        self.has_response |= bytes.len() > *from;
-        let event = self.reader.next(bytes, from, limits, &mut self.body)?;
-        if self.reader.head().is_some_and(ResponseHead::is_event_stream) {
-            if event != ResponseEvent::HeadComplete {
-                self.read_events(limits, deliver)?;
-            } else if let Some(exchange) = &mut self.exchange {
-                note_stream(exchange);
-            }
+        let event = self.connection.receive(bytes, from, limits, deliver)?;
+        if event == ResponseEvent::HeadComplete
+            && self.head().is_some_and(ResponseHead::is_event_stream)
+            && let Some(exchange) = self.connection.exchange_mut()
+        {
+            note_stream(exchange);
         }
         Ok(event)
     }
 
-    fn read_events(
-        &mut self,
-        limits: &ResponseLimits,
-        mut deliver: impl FnMut(ServerEvent<'_>),
-    ) -> Result<(), ResponseError> {
-        let mut from = 0;
-        while self.events.next(&self.body, &mut from, limits.body_bytes_max)? {
-            deliver(self.events.event());
-        }
-        self.body.clear();
-        Ok(())
-    }
-
     /// Handles the end of the stream. Returns whether it completes the response.
     pub(super) const fn end_of_stream(&mut self) -> Result<bool, ResponseError> {
-        self.reader.end_of_stream()
+        self.connection.end_of_stream()
     }
 
     /// Ends the exchange whose response is complete.
     pub(super) fn finish(&mut self, now: Instant) -> Option<(Exchange, Response)> {
-        let exchange = self.exchange.take()?;
-        let head = self.reader.head()?.clone();
-        let idle = head.keep_alive_seconds.map_or(IDLE_TIME_MAX, |seconds| {
+        let (exchange, response) = self.connection.finish()?;
+        let idle = response.head.keep_alive_seconds.map_or(IDLE_TIME_MAX, |seconds| {
             Duration::from_secs(seconds.into()).saturating_sub(CLOSE_MARGIN).min(IDLE_TIME_MAX)
         });
         self.idle_deadline = Some(now.after(idle));
         self.deadline = None;
-        self.is_reused = true;
-        let (body, events) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));
-        Some((exchange, Response { head, body, events }))
+        Some((exchange, response))
     }
 
     /// Ends the exchange without a response. Returns it with whether it met a connection that the
     /// server has closed while it was idle.
     pub(super) fn abort(self) -> (Option<Exchange>, EventReader, bool) {
-        (self.exchange, self.events, self.is_reused && !self.has_response)
+        self.connection.abort()
     }
 }
 
@@ -198,14 +142,6 @@ impl Response {
     pub(super) fn is_json(&self) -> bool {
         self.head.media_type == MediaType::Json
             && self.head.content_coding == ContentCoding::Identity
-            && !self.body.is_empty()
-    }
-
-    /// Returns the body as a message.
-    pub(super) fn message(&mut self) -> PaddedText<'_> {
-        let length = self.body.len();
-        self.body.resize(length + PADDING_BYTES, 0);
-        PaddedText::new(&mut self.body, length)
     }
 
     /// Returns the beginning of the body.

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
-use super::connection::{Response, end_error, response_error, unresumed};
+use super::connection::{end_error, response_error, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
+use super::exchange_connection::Response;
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
 use super::pool::HttpPool;
@@ -328,8 +329,10 @@ impl HttpLink {
     ) {
         // Parsing changes the text.
         let excerpt = response.excerpt();
-        if response.is_json() {
-            input.receive(response.message(), &mut self.queue);
+        if response.is_json()
+            && let Some(message) = response.message()
+        {
+            input.receive(message, &mut self.queue);
         }
         let status = response.head.status;
         let is_on_stream = self.legacy_sse.is_open() && matches!(status, 200..300);

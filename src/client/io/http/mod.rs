@@ -4,6 +4,7 @@
 //! and passes the messages of the responses to the session.
 
 mod exchange;
+mod exchange_connection;
 mod http_session;
 mod seen_events;
 mod session_input;
@@ -22,6 +23,7 @@ mod link;
 pub(super) use self::authorization::{
     FlowRun, HttpAuthorization, RedirectSender, UpgradeAuthorization, UpgradeFlow, UpgradeVerdict,
 };
+pub(super) use self::exchange_connection::{ExchangeConnection, Response};
 pub(super) use self::link::HttpLink;
 pub(super) use self::queue::HttpQueue;
 pub(super) use self::session_input::SessionInput;

@@ -1,12 +1,12 @@
 //! A server of the parity dialect, as its client holds it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::IoThread;
+use super::held_peer::HeldPeer;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::call_slot::ConnectToken;
-use crate::client::io::commands::{Command, PeerId};
+use crate::client::io::commands::Command;
 use crate::client::io::parity_commands::{NewParityPeer, ParityCommand, ParitySlot, ParityToken};
 use crate::client::oauth::Secret;
 use crate::client::oneshot::{CloseSlot, Oneshot};
@@ -15,8 +15,7 @@ use crate::client::target::Target;
 
 /// A server of an I/O thread. Dropping it disconnects the server.
 pub(in crate::client) struct ParityPeerRef {
-    thread: IoThread,
-    id: PeerId,
+    peer: HeldPeer,
     is_http: bool,
 }
 
@@ -26,14 +25,13 @@ impl ParityPeerRef {
         thread: IoThread,
         new: NewParityPeer,
     ) -> Result<Self, ClientError> {
-        let id = PeerId(thread.shared.last_peer.fetch_add(1, Ordering::Relaxed) + 1);
         let is_http = matches!(*new.handle.target, Target::Http(_));
-        thread.send(Command::AddParityPeer(id, Box::new(new)))?;
-        Ok(Self { thread, id, is_http })
+        let peer = HeldPeer::add(thread, |id| Command::AddParityPeer(id, Box::new(new)))?;
+        Ok(Self { peer, is_http })
     }
 
     fn send(&self, command: ParityCommand) -> Result<(), ClientError> {
-        self.thread.send(Command::Parity(self.id, command))
+        self.peer.send(|id| Command::Parity(id, command))
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.
@@ -71,24 +69,16 @@ impl ParityPeerRef {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` on the thread that does the I/O of the server, and those
-    /// of `request`.
+    /// `InvalidInput` on the thread that does the I/O of the server, and those of `request`.
     pub(in crate::client) fn wait<O>(
         &self,
         request: impl IntoFuture<Output = Result<O, ClientError>>,
     ) -> Result<O, ClientError> {
-        self.thread.wait(request)
+        self.peer.wait(request)
     }
 
     /// Disconnects the server; `closed` is set then.
     pub(in crate::client) fn close(&self, closed: CloseSlot) -> Result<(), ClientError> {
-        self.thread.send(Command::RemovePeer(self.id, Some(closed)))
-    }
-}
-
-impl Drop for ParityPeerRef {
-    fn drop(&mut self) {
-        // Fails if the thread has ended, and the connection with it.
-        drop(self.thread.send(Command::RemovePeer(self.id, None)));
+        self.peer.close(closed)
     }
 }

@@ -62,13 +62,6 @@ impl SessionRequests {
         self.entries.push(OpenRequest { number, begun, keyed, record });
     }
 
-    /// Adds a request that is answered later, unless it has an entry.
-    pub(in crate::server::parity) fn defer(&mut self, number: u32, begun: Instant) {
-        if !self.has(number) {
-            self.add((number, begun), None, None);
-        }
-    }
-
     /// Returns whether a request has an entry.
     pub(in crate::server::parity) fn has(&self, number: u32) -> bool {
         self.entries.iter().any(|entry| entry.number == number)
@@ -79,13 +72,13 @@ impl SessionRequests {
         &mut self,
         number: u32,
     ) -> Option<&mut RequestRecord> {
-        let entry = self.entries.iter_mut().find(|entry| entry.number == number)?;
+        let entry = self.entries.iter_mut().rfind(|entry| entry.number == number)?;
         entry.record.as_deref_mut()
     }
 
     /// Takes a request that ends.
     pub(in crate::server::parity) fn take(&mut self, number: u32) -> Option<OpenRequest> {
-        let index = self.entries.iter().position(|entry| entry.number == number)?;
+        let index = self.entries.iter().rposition(|entry| entry.number == number)?;
         Some(self.entries.swap_remove(index))
     }
 }
@@ -106,16 +99,5 @@ mod tests {
         assert_eq!(keyed.id.as_id(), Id::Text("q"));
         assert_eq!(&*requests.take(number).unwrap().keyed.unwrap().key, "k");
         assert!(requests.take(number).is_none());
-    }
-
-    #[test]
-    fn deferred_request_keeps_its_entry() {
-        let mut requests = SessionRequests::default();
-        requests.add((7, Instant::ORIGIN), Some((Id::Signed(1), "k")), None);
-        requests.defer(7, Instant::from_milliseconds(1));
-        requests.defer(8, Instant::from_milliseconds(1));
-        assert_eq!(requests.take(7).unwrap().begun, Instant::ORIGIN);
-        assert!(requests.take(7).is_none());
-        assert_eq!(requests.take(8).unwrap().begun, Instant::from_milliseconds(1));
     }
 }

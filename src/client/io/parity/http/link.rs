@@ -3,10 +3,10 @@
 //! Invariants: a message is sent once, unless the server has closed the idle connection that it was
 //! sent on; the session is lost with its event stream, since chunks may be.
 
-use super::connection::{Connection, Response};
 use super::outbox::{Exchange, ParityOutbox};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::io::http::{ExchangeConnection, Response};
 use crate::client::io::messages::request_writer;
 use crate::client::io::parity_commands::ParityToken;
 use crate::client::io::peer_handle::PeerHandle;
@@ -40,7 +40,7 @@ pub(in crate::client::io::parity) struct ParityHttp {
     events: RequestWriter,
     limits: ResponseLimits,
     outbox: ParityOutbox,
-    connections: Vec<Connection>,
+    connections: Vec<ExchangeConnection<Exchange>>,
     /// Connections that are being opened.
     connecting: usize,
     session_id: Option<Box<str>>,
@@ -104,7 +104,7 @@ impl ParityHttp {
         if self.outbox.take_needs_events() {
             self.open_events();
         }
-        while let Some(index) = self.connections.iter().position(Connection::is_idle)
+        while let Some(index) = self.connections.iter().position(ExchangeConnection::is_idle)
             && let Some(exchange) = self.outbox.pop()
         {
             let session_id = match exchange {
@@ -132,7 +132,7 @@ impl ParityHttp {
         socket: Socket,
     ) {
         self.connecting = self.connecting.saturating_sub(1);
-        self.connections.push(Connection::open(ring, socket));
+        self.connections.push(ExchangeConnection::open(ring, socket));
     }
 
     /// Handles a connection that cannot be opened.
@@ -197,7 +197,7 @@ impl ParityHttp {
         input: &mut HttpInput<'_>,
     ) {
         let Some(index) = self.index_of(socket) else { return };
-        if self.connections[index].end_of_stream() {
+        if self.connections[index].end_of_stream().unwrap_or(false) {
             self.finish(ring, index, input);
             // A body that ends with the connection.
             if let Some(index) = self.index_of(socket) {
@@ -208,7 +208,7 @@ impl ParityHttp {
         }
     }
 
-    fn remove<R: Ring>(&mut self, ring: &mut R, index: usize) -> Connection {
+    fn remove<R: Ring>(&mut self, ring: &mut R, index: usize) -> ExchangeConnection<Exchange> {
         let connection = self.connections.swap_remove(index);
         ring.submit(Operation::Close(connection.socket()));
         connection
@@ -231,7 +231,7 @@ impl ParityHttp {
         input: &mut HttpInput<'_>,
     ) {
         let status = response.head.status;
-        let refusal = ClientError::from_http(status, response.body());
+        let refusal = ClientError::from_http(status, &response.body);
         let HttpInput { requests, parser, workspace, now } = input;
         requests.record_received(*now);
         let is_handshake = matches!(exchange, Exchange::Post(ParityMessageKind::Handshake, _));
@@ -275,7 +275,7 @@ impl ParityHttp {
         error: &ClientError,
         input: &mut HttpInput<'_>,
     ) {
-        let (Some(exchange), met_idle_close) = self.remove(ring, index).abort() else { return };
+        let (Some(exchange), _, met_idle_close) = self.remove(ring, index).abort() else { return };
         // Chunks may have been written to an event stream that has not begun for the client.
         if met_idle_close && matches!(exchange, Exchange::Post(..)) {
             return self.outbox.push_front(exchange);

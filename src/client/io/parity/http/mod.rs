@@ -5,8 +5,6 @@
 
 mod outbox;
 
-mod connection;
-
 mod link;
 
 pub(super) use self::link::{HttpInput, ParityHttp};

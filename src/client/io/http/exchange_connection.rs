@@ -1,20 +1,20 @@
-//! One connection, which carries one exchange at a time.
+//! One connection, which carries one exchange of any kind at a time.
 
-use super::outbox::Exchange;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText};
 use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
 use crate::transport::http::client::response_head::{ResponseError, ResponseHead, ResponseLimits};
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 
+/// A connection with the exchange `E` that it carries.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(in crate::client::io) struct ExchangeConnection<E> {
     socket: Socket,
     reader: ResponseReader,
     /// The body so far; of an event stream the part that is not read.
     body: Vec<u8>,
     events: EventReader,
-    exchange: Option<Exchange>,
+    exchange: Option<E>,
     is_sending: bool,
     /// A response was read before that of the exchange.
     is_reused: bool,
@@ -22,16 +22,17 @@ pub(super) struct Connection {
     has_response: bool,
 }
 
-/// A complete response.
+/// A response whose messages have been passed on, as far as it is an event stream.
 #[derive(Debug)]
-pub(super) struct Response {
-    pub(super) head: ResponseHead,
-    body: Vec<u8>,
+pub(in crate::client::io) struct Response {
+    pub(in crate::client::io) head: ResponseHead,
+    pub(in crate::client::io) body: Vec<u8>,
+    pub(super) events: EventReader,
 }
 
 impl Response {
     /// Returns the body as a message; `None` if it is empty.
-    pub(super) fn message(&mut self) -> Option<PaddedText<'_>> {
+    pub(in crate::client::io) fn message(&mut self) -> Option<PaddedText<'_>> {
         let length = self.body.len();
         if length == 0 {
             return None;
@@ -39,15 +40,11 @@ impl Response {
         self.body.resize(length + PADDING_BYTES, 0);
         Some(PaddedText::new(&mut self.body, length))
     }
-
-    pub(super) fn body(&self) -> &[u8] {
-        &self.body
-    }
 }
 
-impl Connection {
+impl<E> ExchangeConnection<E> {
     /// Starts to receive.
-    pub(super) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
+    pub(in crate::client::io) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
         ring.submit(Operation::Receive(socket));
         Self {
             socket,
@@ -61,21 +58,34 @@ impl Connection {
         }
     }
 
-    pub(super) const fn socket(&self) -> Socket {
+    pub(in crate::client::io) const fn socket(&self) -> Socket {
         self.socket
     }
 
-    pub(super) const fn exchange(&self) -> Option<&Exchange> {
+    pub(in crate::client::io) const fn exchange(&self) -> Option<&E> {
         self.exchange.as_ref()
     }
 
+    pub(super) const fn exchange_mut(&mut self) -> Option<&mut E> {
+        self.exchange.as_mut()
+    }
+
+    pub(super) const fn head(&self) -> Option<&ResponseHead> {
+        self.reader.head()
+    }
+
     /// Returns whether an exchange can be started.
-    pub(super) const fn is_idle(&self) -> bool {
+    pub(in crate::client::io) const fn is_idle(&self) -> bool {
         self.exchange.is_none() && !self.is_sending
     }
 
     /// Sends the request of an exchange.
-    pub(super) fn start<R: Ring>(&mut self, ring: &mut R, exchange: Exchange, request: Vec<u8>) {
+    pub(in crate::client::io) fn start<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        exchange: E,
+        request: Vec<u8>,
+    ) {
         self.exchange = Some(exchange);
         (self.has_response, self.is_sending) = (false, true);
         ring.submit(Operation::Send { socket: self.socket, buffer: request, offset: 0 });
@@ -83,12 +93,17 @@ impl Connection {
 
     /// Handles the end of the send. A response may have arrived before it has failed, so the end of
     /// the connection is waited for.
-    pub(super) const fn handle_sent(&mut self) {
+    pub(in crate::client::io) const fn handle_sent(&mut self) {
         self.is_sending = false;
     }
 
+    /// Notes that the exchange has timed out: the server may have handled it.
+    pub(super) const fn note_timeout(&mut self) {
+        self.is_reused = false;
+    }
+
     /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
-    pub(super) fn receive(
+    pub(in crate::client::io) fn receive(
         &mut self,
         bytes: &[u8],
         from: &mut usize,
@@ -115,22 +130,22 @@ impl Connection {
     }
 
     /// Handles the end of the stream. Returns whether it completes the response.
-    pub(super) fn end_of_stream(&mut self) -> bool {
-        self.reader.end_of_stream().unwrap_or(false)
+    pub(in crate::client::io) const fn end_of_stream(&mut self) -> Result<bool, ResponseError> {
+        self.reader.end_of_stream()
     }
 
     /// Ends the exchange whose response is complete.
-    pub(super) fn finish(&mut self) -> Option<(Exchange, Response)> {
+    pub(in crate::client::io) fn finish(&mut self) -> Option<(E, Response)> {
         let exchange = self.exchange.take()?;
         let head = self.reader.head()?.clone();
         self.is_reused = true;
-        let (body, _) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));
-        Some((exchange, Response { head, body }))
+        let (body, events) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));
+        Some((exchange, Response { head, body, events }))
     }
 
     /// Ends the exchange without a response. Returns it with whether it met a connection that the
     /// server has closed while it was idle.
-    pub(super) fn abort(self) -> (Option<Exchange>, bool) {
-        (self.exchange, self.is_reused && !self.has_response)
+    pub(in crate::client::io) fn abort(self) -> (Option<E>, EventReader, bool) {
+        (self.exchange, self.events, self.is_reused && !self.has_response)
     }
 }
