@@ -130,8 +130,8 @@ impl RequestRecord {
         self.request.clone().entered()
     }
 
-    /// Ends the request, and writes its line. `seq`: the number of the chunk with its outcome, if it
-    /// is a stream.
+    /// Ends the request, and writes its line. `seq`: the number of the chunk with its outcome, if
+    /// it is a stream.
     pub fn end(self, latency_ms: f64, seq: Option<u64>, error: Option<SentError>) {
         if let Some(seq) = seq {
             self.stream.record("seq", seq);
