@@ -26,7 +26,7 @@ use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::params::InputResponseRequestParams;
-use crate::server::shard_message::{LogMessage, Requester, TaskMessage};
+use crate::server::shard_message::{LogMessage, PartialResult, Requester, TaskMessage};
 use crate::service::{Catalog, HandlerError, HandlerOutput};
 
 /// The calls, tasks and client requests of one shard.
@@ -177,6 +177,11 @@ impl DeferredWork {
                 tasks.handle_event((task, event), (catalog, client_requests), now, outbox);
             }
             HandlerEvent::Progress(progress) => calls.send_progress(&progress, outbox),
+            HandlerEvent::Partial(PartialResult { call_id, data }) => {
+                if let Some(call) = calls.find_awaited(call_id) {
+                    call.send_partial(&data, outbox);
+                }
+            }
             HandlerEvent::CancelRequest { number } => {
                 client_requests.withdraw(&mut CallsAndTasks { calls, tasks }, number, now, outbox);
             }

@@ -9,7 +9,7 @@ use corelane_test_support::messages::{
     call, cancelled, initialize_with_elicitation, modern, notification, result_text, with_progress,
 };
 use corelane_test_support::{LineClient, tcp_options};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 /// A runtime on one thread of its own.
@@ -53,6 +53,35 @@ fn tokio_handler_awaits_timers_and_sends_progress() {
         assert_eq!(client.receive()["params"]["progress"], step);
     }
     assert_eq!(result_text(&client.receive()), "nap 1");
+    drop(client);
+    stop(running);
+}
+
+#[test]
+fn tokio_handler_streams_partial_results() {
+    let tool = Tool::new("rows").tokio(|_: NoArguments, ctx| async move {
+        assert!(ctx.request().is_streamed());
+        ctx.partial_result([1, 2]);
+        "[1,2,3]"
+    });
+    let runtime = runtime();
+    let (running, mut client) = start(tool, &runtime);
+    // Messages of the parity dialect.
+    let capabilities = json!({"tools": true, "streaming": true});
+    client.send(json!({
+        "type": "handshake", "protocolVersion": "1.0", "capabilities": capabilities,
+    }));
+    client.send(json!({
+        "type": "request", "id": 1, "method": "tools/call", "params": {"name": "rows"},
+        "stream": true,
+    }));
+    let lines: Vec<Value> = std::iter::from_fn(|| client.receive_line())
+        .take(4)
+        .map(|line| serde_json::from_str(&line).expect("JSON"))
+        .collect();
+    assert_eq!(lines[1]["type"], "response");
+    assert_eq!((&lines[2]["chunkType"], &lines[2]["data"]), (&json!("partial"), &json!([1, 2])));
+    assert_eq!(lines[3]["data"]["content"][0]["text"], "[1,2,3]");
     drop(client);
     stop(running);
 }

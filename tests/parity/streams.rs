@@ -1,6 +1,9 @@
 //! Streams: chunks, their order and their end.
 
-use corelane_test_support::TestServer;
+use corelane::model::{Implementation, LoggingLevel};
+use corelane::{BlockingContext, CallToolResult, Catalog, NoArguments, RequestContext, Tool};
+use corelane_test_support::messages::{self, modern, result_text, with_progress};
+use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};
 
 use crate::client::{ParityClient, call, handshake, kinds, streamed};
@@ -170,8 +173,6 @@ fn slow_reader_loses_only_progress() {
 
 #[test]
 fn log_messages_become_chunks() {
-    use corelane::model::{Implementation, LoggingLevel};
-    use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Tool};
     let tool = Tool::new("logs").local(|_: NoArguments, ctx: RequestContext| async move {
         ctx.log(LoggingLevel::Warning, Some("l"), json!({"n": 1}));
         Ok(CallToolResult::text("done"))
@@ -184,6 +185,42 @@ fn log_messages_become_chunks() {
     assert_eq!(kinds(&chunks), ["log", "result", "eos"]);
     let expected: Value = json!({"level": "warning", "logger": "l", "data": {"n": 1}});
     assert_eq!(chunks[0]["data"], expected);
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn partial_results_become_chunks() {
+    let local = Tool::new("local").local(|_: NoArguments, ctx: RequestContext| async move {
+        ctx.partial_result(json!({"rows": [1, 2]}));
+        ctx.partial_result("third");
+        Ok(CallToolResult::text("[1,2,3]"))
+    });
+    let blocking = Tool::new("blocking").blocking(|_: NoArguments, ctx: BlockingContext| {
+        ctx.partial_result(json!({"rows": [1, 2]}));
+        ctx.partial_result("third");
+        CallToolResult::text("[1,2,3]")
+    });
+    let catalog = Catalog::builder(Implementation::new("test", "1")).tools([local, blocking]);
+    let server = TestServer::with_catalog(options(), catalog.build().expect("valid"));
+    let mut client = ParityClient::ready(&server);
+    for tool in ["local", "blocking"] {
+        let stream = client.open_stream(call(1, tool, json!({})));
+        let chunks = client.receive_stream(&stream, 1);
+        assert_eq!(kinds(&chunks), ["partial", "partial", "result", "eos"], "{tool}");
+        assert_eq!(chunks[0]["data"], json!({"rows": [1, 2]}));
+        assert_eq!(chunks[1]["data"], "third");
+        // Without a stream there is nothing but the result.
+        client.send(&call(2, tool, json!({})));
+        assert_eq!(client.receive()["result"]["content"][0]["text"], "[1,2,3]", "{tool}");
+    }
+    drop(client);
+    // Nor is there in MCP, whatever the client asks for.
+    let mut client = LineClient::connect(server.tcp());
+    for tool in ["local", "blocking"] {
+        client.send(with_progress(modern(messages::call(1, tool, json!({})))));
+        assert_eq!(result_text(&client.receive()), "[1,2,3]", "{tool}");
+    }
     drop(client);
     server.close();
 }

@@ -10,6 +10,10 @@ use crate::protocol::jsonrpc::Id;
 /// The beginning of a response, up to the id.
 pub const RESPONSE_HEAD: &[u8; 24] = br#"{"type":"response","id":"#;
 
+/// The beginning of [`partial_notification`].
+pub const PARTIAL_NOTIFICATION_HEAD: &[u8] =
+    br#"{"jsonrpc":"2.0","method":"notifications/partial","params":"#;
+
 /// The members of a `handshakeAck`.
 #[derive(Clone, Copy, Debug)]
 pub struct HandshakeAckParams<'a> {
@@ -42,6 +46,13 @@ pub fn dropped_chunks(out: &mut Vec<u8>, count: u64) {
     data.unsigned("dropped", count);
     data.close();
     object.close();
+}
+
+/// Appends the notification that becomes a `partial` chunk with `data`; it is never sent as such.
+pub fn partial_notification(out: &mut Vec<u8>, data: &[u8]) {
+    out.extend_from_slice(PARTIAL_NOTIFICATION_HEAD);
+    out.extend_from_slice(data);
+    out.push(b'}');
 }
 
 /// Appends a `handshakeAck`.

@@ -8,6 +8,7 @@ use super::{Call, CallTable};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::CallId;
 use crate::protocol::model;
+use crate::protocol::parity::write;
 use crate::server::client_requests::{ClientRequests, PendingInput};
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::overload::{EndOfCall, outcome_of};
@@ -152,6 +153,16 @@ impl CallTable {
             let Progress { progress, total, message, .. } = progress;
             let (token, revision) = (token.as_id(), call.revision);
             model::write_progress(text, token, *progress, *total, message.as_deref(), revision);
+        });
+    }
+}
+
+impl Call {
+    /// Sends a part of the result ahead of it.
+    pub(in crate::server) fn send_partial(&self, data: &serde_json::Value, outbox: &mut Outbox) {
+        let data = data.to_string();
+        outbox.notify(self.reply_to, NotificationKind::Progress, |text| {
+            write::partial_notification(text, data.as_bytes());
         });
     }
 }

@@ -158,13 +158,16 @@ pub(super) struct MessageOrigin<'a> {
     pub(super) principal: Option<&'a Arc<Principal>>,
     /// The trace that the message names beside its `_meta`.
     pub(super) traceparent: Option<&'a str>,
+    /// Whether the client reads parts of the result ahead of it.
+    pub(super) is_streamed: bool,
 }
 
 impl<'a> MessageOrigin<'a> {
     /// The connection of a message without HTTP request.
     pub(super) const fn of_peer(peer_addr: Option<&'a PeerAddress>) -> Self {
         let (session_id, extensions, principal, traceparent) = (None, None, None, None);
-        Self { peer_addr, http_head: &[], session_id, extensions, principal, traceparent }
+        let (http_head, is_streamed): (&[u8], _) = (&[], false);
+        Self { peer_addr, http_head, session_id, extensions, principal, traceparent, is_streamed }
     }
 }
 

@@ -89,6 +89,10 @@ impl RequestSource for DispatchedRequest<'_> {
         self.request.progress_token().is_some()
     }
 
+    fn is_streamed(&self) -> bool {
+        self.origin.is_streamed
+    }
+
     fn accepts_log(&self, level: LoggingLevel) -> bool {
         match self.request.log_level {
             Some(least) => level >= least,

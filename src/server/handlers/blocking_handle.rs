@@ -7,7 +7,7 @@ use super::local_context::LogFilter;
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::in_flight::CallId;
-use crate::server::shard_message::{LogMessage, Progress, Requester, ShardMessage};
+use crate::server::shard_message::{LogMessage, PartialResult, Progress, Requester, ShardMessage};
 use crate::service::{BlockingHost, CatalogError, CatalogUpdate, RequestInfo};
 
 /// Access of blocking handlers to the catalog and to all shards.
@@ -57,6 +57,14 @@ impl BlockingHost for BlockingHandle {
                 LogMessage { requester: Requester::Call(self.call_id), level, logger, data };
             // Best effort: a log message is worthless after the response.
             drop(self.sender.try_send(self.shard, ShardMessage::Log(Box::new(message))));
+        }
+    }
+
+    fn partial_result(&self, data: serde_json::Value) {
+        if !self.is_cancelled() {
+            let part = Box::new(PartialResult { call_id: self.call_id, data });
+            // Best effort: the result is complete without its parts.
+            drop(self.sender.try_send(self.shard, ShardMessage::Partial(part)));
         }
     }
 

@@ -14,7 +14,7 @@ use super::pending_update::{PendingUpdate, UpdateFuture};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::InputRequest;
 use crate::server::client_requests::InputResult;
-use crate::server::shard_message::{LogMessage, Progress, Requester, TaskEvent};
+use crate::server::shard_message::{LogMessage, PartialResult, Progress, Requester, TaskEvent};
 use crate::service::{
     CatalogError, CatalogUpdate, HandlerError, HostFuture, RequestHost, RequestInfo,
 };
@@ -114,6 +114,12 @@ impl RequestHost for LocalContext {
                 logger,
                 data,
             }));
+        }
+    }
+
+    fn partial_result(&self, data: serde_json::Value) {
+        if let (Requester::Call(call_id), false) = (self.handler.requester(), self.is_cancelled()) {
+            self.handler.queue.push(HandlerEvent::Partial(PartialResult { call_id, data }));
         }
     }
 

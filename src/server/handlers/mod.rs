@@ -37,7 +37,7 @@ use self::handler_state::HandlerState;
 use self::pending_update::PendingUpdate;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
 use super::memory::handler_memory::HandlerMemory;
-use super::shard_message::{LogMessage, Progress};
+use super::shard_message::{LogMessage, PartialResult, Progress};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::ring::Waker;
@@ -72,6 +72,8 @@ pub(super) enum HandlerEvent {
     Log(LogMessage),
     /// `notifications/progress`
     Progress(Progress),
+    /// A part of the result of a streamed call.
+    Partial(PartialResult),
     /// Cancels a request to the client.
     CancelRequest { number: u64 },
 }

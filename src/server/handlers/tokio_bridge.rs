@@ -9,8 +9,9 @@
 //! result, so that cancellation, tasks and input requests are those of local handlers.
 //!
 //! Invariants: the future on the runtime ends when its counterpart is dropped or cancelled;
-//! an operation is executed before the result that follows it. Progress and log messages are best
-//! effort: while [`NOTIFICATIONS_MAX`] of them wait for the shard, later ones are dropped.
+//! an operation is executed before the result that follows it. Progress, log messages and parts of
+//! the result are best effort: while [`NOTIFICATIONS_MAX`] of them wait for the shard, later ones
+//! are dropped.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -49,13 +50,14 @@ pub(in crate::server) fn local_work(work: TokioWork, calls: Rc<TokioCalls>) -> L
     })
 }
 
-/// Progress and log messages of a handler that may wait for its shard.
+/// Progress, log messages and parts of the result of a handler that may wait for its shard.
 const NOTIFICATIONS_MAX: usize = 64;
 
 /// A notification to the client of the call.
 enum Notification {
     Progress { progress: f64, total: Option<f64>, message: Option<String> },
     Log { level: LoggingLevel, logger: Option<String>, data: serde_json::Value },
+    Partial(serde_json::Value),
 }
 
 /// What a handler requests of its shard.
@@ -134,6 +136,10 @@ impl TokioHost for TokioHandle {
         self.notify(|| Notification::Log { level, logger: logger.map(str::to_owned), data });
     }
 
+    fn partial_result(&self, data: serde_json::Value) {
+        self.notify(|| Notification::Partial(data));
+    }
+
     fn notify_resource_updated(&self, uri: &str) {
         self.send(Operation::NotifyResourceUpdated(uri.to_owned()));
     }
@@ -163,6 +169,7 @@ impl Bridge {
             Notification::Log { level, logger, data } => {
                 self.host.log(level, logger.as_deref(), data);
             }
+            Notification::Partial(data) => self.host.partial_result(data),
         }
     }
 

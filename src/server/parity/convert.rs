@@ -89,6 +89,9 @@ pub(super) fn notification(text: &[u8], token: u32) -> Option<(ChunkType, Vec<u8
         data.extend_from_slice(members.strip_suffix(b"}")?);
         return Some((ChunkType::Progress, data));
     }
+    if let Some(params) = text.strip_prefix(write::PARTIAL_NOTIFICATION_HEAD) {
+        return Some((ChunkType::Partial, params.strip_suffix(b"}")?.to_vec()));
+    }
     let params = text.strip_prefix(LOG_HEAD)?.strip_suffix(b"}")?;
     Some((ChunkType::Log, params.to_vec()))
 }

@@ -203,6 +203,7 @@ pub(super) fn origin_of(caller: &ParityCaller, session: SessionId) -> MessageOri
         extensions: caller.sender.extensions.as_ref(),
         principal: caller.principal.as_ref(),
         traceparent: None,
+        is_streamed: false,
     }
 }
 
@@ -296,6 +297,7 @@ fn dispatch<'a>(
     progress_token: Option<Id<'_>>,
 ) -> (Outcome, Duration) {
     peer.origin.traceparent = request.traceparent;
+    peer.origin.is_streamed = progress_token.is_some();
     let call_params = &RequestParams::read(request.params);
     let meta = &call_params.meta().map(|meta| meta.with_progress_token(progress_token));
     let raw = RawRequest {

@@ -61,6 +61,9 @@ impl Shard {
             ShardMessage::Progress(progress) => {
                 dispatcher.handle_event(HandlerEvent::Progress(progress), now, outbox);
             }
+            ShardMessage::Partial(part) => {
+                dispatcher.handle_event(HandlerEvent::Partial(*part), now, outbox);
+            }
             ShardMessage::Finished { requester, result, charge } => {
                 let event = match requester {
                     Requester::Call(call_id) => HandlerEvent::Finished { call_id, result },

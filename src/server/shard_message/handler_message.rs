@@ -33,5 +33,13 @@ pub(in crate::server) struct Progress {
     pub(in crate::server) message: Option<String>,
 }
 
+/// A part of the result of a call, ahead of it.
+#[derive(Debug)]
+pub(in crate::server) struct PartialResult {
+    pub(in crate::server) call_id: CallId,
+    /// Any JSON value.
+    pub(in crate::server) data: serde_json::Value,
+}
+
 /// The result of an update; `None` if it panicked.
 pub(in crate::server) type UpdateResult = Option<Result<(), CatalogError>>;

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
-pub(super) use self::handler_message::{LogMessage, Progress, Requester, UpdateResult};
+pub(super) use self::handler_message::{
+    LogMessage, PartialResult, Progress, Requester, UpdateResult,
+};
 pub(super) use self::http_message::{
     ExchangeAddress, HttpMessage, HttpOutput, MessageSender, SessionOp,
 };
@@ -56,6 +58,8 @@ pub(super) enum ShardMessage {
     Log(Box<LogMessage>),
     /// The progress of a blocking handler.
     Progress(Progress),
+    /// A part of the result of a blocking handler.
+    Partial(Box<PartialResult>),
     /// About an HTTP exchange or session.
     Http(Box<HttpMessage>),
     Task(Box<TaskMessage>),

@@ -81,6 +81,10 @@ pub trait RequestHost {
     /// Sends a log message; see [`RequestContext::log`].
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value);
 
+    /// Sends a part of the result; see [`RequestContext::partial_result`]. Does nothing where no
+    /// request is streamed.
+    fn partial_result(&self, _: serde_json::Value) {}
+
     /// Sends `notifications/resources/updated` to the subscribers of `uri`.
     fn notify_resource_updated(&self, uri: &str);
 
@@ -257,6 +261,19 @@ impl<S: 'static> RequestContext<S> {
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
         let data = serde_json::to_value(data).unwrap_or_else(|error| error.to_string().into());
         self.host.log(level, logger, data);
+    }
+
+    /// Sends a part of the result ahead of it, as a chunk of type `partial`, if the client streams
+    /// the result (a request with `stream` of the dialect of
+    /// [`ParityOptions`](crate::ParityOptions)); otherwise does nothing, at no cost. The result is
+    /// complete without its parts: they are dropped while the client reads too slowly. So is `data`
+    /// that cannot be serialized.
+    pub fn partial_result(&self, data: impl Serialize) {
+        if self.host.request().is_streamed()
+            && let Ok(data) = serde_json::to_value(data)
+        {
+            self.host.partial_result(data);
+        }
     }
 
     /// Sends `notifications/resources/updated` to every client that subscribed to `uri`.

@@ -45,6 +45,11 @@ pub trait RequestSource {
     /// Whether the client has requested progress.
     fn wants_progress(&self) -> bool;
 
+    /// Whether the client reads parts of the result ahead of it.
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
     /// Whether the client has enabled log messages of `level`.
     fn accepts_log(&self, level: LoggingLevel) -> bool;
 
@@ -194,6 +199,7 @@ pub struct RequestInfo {
     meta: Map<String, Value>,
     extensions: Option<Arc<Extensions>>,
     principal: Option<Arc<Principal>>,
+    is_streamed: bool,
 }
 
 impl RequestInfo {
@@ -218,6 +224,7 @@ impl RequestInfo {
             meta,
             extensions: source.extensions(),
             principal: source.principal().map(Arc::clone),
+            is_streamed: source.is_streamed(),
         }
     }
 
@@ -289,6 +296,12 @@ impl RequestInfo {
     /// The authenticated caller, to keep.
     pub(crate) const fn shared_principal(&self) -> Option<&Arc<Principal>> {
         self.principal.as_ref()
+    }
+
+    /// Whether the client reads parts of the result ahead of it; see
+    /// [`RequestContext::partial_result`](crate::service::RequestContext::partial_result).
+    pub const fn is_streamed(&self) -> bool {
+        self.is_streamed
     }
 
     /// Revision and capabilities of the client.

@@ -46,6 +46,9 @@ pub trait TokioHost: Send + Sync {
     /// Sends a log message; see [`TokioContext::log`].
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value);
 
+    /// Sends a part of the result; see [`TokioContext::partial_result`].
+    fn partial_result(&self, data: serde_json::Value);
+
     /// Sends `notifications/resources/updated` to the subscribers of `uri`.
     fn notify_resource_updated(&self, uri: &str);
 
@@ -151,6 +154,17 @@ impl TokioContext {
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
         let data = serde_json::to_value(data).unwrap_or_else(|error| error.to_string().into());
         self.host.log(level, logger, data);
+    }
+
+    /// Sends a part of the result ahead of it, if the client streams the result; see
+    /// [`RequestContext::partial_result`](crate::service::RequestContext::partial_result). Cost: a
+    /// message to the shard.
+    pub fn partial_result(&self, data: impl Serialize) {
+        if self.request().is_streamed()
+            && let Ok(data) = serde_json::to_value(data)
+        {
+            self.host.partial_result(data);
+        }
     }
 
     /// Sends `notifications/resources/updated` to every client that subscribed to `uri`. Cost: a

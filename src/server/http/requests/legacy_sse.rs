@@ -77,6 +77,7 @@ pub(in crate::server::http) fn handle_post(
         extensions: extensions.as_ref(),
         principal: principal.as_ref(),
         traceparent: None,
+        is_streamed: false,
     };
     path.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();

@@ -95,6 +95,7 @@ fn dispatch_local(
         extensions: state.extension_slot(),
         principal: state.principal(),
         traceparent: None,
+        is_streamed: false,
     };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
     let sessions = &mut http.sessions;

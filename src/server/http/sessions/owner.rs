@@ -347,8 +347,16 @@ const fn origin_of<'m>(
 ) -> MessageOrigin<'m> {
     let MessageSender { peer_addr, http_head, extensions } = sender;
     let (peer_addr, extensions) = (peer_addr.as_ref(), extensions.as_ref());
-    let (session_id, traceparent) = (Some(id), None);
-    MessageOrigin { peer_addr, http_head, session_id, extensions, principal, traceparent }
+    let (session_id, traceparent, is_streamed) = (Some(id), None, false);
+    MessageOrigin {
+        peer_addr,
+        http_head,
+        session_id,
+        extensions,
+        principal,
+        traceparent,
+        is_streamed,
+    }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
