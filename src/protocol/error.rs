@@ -32,6 +32,8 @@ pub enum ErrorKind {
     InvalidParams,
     /// The caller lacks a scope or tier that the request requires.
     InsufficientScope,
+    /// All that the caller lacks for the request is the proof of a second factor.
+    SecondFactorRequired,
     /// JSON, but not a valid JSON-RPC message.
     InvalidRequest,
     /// Unknown method, or not defined in this revision.
@@ -84,7 +86,7 @@ impl ErrorKind {
             Self::RateLimited => (1002, 429, 429),
             Self::HeaderMismatch => (-32020, 400, 400),
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
-            Self::InsufficientScope => (-32011, 403, 403),
+            Self::InsufficientScope | Self::SecondFactorRequired => (-32011, 403, 403),
             Self::InvalidParams => (-32602, 400, 200),
             Self::InvalidRequest | Self::NotInitialized => (-32600, 400, 400),
             Self::SessionDeleted => (-32600, 404, 404),
@@ -277,10 +279,21 @@ impl Error {
     }
 
     /// A request of a caller who lacks some of `scopes`, separated by spaces, or else a higher
-    /// tier; `data.requiredScopes` lists all of them.
+    /// tier; `data.requiredScopes` lists all of them. `is_second_factor`: all that is missing is
+    /// the proof of a second factor, so that another token of the caller helps.
     #[cold]
-    pub fn insufficient_scope(message: impl Into<Cow<'static, str>>, scopes: &str) -> Self {
-        let mut data = br#"{"retryable":false,"requiredScopes":["#.to_vec();
+    pub fn insufficient_scope(
+        message: impl Into<Cow<'static, str>>,
+        scopes: &str,
+        is_second_factor: bool,
+    ) -> Self {
+        let (kind, head) = if is_second_factor {
+            (ErrorKind::SecondFactorRequired, r#"{"retryable":true,"mfaRequired":true,"#)
+        } else {
+            (ErrorKind::InsufficientScope, r#"{"retryable":false,"#)
+        };
+        let mut data = head.as_bytes().to_vec();
+        data.extend_from_slice(br#""requiredScopes":["#);
         for (index, scope) in scopes.split_ascii_whitespace().enumerate() {
             if index > 0 {
                 data.push(b',');
@@ -288,7 +301,7 @@ impl Error {
             write::string(&mut data, scope);
         }
         data.extend_from_slice(b"]}");
-        Self::new(ErrorKind::InsufficientScope, message).with_data(String::from_utf8_lossy(&data))
+        Self::new(kind, message).with_data(String::from_utf8_lossy(&data))
     }
 
     /// Unsupported revision; `data.supported` lists every supported one, newest first.

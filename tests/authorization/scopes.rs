@@ -154,6 +154,8 @@ fn rule_with_mfa_needs_several_factors() {
     let refused = post(server.http(), &call("whoami"), Some(&token(json!(["pwd"]))));
     assert_eq!(refused.status, 403);
     assert!(refused.challenge().contains("multi-factor"), "{refused:?}");
+    let data = &refused.json()["error"]["data"];
+    assert_eq!((&data["mfaRequired"], &data["retryable"]), (&json!(true), &json!(true)));
     let token = token(json!(["pwd", "mfa"]));
     assert_eq!(post(server.http(), &call("whoami"), Some(&token)).text(), "ada (admin)");
     server.close();

@@ -4,18 +4,21 @@ use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::model::Implementation;
 use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Server, Tool};
 use corelane_test_support::TestServer;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::client::{ParityClient, call, handshake, request};
 use crate::http::Exchange;
 use crate::options;
 
-/// Knows the token `token-NAME` of each name.
+/// Knows the token `token-NAME` of each name; one that ends with `+mfa` proves two factors.
 struct Names;
 
 impl TokenVerifier for Names {
     fn verify(&self, token: &str, _: u64) -> Result<Principal, TokenError> {
-        token.strip_prefix("token-").map(Principal::new).ok_or(TokenError::Unknown)
+        let name = token.strip_prefix("token-").ok_or(TokenError::Unknown)?;
+        let methods = if name.ends_with("+mfa") { json!(["pwd", "mfa"]) } else { json!(["pwd"]) };
+        let claims = Map::from_iter([("amr".to_owned(), methods)]);
+        Ok(Principal::new(name.trim_end_matches("+mfa")).with_claims(&claims))
     }
 }
 
@@ -25,6 +28,11 @@ fn start() -> TestServer {
 
 /// Starts a server with this number of shards.
 fn start_on(shards: u16) -> TestServer {
+    start_with(shards, &[])
+}
+
+/// Starts a server with this number of shards and these access rules.
+fn start_with(shards: u16, rules: &[&str]) -> TestServer {
     let whoami = Tool::new("whoami").local(|_: NoArguments, ctx: RequestContext| async move {
         let name = ctx.principal().map(|principal| principal.id().to_owned());
         Ok(CallToolResult::text(name.unwrap_or_default()))
@@ -39,6 +47,7 @@ fn start_on(shards: u16) -> TestServer {
     let catalog = catalog.expect("valid");
     let mut options = options();
     options.engine.shards = Some(shards);
+    options.auth.rules = rules.iter().map(ToString::to_string).collect();
     TestServer::with_server(|_| Server::builder(catalog).options(options).token_verifier(Names))
 }
 
@@ -79,6 +88,30 @@ fn token_of_handshake_names_the_caller() {
     invalid["auth_token"] = json!("other");
     client.expect_error(&invalid, "response", "error.auth.unauthorized");
     assert_eq!(client.receive_or_end(), None);
+    server.close();
+}
+
+#[test]
+fn pending_second_factor_is_retryable() {
+    let server = start_with(1, &["tools/call whoami mfa"]);
+    let mut client = ParityClient::connect(&server);
+    let mut handshake = handshake();
+    handshake["auth_token"] = json!("token-ada");
+    client.exchange(&handshake);
+    let mut whoami = call(1, "whoami", json!({}));
+    let error = client.expect_error(&whoami, "response", "error.auth.forbidden");
+    assert_eq!(error["retryable"], true);
+    assert_eq!(error["details"]["mfaRequired"], true, "{error}");
+    // A scope is missing, too: no second factor helps.
+    let error =
+        client.expect_error(&call(2, "secret", json!({})), "response", "error.auth.forbidden");
+    assert_eq!(
+        (&error["retryable"], &error["details"]["mfaRequired"]),
+        (&json!(false), &json!(null))
+    );
+    whoami["auth_token"] = json!("token-ada+mfa");
+    assert_eq!(client.result(&whoami)["content"][0]["text"], "ada");
+    drop(client);
     server.close();
 }
 

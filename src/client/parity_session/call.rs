@@ -30,8 +30,11 @@ impl ParityCallRequest {
 
     /// Returns whether the request may be sent again after a retryable error.
     pub(super) fn may_repeat(&self, error: &ClientError) -> bool {
-        let is_limited = ClientErrorKind::Parity { code: ErrorCode::RateLimited } == error.kind();
-        error.is_retryable() && (is_limited || self.is_idempotent())
+        let is = |code| ClientErrorKind::Parity { code } == error.kind();
+        // A second factor is pending: the user has to give it first.
+        let is_pending = is(ErrorCode::Forbidden);
+        let may_run_twice = is(ErrorCode::RateLimited) || self.is_idempotent();
+        error.is_retryable() && !is_pending && may_run_twice
     }
 }
 

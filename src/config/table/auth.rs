@@ -214,8 +214,8 @@ pub(super) static AUTH: Section = Section {
             unit: Unit::Words,
             description: "What callers may do: method [name] requirement, such as tools/call \
                           deploy_* scope=deploy tier=admin. Requirements are scope=SCOPE, \
-                          tier=TIER and mfa; * stands for any text. All rules that apply \
-                          must be satisfied.",
+                          tier=TIER, mfa and acr=VALUE; * stands for any text. All rules \
+                          that apply must be satisfied.",
             cost: "each rule is compared with each request",
             source: "MCP, basic/authorization",
             is_reloadable: true,

@@ -1,8 +1,9 @@
 //! Which requests a caller may make: rules by method and name, with scopes and tiers.
 //!
 //! A rule is one line: `method [name] requirement…`, such as `tools/call deploy_* scope=deploy
-//! tier=admin`. Method and name may contain `*`, which stands for any text. A rule without a name
-//! applies to every request of the method. All rules that apply to a request must be satisfied.
+//! tier=admin mfa`. Method and name may contain `*`, which stands for any text. A rule without a
+//! name applies to every request of the method. All rules that apply to a request must be
+//! satisfied.
 
 use std::fmt;
 
@@ -30,6 +31,8 @@ struct AccessRule {
     tier: Option<usize>,
     /// Whether the token must prove several factors (`amr`, RFC 8176).
     needs_mfa: bool,
+    /// The context in which the token must have been issued (`acr`, RFC 9470).
+    context: Option<Box<str>>,
 }
 
 /// What a request is for.
@@ -50,6 +53,8 @@ pub struct AccessDenied {
     pub scopes: Box<str>,
     /// What is missing, for people.
     pub reason: Box<str>,
+    /// Whether nothing is missing but the proof of a second factor.
+    pub is_second_factor: bool,
 }
 
 impl fmt::Display for AccessDenied {
@@ -94,8 +99,8 @@ impl AccessRules {
             words.next().filter(|word| !word.contains('=')).ok_or("the method is missing")?;
         let method = Pattern::new(method);
         let name = words.next_if(|word| !is_requirement(word)).map(Pattern::new);
-        let mut rule =
-            AccessRule { method, name, scopes: Vec::new(), tier: None, needs_mfa: false };
+        let (scopes, tier, needs_mfa, context) = (Vec::new(), None, false, None);
+        let mut rule = AccessRule { method, name, scopes, tier, needs_mfa, context };
         for word in words {
             match word.split_once('=') {
                 Some(("scope", scope)) if super::is_scope(scope) => rule.scopes.push(scope.into()),
@@ -103,12 +108,15 @@ impl AccessRules {
                     let rank = self.tiers.iter().position(|known| &**known == tier);
                     rule.tier = Some(rank.ok_or_else(|| format!("unknown tier {tier}"))?);
                 }
+                Some(("acr", context)) if !context.is_empty() => {
+                    rule.context = Some(context.into());
+                }
                 None if word == "mfa" => rule.needs_mfa = true,
-                _ => return Err(format!("\"{word}\" is not scope=SCOPE, tier=TIER or mfa")),
+                _ => return Err(format!("\"{word}\" is not {REQUIREMENTS}")),
             }
         }
-        if rule.scopes.is_empty() && rule.tier.is_none() && !rule.needs_mfa {
-            return Err("it requires nothing: add scope=SCOPE, tier=TIER or mfa".to_owned());
+        if rule.scopes.is_empty() && rule.tier.is_none() && !rule.checks_factors() {
+            return Err(format!("it requires nothing: add {REQUIREMENTS}"));
         }
         Ok(rule)
     }
@@ -190,9 +198,10 @@ impl AccessRules {
             {
                 missing = Some(format!("the tier {} is required", self.tiers[tier]));
             }
-            if rule.needs_mfa && !principal.is_some_and(has_several_factors) && missing.is_none() {
-                missing = Some("multi-factor authentication is required".to_owned());
-            }
+        }
+        let is_second_factor = missing.is_none();
+        for rule in self.rules.iter().filter(|it| it.checks_factors() && it.applies_to(operation)) {
+            missing = missing.or_else(|| rule.missing_factor(principal));
         }
         match missing {
             None => Ok(()),
@@ -203,7 +212,8 @@ impl AccessRules {
                         unique.push(scope);
                     }
                 }
-                Err(AccessDenied { scopes: unique.join(" ").into(), reason: reason.into() })
+                let (scopes, reason) = (unique.join(" ").into(), reason.into());
+                Err(AccessDenied { scopes, reason, is_second_factor })
             }
         }
     }
@@ -220,6 +230,21 @@ impl AccessRule {
         self.method.matches(operation.method)
             && self.name.as_ref().is_none_or(|name| name.matches(operation.name))
     }
+
+    fn checks_factors(&self) -> bool {
+        self.needs_mfa || self.context.is_some()
+    }
+
+    /// Returns what the token does not prove of how its user was authenticated.
+    fn missing_factor(&self, principal: Option<&Principal>) -> Option<String> {
+        if self.needs_mfa && !principal.is_some_and(has_several_factors) {
+            return Some("multi-factor authentication is required".to_owned());
+        }
+        let context = self.context.as_deref()?;
+        let found = principal.and_then(|principal| principal.claim("acr"));
+        let is_met = found.is_some_and(|found| found.as_str() == Some(context));
+        (!is_met).then(|| format!("authentication with acr {context} is required"))
+    }
 }
 
 /// Returns whether a token proves several factors (RFC 8176, section 2).
@@ -230,8 +255,11 @@ fn has_several_factors(principal: &Principal) -> bool {
 }
 
 fn is_requirement(word: &str) -> bool {
-    word == "mfa" || word.starts_with("scope=") || word.starts_with("tier=")
+    word == "mfa" || ["scope=", "tier=", "acr="].iter().any(|kind| word.starts_with(kind))
 }
+
+/// What a rule can require.
+const REQUIREMENTS: &str = "scope=SCOPE, tier=TIER, mfa or acr=VALUE";
 
 /// The highest of the default tiers.
 const ADMIN_TIER: &str = "admin";
@@ -299,9 +327,35 @@ mod tests {
         let rules = parse(&["tools/call mfa"]).unwrap();
         let claims = serde_json::json!({"amr": ["pwd", "mfa"]});
         let caller = Principal::new("u");
-        assert!(rules.check(Some(&caller), call("x")).is_err());
+        assert!(rules.check(Some(&caller), call("x")).unwrap_err().is_second_factor);
         let caller = caller.with_claims(claims.as_object().unwrap());
         assert_eq!(rules.check(Some(&caller), call("x")), Ok(()));
+    }
+
+    #[test]
+    fn acr_rule_needs_the_value() {
+        let rules = parse(&["tools/call acr=urn:phr"]).unwrap();
+        let claimed = |value: &str| {
+            let claims = serde_json::json!({ "acr": value });
+            Principal::new("u").with_claims(claims.as_object().unwrap())
+        };
+        assert_eq!(rules.check(Some(&claimed("urn:phr")), call("x")), Ok(()));
+        let denied = rules.check(Some(&claimed("urn:pwd")), call("x")).unwrap_err();
+        assert_eq!(&*denied.reason, "authentication with acr urn:phr is required");
+        assert!(denied.is_second_factor);
+        assert!(rules.check(None, call("x")).is_err());
+    }
+
+    #[test]
+    fn second_factor_is_missing_after_all_else() {
+        let rules = parse(&["tools/call mfa scope=call", "tools/call tier=admin"]).unwrap();
+        let caller = Principal::new("u").with_scopes(["call"]);
+        let denied = rules.check(Some(&caller), call("x")).unwrap_err();
+        assert_eq!(&*denied.reason, "the tier admin is required");
+        assert!(!denied.is_second_factor);
+        let denied = rules.check(Some(&caller.with_tier("admin")), call("x")).unwrap_err();
+        assert_eq!(&*denied.scopes, "call");
+        assert!(denied.is_second_factor);
     }
 
     #[test]
@@ -316,6 +370,7 @@ mod tests {
             "tools/call scope=",
             "tools/call scope=\"",
             "tools/call role=x",
+            "tools/call acr=",
         ] {
             assert!(parse(&[rule]).is_err(), "{rule}");
         }

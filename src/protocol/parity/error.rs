@@ -220,7 +220,7 @@ impl ParityError {
                 ErrorCode::FeatureNotAvailable
             }
             ErrorKind::Unauthorized => ErrorCode::Unauthorized,
-            ErrorKind::InsufficientScope => ErrorCode::Forbidden,
+            ErrorKind::InsufficientScope | ErrorKind::SecondFactorRequired => ErrorCode::Forbidden,
             ErrorKind::RateLimited
             | ErrorKind::TooManyRequests
             | ErrorKind::ConnectionLimit
@@ -236,9 +236,12 @@ impl ParityError {
                 ..error
             },
             ErrorCode::Internal => error.with_mcp_code(kind, mcp_code, data),
-            _ => {
-                Self { details: data.filter(|data| data.starts_with('{')).map(Into::into), ..error }
-            }
+            _ => Self {
+                // A second factor is pending.
+                retryable: error.retryable || kind == ErrorKind::SecondFactorRequired,
+                details: data.filter(|data| data.starts_with('{')).map(Into::into),
+                ..error
+            },
         }
     }
 

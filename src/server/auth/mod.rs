@@ -283,6 +283,7 @@ impl Authentication {
             None => Err(AccessDenied {
                 scopes: operation.scopes.join(" ").into(),
                 reason: "the server verifies no tokens".into(),
+                is_second_factor: false,
             }),
         }
     }

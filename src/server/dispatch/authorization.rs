@@ -109,7 +109,7 @@ fn refuse(
     auth: &Authentication,
     peer: &mut PeerState<'_>,
     request: &Request<'_>,
-    AccessDenied { scopes, reason }: &AccessDenied,
+    AccessDenied { scopes, reason, is_second_factor }: &AccessDenied,
 ) -> Error {
     peer.outbox.counters.auth.denied += 1;
     if let Some(call) = audit::audited_call(auth, peer, request) {
@@ -137,7 +137,7 @@ fn refuse(
     };
     let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason, scheme).into());
     peer.refusal = challenge.map(RefusalFields::Challenge);
-    Error::insufficient_scope(reason.to_string(), scopes)
+    Error::insufficient_scope(reason.to_string(), scopes, *is_second_factor)
 }
 
 /// Checks everything that a request is for.

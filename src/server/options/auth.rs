@@ -67,8 +67,9 @@ pub struct AuthOptions {
     /// A scope and those that it implies, separated by spaces, for each such scope. Default: none.
     pub scope_implies: Vec<String>,
     /// What callers may do: `method [name] requirement…`, such as `tools/call deploy_*
-    /// scope=deploy tier=admin`. Requirements are `scope=SCOPE`, `tier=TIER` and `mfa`; `*` stands
-    /// for any text. All rules that apply to a request must be satisfied; a request without one is
+    /// scope=deploy tier=admin`. Requirements are `scope=SCOPE`, `tier=TIER`, `mfa` (the claim
+    /// `amr` has `mfa`, RFC 8176) and `acr=VALUE` (the claim `acr`, RFC 9470); `*` stands for any
+    /// text. All rules that apply to a request must be satisfied; a request without one is
     /// admitted. Lists have only what the caller may call. Cost: each rule is compared with each
     /// request. Default: none.
     pub rules: Vec<String>,

@@ -167,7 +167,7 @@ impl Tool {
     fn refuse_without_principal(&self) -> HandlerError {
         let scopes = self.definition.required_scopes.join(" ");
         let message = "the tool requires scopes, and the server has no authentication";
-        HandlerError::Rpc(Error::insufficient_scope(message, &scopes))
+        HandlerError::Rpc(Error::insufficient_scope(message, &scopes, false))
     }
 
     /// Writes the error of a handler, or returns it for the server to report.
