@@ -61,9 +61,6 @@ pub(crate) struct Peer {
     recoveries: u32,
     /// It has not read eagerly on this connection.
     pub(super) is_slow: bool,
-    /// The server may read the request for an event stream of an earlier connection late, which
-    /// takes the place of the present one.
-    has_stale_events: bool,
     fault: Option<FaultState>,
     pub(super) totals: ParityTotals,
     digest: u64,
@@ -87,7 +84,6 @@ impl Peer {
             last_id: 0,
             recoveries: 0,
             is_slow: false,
-            has_stale_events: false,
             fault: plan.fault.map(FaultState::new),
             totals: ParityTotals::default(),
             digest: 0xCBF2_9CE4_8422_2325,
@@ -158,15 +154,8 @@ impl Peer {
         turned.map_err(|problem| format!("{problem}; {}", self.describe()))
     }
 
-    fn turn_at(
-        &mut self,
-        world: &World,
-        plan: &ParityPlan,
-        mut rules: Rules,
-    ) -> Result<(), String> {
+    fn turn_at(&mut self, world: &World, plan: &ParityPlan, rules: Rules) -> Result<(), String> {
         let now = rules.now;
-        let carrier = self.visit.as_ref().map(|visit| visit.carrier);
-        rules.has_stale_events = self.has_stale_events && carrier == Some(Carrier::Http);
         self.receive(world, &rules)?;
         self.check_former(&rules)?;
         while self.next_due().is_some_and(|due| due <= now) {
@@ -178,7 +167,7 @@ impl Peer {
                 _ if rules.is_draining
                     || plan.may_break()
                     || self.is_slow
-                    || rules.has_stale_events =>
+                    || self.session.take_stale_events() =>
                 {
                     self.cut(now);
                 }
@@ -348,10 +337,8 @@ impl Peer {
             Stage::Abandoning(_) => true,
             _ => is_forged || is_late || is_without_handshake && rules.may_time_out_handshake,
         };
-        let is_stale = self.has_stale_events && visit.carrier == Carrier::Http;
-        let may_end =
-            is_stale || rules.may_break || rules.is_draining || rules.may_idle_out || self.is_slow;
-        if !is_explained && !may_end {
+        let may_end = rules.may_break || rules.is_draining || rules.may_idle_out || self.is_slow;
+        if !is_explained && !may_end && !self.session.take_stale_events() {
             return Err(format!("the server has ended the connection ({code:?})"));
         }
         self.totals.tokens_rejected += u64::from(is_forged && is_without_handshake);
@@ -378,11 +365,10 @@ impl Peer {
         if let Some(mut former) = self.former.take() {
             former.link.close(false, &mut self.random);
         }
+        self.session.stale_events += self.link.as_ref().map_or(0, Link::unread_events);
         self.keep_former();
         let resets = self.visit.as_ref().is_some_and(|visit| visit.ending == Ending::Reset);
         let twin = self.twin.take().map(|(twin, _)| twin);
-        let is_http = self.visit.as_ref().is_some_and(|visit| visit.carrier == Carrier::Http);
-        self.has_stale_events |= is_http && self.link.as_ref().is_some_and(Link::has_events);
         for mut link in self.link.take().into_iter().chain(twin) {
             link.close(resets, &mut self.random);
         }

@@ -25,8 +25,6 @@ pub(crate) struct Rules {
     pub(crate) window: Duration,
     /// Connections may break without cause.
     pub(crate) may_break: bool,
-    /// The event stream of an earlier connection may take the place of the present one.
-    pub(crate) has_stale_events: bool,
     /// The time of the handshake is short.
     pub(crate) may_time_out_handshake: bool,
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::options::CapabilitiesTimeoutPolicy;
 
 use super::link::Carrier;
 use super::plan::{Action, CancelTarget, Ending, Opening, ParityPlan, Visit};
 use super::resumption::ResumeKind;
 use super::simulation::ParityReport;
+use super::totals::ParityTotals;
 use super::work::Work;
 
 const HANDSHAKE: Opening = Opening::Handshake { exchanges: false };
@@ -110,6 +112,29 @@ fn parity_resumption_ends_earlier_connection() {
     });
     let totals = run(&ParityPlan::calm(6, peers.collect())).totals;
     assert_eq!((totals.taken_over, totals.sessions_resumed), (9, 9), "{totals:?}");
+}
+
+/// A request for the event stream names no resumption: one of an earlier connection that is read
+/// late takes the stream, and its client loses nothing.
+#[test]
+fn parity_late_event_request_loses_no_chunk() {
+    let begun = [STREAM, PAUSE, Action::OpenEvents];
+    let continued = [Action::OpenEvents, STREAM, Action::Await];
+    let peers = [Ending::TakenOver, Ending::Close].map(|ending| {
+        vec![
+            visit(Carrier::Http, HANDSHAKE, &begun, ending),
+            visit(Carrier::Http, RESUME, &continued, Ending::Finish),
+        ]
+    });
+    let runs = (0..60).map(|seed| {
+        let mut plan = ParityPlan::calm(seed, peers.to_vec());
+        (plan.faults, plan.shards) = (Faults::NONE.with(Fault::Delay), 2);
+        run(&plan).totals
+    });
+    let totals = runs.reduce(ParityTotals::plus).unwrap_or_default();
+    assert!(totals.events_taken_late > 0, "{totals:?}");
+    // Streams whose opening response was lost complete, too.
+    assert!(totals.streams_completed >= totals.streams_opened, "{totals:?}");
 }
 
 /// The calls of a session without connection end with the server.

@@ -74,6 +74,9 @@ pub(crate) struct SessionModel {
     pub(crate) restart: Option<String>,
     /// Streams that were cancelled on this connection, known or not.
     pub(crate) cancelled_streams: BTreeSet<String>,
+    /// Requests for the event stream, of earlier connections, that the server may read late: each
+    /// takes the place of the present event stream, once.
+    pub(crate) stale_events: usize,
     /// Chunks went to an event stream of an earlier connection: the client has to resume again.
     pub(crate) has_gap: bool,
     /// It continues one of an earlier connection.
@@ -113,6 +116,16 @@ impl SessionModel {
     /// Returns whether the handshake of the connection has no acknowledgement.
     fn is_unanswered(&self) -> bool {
         self.phase == Phase::Acknowledgement
+    }
+
+    /// Returns whether the event stream may have gone to a request of an earlier connection, which
+    /// explains one end, one gap or one silence.
+    pub(crate) fn take_stale_events(&mut self) -> bool {
+        let is_ready = self.phase == Phase::Ready;
+        let is_stale = is_ready && self.is_unordered && self.stale_events > 0;
+        self.stale_events -= usize::from(is_stale);
+        self.totals.events_taken_late += u64::from(is_stale);
+        is_stale
     }
 
     /// Returns the number of requests and streams in flight.
@@ -287,6 +300,7 @@ impl SessionModel {
         }
         self.id = Some(id.to_owned());
         self.began_at = Some(rules.now);
+        self.stale_events = 0;
         self.streams.clear();
         self.keys.clear();
         // Those that followed the handshake at once stay.
@@ -382,14 +396,14 @@ impl SessionModel {
             self.early_chunks.entry(id.to_owned()).or_default().push(chunk.clone());
             return Ok(());
         }
-        let stream = self.streams.get_mut(id).ok_or("no stream has this id")?;
-        let next = self.next_here.entry(id.to_owned()).or_insert(1);
-        if seq > *next && rules.has_stale_events {
+        let next = self.next_here.get(id).copied().unwrap_or(1);
+        let is_gap = seq > next;
+        if self.has_gap || is_gap && self.take_stale_events() {
             self.has_gap = true;
-        }
-        if self.has_gap {
             return Ok(());
         }
+        let stream = self.streams.get_mut(id).ok_or("no stream has this id")?;
+        let next = self.next_here.entry(id.to_owned()).or_insert(1);
         if seq != *next {
             return Err(format!("chunk {next} is the next one on this connection"));
         }

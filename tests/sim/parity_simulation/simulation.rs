@@ -123,7 +123,6 @@ impl<'a> ParitySimulation<'a> {
             may_idle_out: plan.may_idle_out(),
             window: options.parity.resume_window,
             may_break: plan.may_break(),
-            has_stale_events: false,
             may_time_out_handshake: timeouts.handshake < Duration::from_secs(1),
         }
     }

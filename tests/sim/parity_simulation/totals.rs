@@ -42,6 +42,7 @@ totals! {
     twins_restarted,
     taken_over,
     storms,
+    events_taken_late,
     connections_over_tcp,
     connections_over_pipes,
     connections_over_websocket,

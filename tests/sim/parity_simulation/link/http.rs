@@ -21,6 +21,8 @@ pub(crate) struct HttpLink {
     reading: Option<Reading>,
     /// A connection ended before its response, or the event stream ended.
     pub(super) is_broken: bool,
+    /// Connections that ended before their event stream of the session began.
+    lost_events: usize,
 }
 
 /// One connection.
@@ -37,7 +39,10 @@ struct HttpConnection {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RequestKind {
     Post,
+    /// The event stream of the session.
     Events,
+    /// A handshake that the event stream answers.
+    Query,
     Delete,
     /// An incomplete one.
     Half,
@@ -72,6 +77,7 @@ impl HttpLink {
     }
 
     pub(super) fn open_events(&mut self, query: Option<&str>, world: &World) {
+        let kind = if query.is_some() { RequestKind::Query } else { RequestKind::Events };
         let session = self.session.as_ref().filter(|_| query.is_none());
         let session = session.map_or_else(String::new, |id| format!("Mcp-Session-Id: {id}\r\n"));
         let query = query.map_or_else(String::new, |query| format!("?{query}"));
@@ -80,7 +86,7 @@ impl HttpLink {
             "GET /parity/events{query} HTTP/1.1\r\nHost: localhost\r\n\
              Accept: text/event-stream\r\n{session}\r\n"
         );
-        self.start(index, RequestKind::Events, &text);
+        self.start(index, kind, &text);
     }
 
     pub(super) fn end_session(&mut self, world: &World) {
@@ -122,6 +128,7 @@ impl HttpLink {
             if connection.socket.is_reset() || connection.socket.has_ended() {
                 self.is_broken |=
                     connection.request.is_some_and(|request| request != RequestKind::Half);
+                self.lost_events += usize::from(connection.may_attach_events());
                 connection.socket.close();
                 self.connections.swap_remove(index);
             } else {
@@ -139,7 +146,14 @@ impl HttpLink {
     }
 
     pub(super) fn has_events(&self) -> bool {
-        self.connections.iter().any(|it| it.request == Some(RequestKind::Events))
+        self.connections.iter().any(HttpConnection::has_events)
+    }
+
+    /// Returns the number of requests for the event stream of the session that the server may not
+    /// have read.
+    pub(super) fn unread_events(&self) -> usize {
+        let unread = self.connections.iter().filter(|it| it.may_attach_events());
+        unread.count() + self.lost_events
     }
 
     pub(super) fn read(&mut self, reading: Reading) {
@@ -165,6 +179,15 @@ impl HttpLink {
 }
 
 impl HttpConnection {
+    fn has_events(&self) -> bool {
+        matches!(self.request, Some(RequestKind::Events | RequestKind::Query))
+    }
+
+    /// Returns whether the server may attach its event stream to the session from now on.
+    fn may_attach_events(&self) -> bool {
+        self.request == Some(RequestKind::Events) && self.head.is_none()
+    }
+
     /// Checks a part; returns its message, and whether the event stream has ended.
     fn check_part(
         &mut self,
@@ -185,6 +208,7 @@ impl HttpConnection {
             }
             Part::Body(body) => {
                 let status = self.head.take().map_or(0, |head| head.status);
+                let was_events = self.has_events();
                 let request = self.request.take();
                 if body.is_empty() {
                     let expected = if request == Some(RequestKind::Delete) { 204 } else { 202 };
@@ -194,15 +218,16 @@ impl HttpConnection {
                 }
                 check_status(status, &body)?;
                 // The event stream was refused.
-                Ok((Some(body), request == Some(RequestKind::Events)))
+                Ok((Some(body), was_events))
             }
             Part::Event(name, id, data) => {
                 check_event(&name, id.as_deref(), &data)?;
                 Ok((Some(data).filter(|data| !data.is_empty()), false))
             }
             Part::End => {
-                self.head = None;
-                Ok((None, self.request.take() == Some(RequestKind::Events)))
+                let was_events = self.has_events();
+                (self.head, self.request) = (None, None);
+                Ok((None, was_events))
             }
         }
     }

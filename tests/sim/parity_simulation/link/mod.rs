@@ -178,6 +178,14 @@ impl Link {
         !matches!(self, Self::Http(http) if !http.has_events())
     }
 
+    /// Returns the number of requests for an event stream that the server may read from now on.
+    pub(crate) fn unread_events(&self) -> usize {
+        match self {
+            Self::Lines(_) | Self::WebSocket(_) => 0,
+            Self::Http(http) => http.unread_events(),
+        }
+    }
+
     /// Returns the WebSocket close code of the server.
     pub(crate) fn close_code(&self) -> Option<u16> {
         match self {
