@@ -5,9 +5,9 @@
 # installs what they need: the official MCP clients (tests/interop), the official conformance suite
 # (tests/conformance), the Autobahn test suite (tests/autobahn) and promtool (tests/http), all below
 # target/, with the MCP servers of others (loadtest/tests/other_servers), and Debian's Chromium
-# (tests/page), wrk (loadtest/tests/agreement.rs), sslscan and testssl.sh (tests/tls). Messages are
-# also validated against the official schemas if MCP_SCHEMA_DIR is a folder of
-# REVISION/schema.json.
+# (tests/page), wrk (loadtest/tests/agreement.rs), sslscan and testssl.sh (tests/tls), and nginx
+# (tests/parity_check), which is not started as a service. Messages are also validated against the
+# official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -22,6 +22,7 @@ tests/autobahn/install.sh
 tests/page/install.sh
 tests/http/install.sh
 tests/tls/install.sh
+tests/parity_check/install.sh
 loadtest/tests/install.sh
 
 # The same server with Corelane and with rmcp, which has a lock file of its own. The latter is also

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a scripted server of tests")]
 
+mod behind_nginx;
+mod nginx;
 mod own_server;
 mod server;
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::{CORELANE, PATIENT, TOKEN, assert_passes};
 
 /// Tools of every kind, two shards, and times that the checks wait for.
-const SERVES: [&str; 10] = [
+pub(crate) const SERVES: [&str; 10] = [
     "--demo",
     "conformance",
     "--shards",
@@ -86,12 +86,12 @@ fn own_server_passes_with_tls_and_tokens() {
 }
 
 /// Returns the arguments of a run of all checks, several at a time: most of them wait.
-fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&PATIENT[..], &["--jobs", "6"], more].concat()
 }
 
 /// Returns the line of the file of API keys for the token.
-fn api_key() -> String {
+pub(crate) fn api_key() -> String {
     let mut line = "suite:".to_owned();
     for byte in Sha256::digest(TOKEN) {
         write!(line, "{byte:02x}").unwrap();

@@ -164,7 +164,9 @@ impl<'a> Peer<'a> {
     pub(crate) fn handshake(&mut self, handshake: &Value) -> Result<Message, CheckError> {
         let reply = self.handshake_reply(handshake)?;
         if !reply.is("handshakeAck") {
-            let reason = format!("the handshake was answered by {}", reply.text);
+            let cause = self.channel.http().and_then(|channel| channel.explain_missing_token());
+            let cause = cause.map(|cause| format!("; {cause}")).unwrap_or_default();
+            let reason = format!("the handshake was answered by {}{cause}", reply.text);
             return Err(CheckError::failed(reason));
         }
         self.ack = reply.value.clone();
@@ -337,6 +339,11 @@ impl<'a> Peer<'a> {
             Some((code, _)) => Ok(*code),
             None => Err(CheckError::failed("the server did not close the connection in time")),
         }
+    }
+
+    /// Returns whether the connection, or the event stream of HTTP, has ended.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.closed.is_some()
     }
 
     /// Returns the statuses of HTTP responses without a body so far.

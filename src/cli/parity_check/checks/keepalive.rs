@@ -8,7 +8,7 @@ use crate::cli::parity_check::deadline::Deadline;
 use crate::cli::parity_check::peer::{Message, Peer};
 use crate::cli::parity_check::steps::{ensure, expect_ready};
 use crate::cli::parity_check::suite::Level::Must;
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need, Settings};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -66,12 +66,18 @@ fn accepted(context: &Context<'_>) -> CheckResult {
 /// Waits for a keepalive of the server.
 fn first_keepalive<'a>(context: &'a Context<'a>) -> Result<(Peer<'a>, Message), CheckError> {
     let mut peer = Peer::ready(context)?;
-    let wait = if context.settings.is_slow { SLOW_WAIT } else { context.settings.timeout };
-    let deadline = Deadline::after(context.settings.clock, wait);
+    let Settings { clock, is_slow, timeout, .. } = *context.settings;
+    let wait = if is_slow { SLOW_WAIT } else { timeout };
+    let start = clock.now();
+    let deadline = Deadline::after(clock, wait);
     let received = peer.wait_until(deadline, "keepalive", |message| message.is("keepalive"));
     match received {
         Ok(keepalive) => Ok((peer, keepalive)),
-        Err(error) if context.settings.is_slow => Err(error),
+        Err(CheckError::Failed(reason)) if peer.is_closed() => {
+            let seconds = clock.now().since(start).as_secs_f32();
+            Err(CheckError::Failed(format!("after {seconds:.1} s: {reason}")))
+        }
+        Err(error) if is_slow => Err(error),
         Err(_) => {
             let text = format!("no keepalive within {wait:?}: --slow waits for one");
             Err(CheckError::Skipped(text))

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use super::Received;
 use super::byte_stream::ByteStream;
 use super::exchange::{Exchange, Head, HttpRequest, SseEvent};
+use super::{Received, proxy};
 use crate::cli::parity_check::deadline::Deadline;
 use crate::cli::parity_check::endpoint::Address;
 
@@ -28,6 +28,8 @@ pub(crate) struct HttpChannel {
     exchanges: Vec<Exchange>,
     /// The event stream of the session.
     events: Option<Exchange>,
+    /// The head of the last complete response to a message.
+    last_head: Option<Head>,
     queue: VecDeque<Received>,
 }
 
@@ -41,6 +43,7 @@ impl HttpChannel {
             session: None,
             exchanges: Vec::new(),
             events: None,
+            last_head: None,
             queue: VecDeque::new(),
         }
     }
@@ -102,7 +105,7 @@ impl HttpChannel {
                 break event;
             }
             if deadline.is_over() || events.is_complete() {
-                return Err(no_prelude(events.head()));
+                return Err(self.describe_missing_prelude(events.head()));
             }
         };
         let head = events.head().cloned().ok_or("GET events: no response")?;
@@ -134,7 +137,10 @@ impl HttpChannel {
             take_events(&mut exchange, &mut self.queue);
             match read {
                 Err(error) => self.queue.push_back(Received::closed(&error.to_string())),
-                Ok(()) if exchange.is_complete() => self.queue.extend(response(&exchange)),
+                Ok(()) if exchange.is_complete() => {
+                    self.queue.extend(response(&exchange));
+                    self.last_head = exchange.head().cloned();
+                }
                 Ok(()) => open.push(exchange),
             }
         }
@@ -142,11 +148,32 @@ impl HttpChannel {
         if let Some(events) = &mut self.events {
             let read = events.advance(SLICE);
             take_events(events, &mut self.queue);
-            if read.is_err() || events.is_complete() {
+            let end = match read {
+                Err(error) => {
+                    let cause = proxy::explain_cut_stream(events.head());
+                    Some(format!("the event stream broke off: {error}; {cause}"))
+                }
+                Ok(()) => events.is_complete().then(|| "the event stream ended".to_owned()),
+            };
+            if let Some(reason) = end {
                 self.events = None;
-                self.queue.push_back(Received::closed("the event stream ended"));
+                self.queue.push_back(Received::closed(&reason));
             }
         }
+    }
+
+    fn describe_missing_prelude(&self, head: Option<&Head>) -> String {
+        let missing = match head {
+            Some(_) => "no `handshake` event in time",
+            None => "GET events: no response head in time",
+        };
+        format!("{missing}; {}", proxy::explain_missing_event(head.or(self.last_head.as_ref())))
+    }
+
+    /// Returns why the token may not have reached the server, if it asks for one.
+    pub(crate) fn explain_missing_token(&self) -> Option<String> {
+        self.token.as_ref()?;
+        proxy::explain_missing_token(self.last_head.as_ref()?)
     }
 
     /// Closes the session, so that the server keeps nothing of it.
@@ -182,19 +209,4 @@ fn response(exchange: &Exchange) -> Option<Received> {
         return Some(Received::Empty { status });
     }
     Some(Received::Message { text, status: Some(status), event: None })
-}
-
-/// Names a proxy that holds back the events, if there is one.
-fn no_prelude(head: Option<&Head>) -> String {
-    let server = head.and_then(|head| head.header("server").or_else(|| head.header("via")));
-    match (head, server) {
-        (None, _) => "GET events: no response head in time; a proxy may buffer the stream \
-                      (nginx: proxy_buffering off)"
-            .to_owned(),
-        (Some(_), Some(server)) => format!(
-            "no `handshake` event in time; the proxy '{server}' may buffer the stream \
-             (nginx: proxy_buffering off)"
-        ),
-        (Some(_), None) => "no `handshake` event in time".to_owned(),
-    }
 }

@@ -4,6 +4,7 @@ pub(crate) mod byte_stream;
 
 pub(crate) mod exchange;
 mod lines;
+mod proxy;
 mod websocket;
 
 pub(crate) mod http;
