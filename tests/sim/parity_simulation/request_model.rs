@@ -15,6 +15,9 @@ pub(crate) struct Rules {
     pub(crate) is_draining: bool,
     /// Timeout of requests.
     pub(crate) request_timeout: Duration,
+    /// A request that another shard has read may time out earlier: its time begins with the last
+    /// turn of the shard of its session, before stalls.
+    pub(crate) lag_max: Duration,
     /// Time of the exchange of capabilities, and whether the session continues without.
     pub(crate) capabilities_timeout: (Duration, bool),
     /// Open streams of a session.
@@ -100,7 +103,8 @@ impl RequestModel {
             }
             "error.internal" => {
                 // Timers have ticks.
-                let waited = rules.now.since(self.sent_at) + Duration::from_millis(1);
+                let early_max = rules.lag_max + Duration::from_millis(1);
+                let waited = rules.now.since(self.sent_at) + early_max;
                 let is_over = waited >= rules.request_timeout;
                 self.work == Work::UnknownTool && details["mcpCode"] == -32602
                     || is_over && self.can_time_out()

@@ -23,7 +23,7 @@ use super::totals::ParityTotals;
 use crate::harness::commands::{CommandQueue, ServerCommand};
 use crate::harness::recording_ring::ShardByClient;
 use crate::harness::server::{CLOSE_MAX, ROUNDS_MAX, SimServer, TIME_MAX};
-use crate::harness::shard::SimShard;
+use crate::harness::shard::{STALL_MAX, SimShard};
 
 /// Result of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -118,6 +118,7 @@ impl<'a> ParitySimulation<'a> {
             now,
             is_draining: self.is_draining,
             request_timeout: options.limits.request_timeout,
+            lag_max: plan.stall_chance.map_or(Duration::ZERO, |_| STALLS_MAX * STALL_MAX),
             capabilities_timeout: (timeouts.capabilities, continues),
             streams_max: options.parity.streams_max as usize,
             may_idle_out: plan.may_idle_out(),
@@ -218,6 +219,9 @@ impl<'a> ParitySimulation<'a> {
         self.server.describe(what, here.map(Peer::describe))
     }
 }
+
+/// Longest row of stalls of one shard.
+const STALLS_MAX: u32 = 10;
 
 /// Interval at which a server without clients is checked.
 const REST_CHECK_INTERVAL: Duration = Duration::from_millis(200);
