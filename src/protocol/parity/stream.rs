@@ -221,10 +221,21 @@ impl OutgoingStream {
     }
 }
 
+/// Ended streams that are kept whatever their chunks have.
+const ENDED_KEPT_MIN: usize = 16;
+
+/// What an ended stream counts beside the bytes of its chunks.
+const ENDED_STREAM_BYTES: usize = 1024;
+
 /// The outgoing streams of a session. Without streams nothing is allocated.
 #[derive(Debug, Default)]
 pub struct OutgoingStreams {
-    streams: Vec<OutgoingStream>,
+    /// Those that have not ended, and those that [`OutgoingStreams::keep_ended`] has not seen.
+    open: Vec<OutgoingStream>,
+    /// Those that have ended, in that order.
+    ended: VecDeque<OutgoingStream>,
+    /// Bytes of the chunks of the ended ones.
+    ended_bytes: usize,
     last_number: u32,
 }
 
@@ -258,62 +269,87 @@ impl OutgoingStreams {
             dropped: 0,
             excess_bytes: None,
         };
-        Ok(self.streams.push_mut(stream))
+        Ok(self.open.push_mut(stream))
     }
 
     /// Returns the stream with this number.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut OutgoingStream> {
-        self.streams.iter_mut().find(|stream| stream.number == number)
+        let open = self.open.iter_mut().find(|stream| stream.number == number);
+        open.or_else(|| self.ended.iter_mut().rfind(|stream| stream.number == number))
     }
 
     /// Returns the stream with this id.
     pub fn find_mut(&mut self, id: &str) -> Option<&mut OutgoingStream> {
-        self.streams.iter_mut().find(|stream| &*stream.id == id)
+        let open = self.open.iter_mut().find(|stream| &*stream.id == id);
+        open.or_else(|| self.ended.iter_mut().rfind(|stream| &*stream.id == id))
     }
 
     /// Returns the number of the open stream of a request.
     pub fn number_of(&self, request: Id<'_>) -> Option<u32> {
-        let mut open = self.streams.iter().filter(|stream| !stream.has_ended());
+        let mut open = self.open.iter().filter(|stream| !stream.has_ended());
         open.find(|stream| stream.request() == request).map(OutgoingStream::number)
     }
 
     /// Returns the number of streams that have not ended.
     pub fn open_count(&self) -> usize {
-        self.streams.iter().filter(|stream| !stream.has_ended()).count()
+        self.open.iter().filter(|stream| !stream.has_ended()).count()
     }
 
     /// Returns the bytes of the chunks that are kept.
     pub fn window_bytes(&self) -> usize {
-        self.streams.iter().map(|stream| stream.window_bytes).sum()
+        let open: usize = self.open.iter().map(|stream| stream.window_bytes).sum();
+        open + self.ended_bytes
     }
 
     /// Returns the streams.
     pub fn iter(&self) -> impl Iterator<Item = &OutgoingStream> {
-        self.streams.iter()
+        self.ended.iter().chain(&self.open)
     }
 
-    /// Removes the streams that have ended, except the last `kept_max` whose chunks are kept and
-    /// not too old.
-    pub fn remove_ended(&mut self, limits: Option<&WindowLimits>, kept_max: usize, now: Instant) {
-        let ended = self.streams.iter().filter(|stream| stream.has_ended()).count();
-        let mut excess = ended.saturating_sub(kept_max);
-        self.streams.retain(|stream| {
-            let Some(ended_at) = stream.ended_at else { return true };
-            let is_kept = limits.is_some_and(|limits| now.since(ended_at) <= limits.age_max);
-            if is_kept && excess == 0 {
-                return true;
+    /// Calls `resume` with each stream, until one returns an error.
+    ///
+    /// # Errors
+    ///
+    /// That of `resume`.
+    pub fn resume_each<E>(
+        &mut self,
+        resume: impl FnMut(&mut OutgoingStream) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let resumed = self.ended.iter_mut().chain(&mut self.open).try_for_each(resume);
+        // Chunks that were too old are gone.
+        self.ended_bytes = self.ended.iter().map(|stream| stream.window_bytes).sum();
+        resumed
+    }
+
+    /// Keeps the streams that have ended within `limits`: until their age is over, the oldest ones
+    /// only as long as all together have no more than the bytes of one window.
+    pub fn keep_ended(&mut self, limits: Option<&WindowLimits>, now: Instant) {
+        for stream in self.open.extract_if(.., |stream| stream.has_ended()) {
+            self.ended_bytes += stream.window_bytes;
+            self.ended.push_back(stream);
+        }
+        while let Some(oldest) = self.ended.front() {
+            let is_kept = limits.is_some_and(|limits| {
+                let bytes = self.ended_bytes + self.ended.len() * ENDED_STREAM_BYTES;
+                let is_small = self.ended.len() <= ENDED_KEPT_MIN || bytes <= limits.bytes_max;
+                let age = oldest.ended_at.map(|ended_at| now.since(ended_at));
+                is_small && age.is_some_and(|age| age <= limits.age_max)
+            });
+            if is_kept {
+                break;
             }
-            excess = excess.saturating_sub(1);
-            false
-        });
-        if self.streams.is_empty() {
-            self.streams = Vec::new();
+            self.ended_bytes -= oldest.window_bytes;
+            self.ended.pop_front();
+        }
+        if self.open.is_empty() && self.ended.is_empty() {
+            (self.open, self.ended) = (Vec::new(), VecDeque::new());
         }
     }
 }
 
-/// Ended streams that a client knows, so that their chunks which come again are not new.
-const ENDED_STREAMS_MAX: usize = 64;
+/// Ended streams that a client knows, so that their chunks which come again are not new: as many as
+/// a server keeps with the default options.
+const ENDED_STREAMS_MAX: usize = 1_040;
 
 /// The incoming streams of a client: those that have not ended, and the last ones that have.
 #[derive(Debug, Default)]

@@ -196,8 +196,9 @@ fn rewind(
     });
     let repeated: Option<Vec<_>> = repeated.collect();
     http.queue_before(repeated.ok_or("stale_window")?);
+    let queued = http.next_queued();
     let streams = session.protocol.streams.iter().map(|stream| {
-        let next = http.next_queued(stream.number()).unwrap_or_else(|| stream.next_seq());
+        let next = queued.get(&stream.number()).copied().unwrap_or_else(|| stream.next_seq());
         (stream.id().to_owned(), next)
     });
     Ok(streams.collect())

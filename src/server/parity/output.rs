@@ -35,9 +35,6 @@ use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
 use crate::transport::websocket::writer;
 
-/// Ended streams of a session whose chunks are kept for a client that returns.
-const ENDED_STREAMS_MAX: usize = 16;
-
 /// The sessions with the connections that carry them.
 pub(in crate::server) struct ParityOutput<'a> {
     pub(in crate::server) parity: &'a mut ParityFrontend,
@@ -240,7 +237,7 @@ impl ParityOutput<'_> {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_eos(out, reason, window, now);
             }
-            session.protocol.streams.remove_ended(window, ENDED_STREAMS_MAX, now);
+            session.protocol.streams.keep_ended(window, now);
         });
         // The response that has carried its chunks is complete.
         let session = self.parity.get_mut(key);

@@ -3,6 +3,8 @@
 //! Invariants: all streams that the client names continue, or none; a token is valid for one
 //! resumption, and the session that is resumed takes the place of the new one.
 
+use std::collections::{HashMap, HashSet};
+
 use super::frontend::ParityFrontend;
 use super::resume_tokens::{TokenContents, TokenError};
 use super::session::ParitySession;
@@ -123,17 +125,19 @@ fn continue_streams(
     now: Instant,
 ) -> Result<Continued, &'static str> {
     let streams = &mut session.protocol.streams;
-    if acknowledged.iter().any(|(id, _)| streams.find_mut(id).is_none()) {
+    let known: HashSet<&str> = streams.iter().map(OutgoingStream::id).collect();
+    if acknowledged.iter().any(|(id, _)| !known.contains(&**id)) {
         return Err("unknown_stream");
     }
-    let numbers: Vec<u32> = streams.iter().map(OutgoingStream::number).collect();
+    let acknowledged: HashMap<&str, u64> =
+        acknowledged.iter().map(|(id, seq)| (&**id, *seq)).collect();
     let (mut continued, mut chunks) = (Vec::new(), Vec::new());
-    for number in numbers {
-        let Some(stream) = streams.get_mut(number) else { continue };
-        let named = acknowledged.iter().find(|(id, _)| **id == *stream.id());
+    streams.resume_each(|stream| {
+        let named = acknowledged.get(stream.id()).copied();
         // The client has no chunk of a stream that it does not name.
-        let last = named.map_or(0, |(_, seq)| *seq);
-        let (id, has_ended) = (stream.id().to_owned(), stream.has_ended());
+        let last = named.unwrap_or(0);
+        let (id, number) = (stream.id().to_owned(), stream.number());
+        let has_ended = stream.has_ended();
         match stream.resume(last, window, now) {
             Ok(texts) => {
                 chunks.extend((last + 1..).zip(texts).map(|(seq, text)| RepeatedChunk {
@@ -146,7 +150,8 @@ fn continue_streams(
             Err(_) if named.is_none() && has_ended => {}
             Err(error) => return Err(error.as_str()),
         }
-    }
+        Ok(())
+    })?;
     Ok((continued, chunks))
 }
 

@@ -3,7 +3,7 @@
 mod chunk_counts;
 mod in_flight;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 pub(super) use self::chunk_counts::count_chunk;
@@ -376,10 +376,9 @@ impl HttpCarrier {
         Some(self.sent.places.split_off(kept).into())
     }
 
-    /// Returns the number of the first chunk of a stream that waits for an event stream.
-    pub(super) fn next_queued(&self, number: u32) -> Option<u64> {
-        let mut places = self.queue.iter().map(|chunk| chunk.place);
-        places.find(|(known, _)| *known == number).map(|(_, seq)| seq)
+    /// Returns the number of the first chunk of each stream that waits for an event stream.
+    pub(super) fn next_queued(&self) -> HashMap<u32, u64> {
+        self.queue.iter().rev().map(|chunk| chunk.place).collect()
     }
 
     /// Takes the next chunk for the event stream.

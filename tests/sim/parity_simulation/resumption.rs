@@ -85,8 +85,8 @@ impl ResumeSent {
         let is_full_window = session.capabilities["resumeWindow"]["chunks"].as_u64() >= Some(1_000)
             && session.capabilities["resumeWindow"]["seconds"].as_u64()
                 >= Some(rules.window.as_secs());
-        // Of the ended streams the last 16 are kept.
-        let has_few_streams = session.streams.len() + session.in_flight() <= 16;
+        // A stream of this simulation has less than 15 KiB.
+        let has_few_streams = session.streams.len() + session.in_flight() <= 64;
         let is_right = matches!(self.kind, ResumeKind::Right | ResumeKind::Lower);
         let must_continue = is_right
             && !self.is_doubtful

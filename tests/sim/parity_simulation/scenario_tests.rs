@@ -114,6 +114,20 @@ fn parity_resumption_ends_earlier_connection() {
     assert_eq!((totals.taken_over, totals.sessions_resumed), (9, 9), "{totals:?}");
 }
 
+#[test]
+fn parity_streams_ended_while_away_all_continue() {
+    let streams = [STREAM; 40];
+    let peers = CARRIERS.map(|carrier| {
+        let resumed = Visit {
+            after: Duration::from_millis(100),
+            ..visit(carrier, RESUME, &[Action::Await], Ending::Finish)
+        };
+        vec![visit(carrier, HANDSHAKE, &[&streams[..], &[PAUSE]].concat(), Ending::Reset), resumed]
+    });
+    let totals = run(&ParityPlan::calm(8, peers.to_vec())).totals;
+    assert_eq!((totals.sessions_resumed, totals.streams_completed), (3, 120), "{totals:?}");
+}
+
 /// A request for the event stream names no resumption: one of an earlier connection that is read
 /// late takes the stream, and its client loses nothing.
 #[test]

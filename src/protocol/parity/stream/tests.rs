@@ -64,7 +64,7 @@ fn nothing_follows_eos() {
     stream.write_eos(&mut out, "completed", None, at(0));
     assert_eq!(out.len(), length);
     assert_eq!(stream.next_seq(), 2);
-    streams.remove_ended(None, 8, at(0));
+    streams.keep_ended(None, at(0));
     assert_eq!(streams.iter().count(), 0);
 }
 
@@ -80,12 +80,32 @@ fn open_streams_are_limited_and_ended_kept() {
         let stream = streams.get_mut(number).unwrap();
         stream.write_eos(&mut Vec::new(), "completed", Some(&LIMITS), at(0));
     }
-    streams.remove_ended(Some(&LIMITS), 1, at(0));
+    streams.keep_ended(Some(&LIMITS), at(0));
     let kept: Vec<&str> = streams.iter().map(OutgoingStream::id).collect();
-    assert_eq!(kept, ["s2"]);
+    assert_eq!(kept, ["s1", "s2"]);
     assert_eq!(streams.number_of(Id::Signed(1)), None, "ended");
-    streams.remove_ended(Some(&LIMITS), 1, at(61));
-    assert_eq!(streams.open_count(), 0);
+    streams.keep_ended(Some(&LIMITS), at(61));
+    assert_eq!((streams.iter().count(), streams.window_bytes()), (0, 0));
+}
+
+#[test]
+fn ended_streams_are_kept_within_their_bytes() {
+    let limits = WindowLimits { bytes_max: 64 * 1024, ..LIMITS };
+    let mut streams = OutgoingStreams::default();
+    let mut end_one = |id: i64, limits: &WindowLimits| {
+        let stream = streams.open(Id::Signed(id), 1).unwrap();
+        write_partials(stream, 1, at(0));
+        stream.write_eos(&mut Vec::new(), "completed", Some(limits), at(0));
+        streams.keep_ended(Some(limits), at(0));
+        (streams.iter().count(), streams.window_bytes())
+    };
+    for count in 1..50 {
+        assert_eq!(end_one(count, &limits).0, usize::try_from(count).unwrap());
+    }
+    let (kept, bytes) = (50..200).map(|id| end_one(id, &limits)).last().unwrap();
+    assert!((50..64).contains(&kept) && bytes + kept * ENDED_STREAM_BYTES <= limits.bytes_max);
+    // The last ones stay whatever their bytes.
+    assert_eq!(end_one(200, &LIMITS).0, ENDED_KEPT_MIN);
 }
 
 #[test]
