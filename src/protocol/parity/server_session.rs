@@ -332,6 +332,16 @@ impl ServerSession {
         let _ended = self.machine.apply(Event::RecvEos);
     }
 
+    /// The client that has announced its capabilities is gone: the session is ready without them,
+    /// if it is served without.
+    pub fn skip_exchange(&mut self, settings: &SessionSettings, now: Instant) {
+        if settings.timeouts.continues_without_capabilities
+            && self.machine.apply(Event::CapsTimeoutContinue).is_ok()
+        {
+            self.timers.open(now);
+        }
+    }
+
     /// A client presents a resume token: its window is validated.
     pub fn begin_resume(&mut self) -> bool {
         self.machine.apply(Event::Reconnect).is_ok()

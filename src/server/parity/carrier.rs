@@ -106,8 +106,7 @@ impl Front {
 
     /// Tells the other session that the connection of this front is gone.
     pub(super) fn report_closed(&self, front: FrontAddress, outbox: &mut Outbox) {
-        let (session, is_untold) = (self.session, !self.is_open);
-        let message = RelayMessage::Closed { session, front, is_untold };
+        let message = RelayMessage::Closed { session: self.session, front };
         outbox.forward(self.owner, ShardMessage::Relay(Box::new(message)));
     }
 }

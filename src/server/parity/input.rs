@@ -58,6 +58,7 @@ impl ParityPath<'_> {
             let offered = offered_features(&self.dispatcher.catalog, session.state.transport);
             settings.capabilities = settings.capabilities.intersect(&offered);
         }
+        session.generations.record_use();
         let in_flight = session.in_flight();
         let received = match Envelope::read(value) {
             Ok(envelope) => {

@@ -399,6 +399,7 @@ impl ParityOutput<'_> {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.connection = None;
         session.relay = None;
+        session.protocol.skip_exchange(&settings, now);
         session.protocol.detach();
         match session.protocol.window(&settings) {
             Some(window) if session.protocol.is_ready() => {

@@ -1,7 +1,8 @@
 //! Resumption: a client presents the token of a session and the numbers of the last chunks it has.
 //!
 //! Invariants: all streams that the client names continue, or none; a token is valid for one
-//! resumption, and the session that is resumed takes the place of the new one.
+//! resumption, and the session that is resumed takes the place of the new one. A resumption whose
+//! connection is lost before its client has used it does not count.
 
 use std::collections::{HashMap, HashSet};
 
@@ -95,10 +96,12 @@ pub(super) fn resume(
     let key = parity.find(id).ok_or("expired")?;
     let settings = parity.settings.session;
     let session = parity.get_mut(key).ok_or("expired")?;
-    if session.generation != generation {
+    let is_lost = session.expires_at.is_some();
+    if !session.generations.accepts(generation, is_lost) {
         return Err("taken_over");
     }
     let window = session.protocol.window(&settings).ok_or("expired")?;
+    session.protocol.skip_exchange(&settings, now);
     if !session.protocol.begin_resume() {
         return Err("expired");
     }
@@ -108,7 +111,7 @@ pub(super) fn resume(
     parity.account(key);
     let (streams, chunks) = continued?;
     let session = parity.get_mut(key).ok_or("expired")?;
-    session.generation = session.generation.wrapping_add(1);
+    session.generations.begin();
     session.expires_at = None;
     session.protocol.reattach(&claim.capabilities, now);
     Ok(Resumed { key, streams, chunks })
@@ -158,7 +161,7 @@ fn continue_streams(
 /// Returns a token for the present generation of a session; `None` if it cannot be resumed.
 pub(super) fn issue_token(parity: &mut ParityFrontend, key: Key) -> Option<String> {
     let session = parity.get(key).filter(|session| session.is_resumable())?;
-    let contents = TokenContents { session: session.id, generation: session.generation };
+    let contents = TokenContents { session: session.id, generation: session.generations.present() };
     let identity = identity(session);
     parity.tokens.issue(contents, &identity)
 }

@@ -32,6 +32,39 @@ pub(super) struct TokenContents {
     pub(super) generation: u32,
 }
 
+/// The generations of a session: each resumption begins one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Generations {
+    present: u32,
+    /// Number of earlier ones whose tokens may be presented again: their clients may not know of
+    /// the later ones.
+    unused: u32,
+}
+
+impl Generations {
+    /// Returns the present one.
+    pub(super) const fn present(self) -> u32 {
+        self.present
+    }
+
+    /// Returns whether a token of `generation` is valid. `is_lost`: the session has no connection.
+    pub(super) const fn accepts(self, generation: u32, is_lost: bool) -> bool {
+        let age = self.present.wrapping_sub(generation);
+        age == 0 || is_lost && age <= self.unused
+    }
+
+    /// Begins another one.
+    pub(super) const fn begin(&mut self) {
+        self.present = self.present.wrapping_add(1);
+        self.unused = self.unused.saturating_add(1);
+    }
+
+    /// The client has used the present one.
+    pub(super) const fn record_use(&mut self) {
+        self.unused = 0;
+    }
+}
+
 /// Why a token does not open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum TokenError {
@@ -109,6 +142,23 @@ mod tests {
         assert_eq!(tokens.open(&token[..token.len() - 1], "ada"), Err(TokenError::Invalid));
         assert_eq!(tokens.open("token", "ada"), Err(TokenError::Invalid));
         assert_ne!(tokens.issue(contents(), "ada").unwrap(), token);
+    }
+
+    #[test]
+    fn earlier_token_is_valid_until_next_use() {
+        let mut generations = Generations::default();
+        generations.begin();
+        generations.begin();
+        assert!((0..3).all(|generation| generations.accepts(generation, true)));
+        assert_eq!(
+            [0, 1, 2, 3].map(|it| generations.accepts(it, false)),
+            [false, false, true, false]
+        );
+        generations.record_use();
+        assert_eq!(
+            [0, 1, 2, 3].map(|it| generations.accepts(it, true)),
+            [false, false, true, false]
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub(super) use self::in_flight::is_stream;
 use self::in_flight::{OpenRequest, SessionRequests};
 use super::carrier::{Front, Relay, RemoteConnection};
 use super::convert::result_range;
+use super::resume_tokens::Generations;
 use crate::base::principal::ANONYMOUS_TIER;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -48,8 +49,7 @@ pub(in crate::server) struct ParitySession {
     /// Its part in a relay between two shards.
     pub(super) relay: Option<Box<Relay>>,
     pub(super) requests: SessionRequests,
-    /// Number of resumptions: a token of an earlier one is not valid.
-    pub(super) generation: u32,
+    pub(super) generations: Generations,
     /// When it ends, unless a client resumes it.
     pub(super) expires_at: Option<Instant>,
     /// The earliest timer that is set for it.
@@ -76,7 +76,7 @@ impl ParitySession {
             http: None,
             relay: None,
             requests: SessionRequests::default(),
-            generation: 0,
+            generations: Generations::default(),
             expires_at: None,
             timer: None,
             accounted_bytes: 0,

@@ -42,12 +42,7 @@ pub(in crate::server) enum RelayMessage {
     /// To the session: so many bytes of its output are sent.
     Sent { session: SessionId, front: FrontAddress, bytes: usize },
     /// To the session: its connection is gone.
-    Closed {
-        session: SessionId,
-        front: FrontAddress,
-        /// The client was not told that it has resumed the session.
-        is_untold: bool,
-    },
+    Closed { session: SessionId, front: FrontAddress },
     /// To the connection: it carries the session from now on.
     Resumed(FrontAddress),
     /// To the connection: its client has to start again, for this reason.

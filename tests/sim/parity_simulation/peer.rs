@@ -229,10 +229,15 @@ impl Peer {
             return Ok((Vec::new(), false));
         }
         let is_resumed = |held: &[Vec<u8>]| held.iter().any(|text| acked(text) == Some(true));
+        let is_resumed = [is_resumed(&held[0]), is_resumed(&held[1])];
+        if is_resumed == [true, true] && !has_ended && !twin.has_ended() {
+            // One of them must have been lost before the other one was resumed.
+            self.twin = Some((twin, held));
+            return Ok((Vec::new(), false));
+        }
         let [first, second] = held;
-        match (is_resumed(&first), is_resumed(&second)) {
-            (true, true) => Err("two connections continue the same session".to_owned()),
-            (false, true) => {
+        match is_resumed {
+            [is_first, true] if has_ended || !is_first => {
                 let twin_has_ended = twin.has_ended();
                 if let Some(mut link) = self.link.replace(twin) {
                     link.close(false, &mut self.random);
@@ -240,7 +245,7 @@ impl Peer {
                 self.totals.twins_restarted += 1;
                 Ok((second, twin_has_ended))
             }
-            (_, false) => {
+            _ => {
                 twin.close(false, &mut self.random);
                 self.totals.twins_restarted += u64::from(has_ack(&second));
                 Ok((first, has_ended))
@@ -284,9 +289,7 @@ impl Peer {
     }
 
     fn record_ack(&mut self, token: Option<String>, world: &World, rules: &Rules) {
-        if token.is_some() {
-            self.used_token = token;
-        }
+        self.used_token = token;
         self.doubtful_token = None;
         (self.stage, self.next_action) = (Stage::Acting, rules.now);
         let Some(visit) = &self.visit else { return };

@@ -97,6 +97,7 @@ impl Peer {
             }
             Some(_) => {}
             None => {
+                self.used_token = None;
                 let ended = std::mem::take(&mut self.session);
                 self.totals = self.totals.plus(ended.totals);
             }

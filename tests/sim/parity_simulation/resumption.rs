@@ -36,6 +36,8 @@ pub(crate) struct ResumeSent {
     pub(crate) acknowledged: BTreeMap<String, u64>,
     /// The token may have been used by a connection that was lost before the acknowledgement.
     pub(crate) is_doubtful: bool,
+    /// The session was used since the resumption of the token.
+    is_spent: bool,
 }
 
 impl ResumeSent {
@@ -56,7 +58,8 @@ impl ResumeSent {
         if kind == ResumeKind::UnknownStream {
             acknowledged.insert("s999".to_owned(), 1);
         }
-        Self { kind, token, acknowledged, is_doubtful }
+        let is_spent = kind == ResumeKind::Used && session.has_used_resumption;
+        Self { kind, token, acknowledged, is_doubtful, is_spent }
     }
 
     /// Returns whether the server must not accept it.
@@ -64,7 +67,8 @@ impl ResumeSent {
         match self.kind {
             ResumeKind::Right | ResumeKind::Lower | ResumeKind::Twin => false,
             ResumeKind::Future => !self.acknowledged.is_empty(),
-            ResumeKind::UnknownStream | ResumeKind::Forged | ResumeKind::Used => true,
+            ResumeKind::Used => self.is_spent,
+            ResumeKind::UnknownStream | ResumeKind::Forged => true,
         }
     }
 
@@ -91,6 +95,7 @@ impl ResumeSent {
         let must_continue = is_right
             && !self.is_doubtful
             && session.was_ready
+            && (rules.capabilities_timeout.1 || !session.has_lost_exchange)
             && has(offered, "resume")
             && is_young
             && is_full_window

@@ -128,6 +128,49 @@ fn parity_streams_ended_while_away_all_continue() {
     assert_eq!((totals.sessions_resumed, totals.streams_completed), (3, 120), "{totals:?}");
 }
 
+#[test]
+fn parity_lost_acknowledgement_leaves_token_valid() {
+    let peers = [Carrier::Tcp, Carrier::WebSocket].map(|carrier| {
+        let resumed = Visit {
+            after: Duration::from_millis(50),
+            ..visit(carrier, RESUME, &[Action::Await], Ending::Finish)
+        };
+        vec![
+            visit(carrier, HANDSHAKE, &[STREAM, PAUSE], Ending::Close),
+            visit(carrier, RESUME, &[], Ending::AtOnce),
+            resumed,
+        ]
+    });
+    for shards in 1..=3 {
+        let mut plan = ParityPlan::calm(9, peers.to_vec());
+        plan.shards = shards;
+        let totals = run(&plan).totals;
+        assert_eq!((totals.sessions_resumed, totals.streams_completed), (2, 2), "{totals:?}");
+        assert_eq!((totals.cut_in_resuming, totals.restarts_taken_over), (2, 0), "{totals:?}");
+    }
+}
+
+/// Most clients refine their capabilities at once; those that have not must continue, or must not.
+#[test]
+fn parity_session_continues_without_announced_capabilities() {
+    let exchange = Opening::Handshake { exchanges: true };
+    let peers = (0..60).map(|index| {
+        let carrier = CARRIERS[index % 3];
+        vec![
+            visit(carrier, exchange, &[PAUSE], Ending::Close),
+            visit(carrier, RESUME, &[], Ending::Finish),
+        ]
+    });
+    let mut plan = ParityPlan::calm(10, peers.collect());
+    let totals = run(&plan).totals;
+    let unrefined = totals.cut_in_handshake_acked;
+    assert!(unrefined > 0 && totals.sessions_resumed >= unrefined, "{totals:?}");
+    plan.options.parity.timeouts.capabilities_policy = CapabilitiesTimeoutPolicy::Fail;
+    let totals = run(&plan).totals;
+    let unrefined = totals.cut_in_handshake_acked;
+    assert!(unrefined > 0 && totals.restarts_expired >= unrefined, "{totals:?}");
+}
+
 /// A request for the event stream names no resumption: one of an earlier connection that is read
 /// late takes the stream, and its client loses nothing.
 #[test]

@@ -81,8 +81,12 @@ pub(crate) struct SessionModel {
     pub(crate) has_gap: bool,
     /// It continues one of an earlier connection.
     pub(crate) is_resumed: bool,
-    /// It was ready when its last connection was lost.
+    /// It was ready when its last connection was lost, or would be without its capabilities.
     pub(crate) was_ready: bool,
+    /// It lost its last connection before an announced exchange of capabilities.
+    pub(crate) has_lost_exchange: bool,
+    /// The server has read a message since the last resumption.
+    pub(crate) has_used_resumption: bool,
     pub(crate) totals: ParityTotals,
 }
 
@@ -102,7 +106,13 @@ impl SessionModel {
     /// The connection is gone.
     pub(crate) fn disconnect(&mut self) {
         self.client.disconnect();
-        self.was_ready = self.phase == Phase::Ready || self.was_ready && self.is_unanswered();
+        // A refinement may have been read.
+        let is_exchange =
+            matches!(self.phase, Phase::Exchange(_)) && self.possible_errors.is_empty();
+        let is_unanswered = self.is_unanswered();
+        self.was_ready =
+            is_exchange || self.phase == Phase::Ready || self.was_ready && is_unanswered;
+        self.has_lost_exchange = is_exchange || self.has_lost_exchange && is_unanswered;
         self.phase = Phase::Lost;
         self.due_errors.clear();
         self.possible_errors.clear();
@@ -250,6 +260,7 @@ impl SessionModel {
             let sent = resume.ok_or("no token was presented")?;
             check_narrowed(&ack["capabilities"], &self.capabilities)?;
             check_resumed(self, &sent, ack)?;
+            self.has_used_resumption = false;
             self.totals.sessions_resumed += 1;
         } else {
             if let Some(sent) = resume {
@@ -345,6 +356,7 @@ impl SessionModel {
         // It was processed with the capabilities of its own connection.
         let is_earlier = request.state == RequestState::Uncertain;
         request.state = RequestState::Answered;
+        self.has_used_resumption |= !is_earlier && !request.is_early;
         let key = request.key.as_ref().and_then(|key| self.keys.get_mut(key));
         let error = &message["error"];
         if !error.is_null() {

@@ -43,13 +43,10 @@ pub(in crate::server) fn handle_relay_message(
                 remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
             }
         }
-        RelayMessage::Closed { session, front, is_untold } => {
-            let Some(key) = find_remote(&path.output, session, front) else { return };
-            if let Some(session) = path.output.parity.get_mut(key).filter(|_| is_untold) {
-                // The client has the token of the generation before.
-                session.generation = session.generation.wrapping_sub(1);
+        RelayMessage::Closed { session, front } => {
+            if let Some(key) = find_remote(&path.output, session, front) {
+                path.output.detach(key, path.dispatcher);
             }
-            path.output.detach(key, path.dispatcher);
         }
         RelayMessage::Resumed(front) => open_front(path, front),
         RelayMessage::NotResumed(front, reason) => path.restart_front(front.key, reason),
