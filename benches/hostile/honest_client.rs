@@ -175,8 +175,8 @@ impl<'a> HonestClient<'a> {
                 Phase::Quiet => quiet.record(latency, result),
                 Phase::Attack => attack.record(latency, result),
                 // Failures are those of the attack, latencies are not.
-                Phase::After if result.is_err() => attack.record(latency, result),
-                Phase::After => {}
+                Phase::Onset | Phase::After if result.is_err() => attack.record(latency, result),
+                Phase::Onset | Phase::After => {}
             }
         }
         Ok([quiet, attack])

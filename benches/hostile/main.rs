@@ -9,6 +9,10 @@
 //! 127.0.0.1: first alone, then while hostile peers at 127.0.0.2 run the scene, then alone again.
 //! `--program` measures another `corelane`.
 //!
+//! With the memory guard, memory is short from 1 % of the machine's on: half of the limit must be
+//! more than that. Its latencies begin once it is, and no honest client of it opens new
+//! connections, which are refused then.
+//!
 //! A scene holds if no request of an honest client fails and the server's resident memory stays
 //! below 1.5 times its limit; the exit status is 1 if one does not. Latencies begin when a call is
 //! due. They depend on the machine: the server, its clients and the hostile peers share it (the

@@ -98,12 +98,14 @@ impl Measurement<'_> {
         let scripts =
             scene.scripts(&Target { addresses, large_file: &large_file, memory_bytes_max });
         let (attack, end) = Attack::new(addresses);
-        let schedule = Schedule::start(self.span);
+        let schedule = Schedule::start(self.span, scene.onset());
         thread::scope(|scope| {
-            let clients = Kind::ALL.map(|kind| {
+            let clients = Kind::ALL.into_iter().filter(|kind| scene.admits(*kind)).map(|kind| {
                 let client = HonestClient::new(kind, addresses, &small_file);
                 (kind, scope.spawn(|| client.run(&schedule)))
             });
+            // All run before the first is waited for.
+            let clients: Vec<_> = clients.collect();
             schedule.wait_for_end_of(Phase::Quiet);
             let quiet = server.resident_bytes()?;
             server.reset_resident_peak()?;
@@ -120,6 +122,7 @@ impl Measurement<'_> {
             });
             let kinds = kinds.collect::<io::Result<Vec<_>>>()?;
             let (peak, after) = (server.resident_peak_bytes()?, server.resident_bytes()?);
+            scene.check_peak(peak)?;
             Ok(Measured { kinds, memory: Memory { quiet, peak, after }, attack: counts })
         })
     }

@@ -1,5 +1,7 @@
 //! The scenes: what hostile peers do.
 
+use std::fs;
+use std::io;
 use std::iter::repeat_n;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,9 +15,14 @@ use corelane_bench_support::requests::{
 
 use crate::attack::Script;
 use crate::conversation::{Addresses, Framing};
+use crate::honest_client::Kind;
 
 /// Large texts: below the default `message_bytes_max` of 16 MiB.
 const LARGE_BYTES: usize = 15 << 20;
+/// Size of the large file.
+const FILE_BYTES: u64 = 8 << 20;
+/// Percentage of the memory of the machine at which memory is short.
+const PRESSURE_PERCENT: u64 = 1;
 /// Time between two connections of a hostile peer.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time after which a peer leaves that has sent its last request.
@@ -73,6 +80,9 @@ pub(crate) enum Scene {
     InvalidTokens,
     /// Thousands of connections with half of the head of a request.
     SlowHeads,
+    /// Responses that are not read, and large messages, once the memory guard refuses new
+    /// connections and large messages. Honest clients keep their connections.
+    MemoryPressure,
 }
 
 /// What scripts need of the server and its machine.
@@ -85,7 +95,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Scene {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::None,
         Self::UnreadTcp,
         Self::UnreadHttp,
@@ -102,6 +112,7 @@ impl Scene {
         Self::Tasks,
         Self::InvalidTokens,
         Self::SlowHeads,
+        Self::MemoryPressure,
     ];
 
     /// Returns its name on the command line and in the tables.
@@ -123,19 +134,56 @@ impl Scene {
             Self::Tasks => "tasks",
             Self::InvalidTokens => "invalid-tokens",
             Self::SlowHeads => "slow-heads",
+            Self::MemoryPressure => "memory-pressure",
         }
     }
 
     /// Returns further arguments of the server; `key_set` is the path of [`KEY_SET`]. Requests
     /// without a token are admitted, such as those of the honest clients.
     pub(crate) fn server_arguments(self, key_set: &str) -> String {
-        if self != Self::InvalidTokens {
-            return String::new();
+        match self {
+            Self::InvalidTokens => format!(
+                " --auth-key-sets {key_set} --auth-issuers {ISSUER} --auth-resource {AUDIENCE} \
+                 --auth-anonymous true"
+            ),
+            Self::MemoryPressure => format!(
+                " --memory-guard-refuse-connections-percent {PRESSURE_PERCENT} \
+                 --memory-guard-refuse-messages-percent {PRESSURE_PERCENT} \
+                 --memory-guard-end-streams-percent {PRESSURE_PERCENT} \
+                 --memory-guard-interval 100ms"
+            ),
+            _ => String::new(),
         }
-        format!(
-            " --auth-key-sets {key_set} --auth-issuers {ISSUER} --auth-resource {AUDIENCE} \
-             --auth-anonymous true"
-        )
+    }
+
+    /// Returns the time until its state is reached.
+    pub(crate) const fn onset(self) -> Duration {
+        match self {
+            Self::MemoryPressure => Duration::from_secs(2),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns whether the server serves clients of this kind: the memory guard refuses new
+    /// connections.
+    pub(crate) fn admits(self, kind: Kind) -> bool {
+        self != Self::MemoryPressure || kind != Kind::NewConnection
+    }
+
+    /// Checks that memory was short, given the largest resident memory of the server.
+    pub(crate) fn check_peak(self, peak: u64) -> io::Result<()> {
+        if self != Self::MemoryPressure {
+            return Ok(());
+        }
+        let machine = fs::read_to_string("/proc/meminfo")?;
+        let total = machine.split_ascii_whitespace().nth(1).and_then(|text| text.parse().ok());
+        let total: u64 = total.ok_or_else(|| io::Error::other("no MemTotal"))?;
+        let begins_at = total * 1024 / 100 * PRESSURE_PERCENT;
+        if peak >= begins_at {
+            return Ok(());
+        }
+        let (peak, begins_at) = (peak >> 20, begins_at >> 20);
+        Err(io::Error::other(format!("{peak} MiB are no pressure, {begins_at} are: use --memory")))
     }
 
     /// Returns what its peers do.
@@ -164,11 +212,7 @@ impl Scene {
                 let call = tool("slow_compute", &arguments, META);
                 vec![Script { connections: 8, sends: 64, ..Script::lines(call) }]
             }
-            Self::Echoes => {
-                let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
-                let call = tool("echo", &arguments, META);
-                vec![Script { connections: 8, sends: usize::MAX, ..Script::lines(call) }]
-            }
+            Self::Echoes => vec![echoes()],
             Self::SlowAndClosed => {
                 let call = tool("slow", r#"{"steps":600,"step_ms":1000}"#, META);
                 let script = Script { connections: 8, ..Script::lines(call) };
@@ -194,6 +238,7 @@ impl Scene {
             }
             Self::InvalidTokens => vec![invalid_tokens(target.addresses.http)],
             Self::SlowHeads => vec![slow_heads()],
+            Self::MemoryPressure => vec![held(target), echoes()],
         }
     }
 }
@@ -264,6 +309,22 @@ fn unread(target: &Target<'_>, framing: Framing) -> Script {
     };
     let script = Script { connections: 8, sends: 250, framing, ..Script::lines(String::new()) };
     Script { request, reads: false, ..script }
+}
+
+/// Eight connections that hold half of the memory limit together: each asks for large files in one
+/// send and does not read.
+fn held(target: &Target<'_>) -> Script {
+    let script = unread(target, Framing::Lines);
+    let share = target.memory_bytes_max / 2 / script.connections as u64;
+    let batch = usize::try_from(share / FILE_BYTES).unwrap_or(usize::MAX).max(1);
+    Script { batch, sends: 1, ..script }
+}
+
+/// Eight connections that send large messages, which are sent back.
+fn echoes() -> Script {
+    let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
+    let call = tool("echo", &arguments, META);
+    Script { connections: 8, sends: usize::MAX, ..Script::lines(call) }
 }
 
 /// Half messages of 1.5 times the memory limit together.

@@ -20,6 +20,8 @@ pub(crate) enum Phase {
     WarmUp,
     /// Without hostile peers.
     Quiet,
+    /// The hostile peers have begun; only failures are recorded.
+    Onset,
     /// With hostile peers.
     Attack,
     /// The hostile peers have left.
@@ -31,12 +33,14 @@ pub(crate) enum Phase {
 pub(crate) struct Schedule {
     clock: Clock,
     span: Duration,
+    onset: Duration,
 }
 
 impl Schedule {
-    /// A schedule that starts now, with this much time for the attack and half of it before.
-    pub(crate) fn start(span: Duration) -> Self {
-        Self { clock: Clock::start(), span }
+    /// A schedule that starts now, with this much time for the attack, half of it before, and
+    /// `onset` between the two.
+    pub(crate) fn start(span: Duration, onset: Duration) -> Self {
+        Self { clock: Clock::start(), span, onset }
     }
 
     /// Returns the current time.
@@ -52,7 +56,7 @@ impl Schedule {
 
     /// Returns the phase at `time`, or `None` after the end.
     pub(crate) fn phase_at(&self, time: Instant) -> Option<Phase> {
-        let phases = [Phase::WarmUp, Phase::Quiet, Phase::Attack, Phase::After];
+        let phases = [Phase::WarmUp, Phase::Quiet, Phase::Onset, Phase::Attack, Phase::After];
         phases.into_iter().find(|phase| time < self.end_of(*phase))
     }
 
@@ -62,12 +66,14 @@ impl Schedule {
     }
 
     fn end_of(&self, phase: Phase) -> Instant {
-        let quiet = self.span / 2;
+        let quiet_end = WARM_UP + self.span / 2;
+        let attack_end = quiet_end + self.onset + self.span;
         let elapsed = match phase {
             Phase::WarmUp => WARM_UP,
-            Phase::Quiet => WARM_UP + quiet,
-            Phase::Attack => WARM_UP + quiet + self.span,
-            Phase::After => WARM_UP + quiet + self.span + AFTER,
+            Phase::Quiet => quiet_end,
+            Phase::Onset => quiet_end + self.onset,
+            Phase::Attack => attack_end,
+            Phase::After => attack_end + AFTER,
         };
         Instant::default().after(elapsed)
     }
