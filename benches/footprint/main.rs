@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench footprint -- [--ws] [--sessions 50000] [--shards 3]
+//! cargo bench --bench footprint -- --parity [--window CHUNKS] [--sessions 50000] [--shards 3]
 //! cargo bench --bench footprint -- --http [--sessions 50000] [--shards 3]
 //!     [--streams 50000] [--rate 10000] [--seconds 5] [--changes 6]
 //! cargo bench --bench footprint -- --stdio
@@ -13,6 +14,10 @@
 //! number of sessions. There is no warm-up.
 //! Then a sample of the sessions calls a tool.
 //!
+//! With `--parity` the sessions are those of the parity dialect, over TCP, and can be resumed. They
+//! have no stream, or with `--window` one each, of whose chunks the server keeps this many: an open
+//! one with 0, and one that has ended otherwise.
+//!
 //! Streams (with `--http`): see [`stream_load`]. `--sessions 0` or `--streams 0` skips a part.
 //!
 //! With `--stdio`: see [`stdio_start`].
@@ -23,6 +28,7 @@
 
 mod client_group;
 mod open_loop;
+mod parity_sessions;
 mod sessions;
 mod stdio_start;
 mod stream_load;
@@ -38,7 +44,8 @@ use corelane::engine::clock::Clock;
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, Server};
 
-use self::client_group::ClientGroup;
+use self::client_group::{BenchClient, ClientGroup};
+use self::parity_sessions::{ParitySession, SessionStream};
 use self::sessions::{Session, Transport};
 
 /// Interval of the sampled sessions: a prime, so that all shards are sampled.
@@ -73,9 +80,14 @@ fn main() -> io::Result<()> {
         (_, true) => Transport::WebSocket,
         _ => Transport::Tcp,
     };
+    let dialect = match (has_flag("--parity"), has_flag("--window")) {
+        (true, true) => Dialect::Parity(SessionStream::with_window(number("--window", 0)?)),
+        (true, false) => Dialect::Parity(SessionStream::None),
+        (false, _) => Dialect::Mcp(transport),
+    };
     let (sessions, shards) = (number("--sessions", 50_000)?, number("--shards", 3)?);
     if sessions > 0 {
-        measure_sessions(sessions, shards, transport)?;
+        measure_sessions(sessions, shards, dialect)?;
     }
     let streams = number("--streams", 50_000)?;
     if transport == Transport::Http && streams > 0 {
@@ -86,12 +98,41 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io::Result<()> {
-    let listener = match transport {
-        Transport::Tcp => "--tcp 0.0.0.0:0 --http off --tcp-connections-max",
-        Transport::Http => "--http 0.0.0.0:0 --tcp off --http-connections-max",
-        Transport::WebSocket => "--http 0.0.0.0:0 --tcp off --websocket-connections-max",
-    };
+/// What the sessions speak.
+#[derive(Clone, Copy, Debug)]
+enum Dialect {
+    Mcp(Transport),
+    Parity(SessionStream),
+}
+
+impl Dialect {
+    /// Returns the options of the server for its listener.
+    const fn listener(self) -> &'static str {
+        match self {
+            Self::Mcp(Transport::Tcp) | Self::Parity(_) => {
+                "--tcp 0.0.0.0:0 --http off --tcp-connections-max"
+            }
+            Self::Mcp(Transport::Http) => "--http 0.0.0.0:0 --tcp off --http-connections-max",
+            Self::Mcp(Transport::WebSocket) => {
+                "--http 0.0.0.0:0 --tcp off --websocket-connections-max"
+            }
+        }
+    }
+
+    /// Returns what is printed behind "sessions", and the target for the memory of each.
+    const fn name_and_target(self) -> (&'static str, u64) {
+        match self {
+            Self::Mcp(Transport::Tcp) => ("", TARGET_BYTES),
+            Self::Mcp(Transport::Http) => (" over HTTP", HTTP_TARGET_BYTES),
+            Self::Mcp(Transport::WebSocket) => (" over WebSocket", TARGET_BYTES),
+            Self::Parity(SessionStream::None) => (" of the parity dialect", TARGET_BYTES),
+            Self::Parity(_) => (" of the parity dialect, each with a stream,", TARGET_BYTES),
+        }
+    }
+}
+
+fn measure_sessions(sessions: usize, shards: usize, dialect: Dialect) -> io::Result<()> {
+    let listener = dialect.listener();
     let line = format!("{CORELANE} serve {listener} {sessions} --shards {shards}");
     let server = Server::start(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
     let port = server.address()?.port();
@@ -109,13 +150,16 @@ fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io:
                 read.wait();
             };
             let host = destination(number, port);
-            scope.spawn(move || {
-                let call = transport.call(host);
-                let client = || Session::new(transport, host, &call);
-                let clients = std::iter::repeat_with(client).take(count).collect();
-                let group = ClientGroup::open(host, Clock::start(), clients);
-                wait();
-                group?.request(first, SAMPLE_EVERY, Session::call)
+            scope.spawn(move || match dialect {
+                Dialect::Mcp(transport) => {
+                    let call = transport.call(host);
+                    let client = || Session::new(transport, host, &call);
+                    hold_sessions(host, (first, count), client, wait, Session::call)
+                }
+                Dialect::Parity(stream) => {
+                    let client = || ParitySession::new(stream);
+                    hold_sessions(host, (first, count), client, wait, ParitySession::call)
+                }
             })
         };
         let threads: Vec<_> = groups.iter().enumerate().map(hold).collect();
@@ -130,17 +174,27 @@ fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io:
         let called: io::Result<Vec<usize>> = called.collect();
         Ok::<_, io::Error>((after?, descriptors?, called?.iter().sum::<usize>()))
     })?;
-    let (name, target) = match transport {
-        Transport::Tcp => ("", TARGET_BYTES),
-        Transport::Http => (" over HTTP", HTTP_TARGET_BYTES),
-        Transport::WebSocket => (" over WebSocket", TARGET_BYTES),
-    };
+    let (name, target) = dialect.name_and_target();
     let mut out = io::stdout().lock();
     writeln!(out, "{sessions} sessions{name} on {shards} shards, {descriptors} descriptors open")?;
     let (at_once, after) = after;
     writeln!(out, "resident memory {} KiB before the server is idle", at_once >> 10)?;
     print_memory(&mut out, before, after, sessions, "session", target)?;
     writeln!(out, "{called} of them, every {SAMPLE_EVERY}th, called a tool with the correct result")
+}
+
+/// Opens a group of sessions, waits, and has a sample of them call a tool; returns their number.
+fn hold_sessions<C: BenchClient>(
+    host: SocketAddr,
+    (first, count): (usize, usize),
+    client: impl FnMut() -> C,
+    wait: impl Fn(),
+    call: impl Fn(&C) -> Vec<u8>,
+) -> io::Result<usize> {
+    let clients = std::iter::repeat_with(client).take(count).collect();
+    let group = ClientGroup::open(host, Clock::start(), clients);
+    wait();
+    group?.request(first, SAMPLE_EVERY, call)
 }
 
 /// Returns the resident memory of the server now, and when it has been idle.
