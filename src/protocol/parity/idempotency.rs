@@ -10,9 +10,12 @@ use super::error::{ErrorCode, ParityError};
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 128;
 
-/// The keys of one session. An empty table allocates nothing.
+/// The keys of one session: a pointer until the first key.
 #[derive(Debug, Default)]
-pub struct IdempotencyKeys {
+pub struct IdempotencyKeys(Option<Box<KeyTable>>);
+
+#[derive(Debug, Default)]
+struct KeyTable {
     keys: HashMap<Box<str>, KeyState>,
     /// The finished keys, oldest first.
     finished: VecDeque<Box<str>>,
@@ -30,13 +33,13 @@ impl IdempotencyKeys {
     /// Returns the number of known keys.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.0.as_ref().map_or(0, |table| table.keys.len())
     }
 
     /// Returns whether no key is known.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.len() == 0
     }
 
     /// Accepts the key of a new request.
@@ -46,34 +49,38 @@ impl IdempotencyKeys {
     /// `error.already_processed` for a known key, with the hash of the result once there is one;
     /// `error.rate_limited` if all of `keys_max` keys are of running requests.
     pub fn begin(&mut self, key: &str, keys_max: usize) -> Result<(), ParityError> {
-        if let Some(state) = self.keys.get(key) {
+        let table = self.0.get_or_insert_default();
+        if let Some(state) = table.keys.get(key) {
             return Err(already_processed(*state));
         }
-        while self.keys.len() >= keys_max {
-            let Some(oldest) = self.finished.pop_front() else {
+        while table.keys.len() >= keys_max {
+            let Some(oldest) = table.finished.pop_front() else {
                 let message = "too many requests with an idempotency key are in flight";
                 return Err(ParityError::rate_limited(message, 1_000));
             };
-            self.keys.remove(&oldest);
+            table.keys.remove(&oldest);
         }
-        self.keys.insert(key.into(), KeyState::Running);
+        table.keys.insert(key.into(), KeyState::Running);
         Ok(())
     }
 
     /// Records the end of the request with this key, with the SHA-256 of its result if it has one.
     pub fn finish(&mut self, key: &str, result_hash: Option<[u8; 32]>) {
-        if let Some(state) = self.keys.get_mut(key)
+        if let Some(table) = &mut self.0
+            && let Some(state) = table.keys.get_mut(key)
             && *state == KeyState::Running
         {
             *state = result_hash.map_or(KeyState::Failed, KeyState::Finished);
-            self.finished.push_back(key.into());
+            table.finished.push_back(key.into());
         }
     }
 
     /// Forgets the key of a request that did not start.
     pub fn forget(&mut self, key: &str) {
-        if self.keys.get(key) == Some(&KeyState::Running) {
-            self.keys.remove(key);
+        if let Some(table) = &mut self.0
+            && table.keys.get(key) == Some(&KeyState::Running)
+        {
+            table.keys.remove(key);
         }
     }
 }

@@ -269,6 +269,10 @@ impl OutgoingStreams {
             dropped: 0,
             excess_bytes: None,
         };
+        if self.open.is_empty() {
+            // Most sessions have one stream at a time.
+            self.open.reserve_exact(1);
+        }
         Ok(self.open.push_mut(stream))
     }
 

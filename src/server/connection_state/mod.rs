@@ -9,7 +9,7 @@ pub(super) use self::http_exchange::{
     HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 pub(super) use self::peer_facts::FactsMemory;
-use self::peer_facts::PeerFacts;
+use self::peer_facts::KeptFacts;
 use super::extension_slot::ExtensionSlot;
 use super::outbox::Outbox;
 use super::owner_id::SessionId;
@@ -44,7 +44,7 @@ pub(super) struct ConnectionState {
     /// The HTTP request whose response is incomplete.
     pub(super) exchange: Option<Box<HttpExchange>>,
     /// What is kept of the peer for its handlers, if anything.
-    facts: Option<Box<PeerFacts>>,
+    facts: KeptFacts,
     /// The connection closes after the response in progress. WebSocket: the peer has sent a close
     /// frame.
     pub(super) is_closing: bool,
@@ -93,7 +93,7 @@ impl ConnectionState {
             subscriptions: ConnectionSubscriptions::default(),
             violated_limit: false,
             exchange: None,
-            facts: None,
+            facts: KeptFacts::None,
             is_closing: false,
             compression: CompressionParams::default(),
             standing,

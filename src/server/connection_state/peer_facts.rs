@@ -2,8 +2,9 @@
 //! fields of its WebSocket upgrade, its credential and TLS certificate, and the extensions that the
 //! host attaches to its requests.
 //!
-//! Invariants: a peer of which nothing is kept has one pointer; texts are stored in one allocation
-//! of their size, which is accounted as memory of the peer until the peer is gone.
+//! Invariants: a peer of which nothing is kept, or only its session of the parity dialect, has no
+//! allocation; texts are stored in one allocation of their size, which is accounted as memory of
+//! the peer until the peer is gone.
 
 use std::sync::Arc;
 
@@ -15,11 +16,69 @@ use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::service::{ClientImplementation, StoredClientInfo};
 
-/// What is kept of one peer.
+/// What is kept of one peer, if anything.
+#[derive(Debug, Default)]
+pub(in crate::server) enum KeptFacts {
+    #[default]
+    None,
+    /// The session of the parity dialect that the connection carries.
+    ParitySession(Key),
+    Stored(Box<PeerFacts>),
+}
+
+impl KeptFacts {
+    /// Returns what is stored.
+    #[inline]
+    fn stored(&self) -> Option<&PeerFacts> {
+        match self {
+            Self::Stored(facts) => Some(facts),
+            Self::None | Self::ParitySession(_) => None,
+        }
+    }
+
+    /// Returns what is stored, after an allocation for it if nothing is.
+    fn stored_mut(&mut self) -> &mut PeerFacts {
+        if self.stored().is_none() {
+            let parity_session = self.parity_session();
+            let caller = || Box::new(CallerFacts { parity_session, ..CallerFacts::default() });
+            let caller = parity_session.is_some().then(caller);
+            *self = Self::Stored(Box::new(PeerFacts { caller, ..PeerFacts::default() }));
+        }
+        match self {
+            Self::Stored(facts) => facts,
+            Self::None | Self::ParitySession(_) => unreachable!("it is stored"),
+        }
+    }
+
+    /// Returns the session of the parity dialect that the connection carries.
+    #[inline]
+    fn parity_session(&self) -> Option<Key> {
+        match self {
+            Self::None => None,
+            Self::ParitySession(key) => Some(*key),
+            Self::Stored(_) => self.caller()?.parity_session,
+        }
+    }
+
+    /// Returns what is stored of the caller.
+    #[inline]
+    fn caller(&self) -> Option<&CallerFacts> {
+        self.stored()?.caller.as_deref()
+    }
+}
+
+/// What is stored of one peer.
 #[derive(Debug, Default)]
 pub(in crate::server) struct PeerFacts {
     /// The stored `clientInfo`, then the header fields of the upgrade. Empty if there is neither.
     texts: Box<[u8]>,
+    /// What fewer peers have.
+    caller: Option<Box<CallerFacts>>,
+}
+
+/// What tells one caller from another, beside `clientInfo`.
+#[derive(Debug, Default)]
+struct CallerFacts {
     extensions: Option<ExtensionSlot>,
     credential: Option<Credential>,
     certificate: Option<Box<ClientCertificate>>,
@@ -34,14 +93,16 @@ impl PeerFacts {
         StoredClientInfo::split_from(&self.texts)
     }
 
-    fn credential_bytes(&self) -> usize {
-        self.credential.as_ref().map_or(0, Credential::held_bytes)
+    fn bytes(&self) -> usize {
+        let of_caller = self.caller.as_ref().map_or(0, |caller| caller.bytes());
+        size_of::<Self>() + self.texts.len() + of_caller
     }
+}
 
+impl CallerFacts {
     fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.texts.len()
-            + self.credential_bytes()
+            + self.credential.as_ref().map_or(0, Credential::held_bytes)
             + self.certificate.as_ref().map_or(0, |it| size_of_val(&**it) + it.name.len())
     }
 }
@@ -49,19 +110,19 @@ impl PeerFacts {
 impl ConnectionState {
     /// Returns the `clientInfo` of the handshake.
     pub(in crate::server) fn client_info(&self) -> StoredClientInfo<'_> {
-        self.facts.as_ref().map_or(StoredClientInfo::NONE, |facts| facts.split_texts().0)
+        self.facts.stored().map_or(StoredClientInfo::NONE, |facts| facts.split_texts().0)
     }
 
     /// Returns the header fields of the WebSocket upgrade, behind an empty line. Empty for other
     /// transports.
     pub(in crate::server) fn upgrade_fields(&self) -> &[u8] {
-        self.facts.as_ref().map_or(&[], |facts| facts.split_texts().1)
+        self.facts.stored().map_or(&[], |facts| facts.split_texts().1)
     }
 
     /// Returns the slot of the extensions of its requests, if the host can attach any.
     #[inline]
     pub(in crate::server) fn extension_slot(&self) -> Option<&ExtensionSlot> {
-        self.facts.as_ref()?.extensions.as_ref()
+        self.facts.caller()?.extensions.as_ref()
     }
 
     /// Returns the principal that the host has attached to the current request, as an extension.
@@ -73,7 +134,7 @@ impl ConnectionState {
     /// Returns the credential of the last request over HTTP, or that of the connection or session.
     #[inline]
     pub(in crate::server) fn credential(&self) -> Option<&Credential> {
-        self.facts.as_ref()?.credential.as_ref()
+        self.facts.caller()?.credential.as_ref()
     }
 
     /// Returns the principal of the credential.
@@ -85,24 +146,24 @@ impl ConnectionState {
     /// Returns the certificate of the TLS client.
     #[inline]
     pub(in crate::server) fn certificate(&self) -> Option<&ClientCertificate> {
-        self.facts.as_ref()?.certificate.as_deref()
+        self.facts.caller()?.certificate.as_deref()
     }
 
     /// Returns the session of the parity dialect that the connection carries.
     #[inline]
     pub(in crate::server) fn parity_session(&self) -> Option<Key> {
-        self.facts.as_ref()?.parity_session
+        self.facts.parity_session()
     }
 
     /// Returns whether the connection closes unless its next message is a handshake of the parity
     /// dialect.
     pub(in crate::server) fn requires_handshake(&self) -> bool {
-        self.facts.as_ref().is_some_and(|facts| facts.requires_handshake)
+        self.facts.caller().is_some_and(|caller| caller.requires_handshake)
     }
 
     /// Returns the bytes of what is kept of the peer.
     pub(in crate::server) fn facts_bytes(&self) -> usize {
-        self.facts.as_ref().map_or(0, |facts| facts.bytes())
+        self.facts.stored().map_or(0, |facts| facts.bytes())
     }
 }
 
@@ -159,7 +220,7 @@ impl FactsMemory {
         state: &mut ConnectionState,
         extensions: ExtensionSlot,
     ) {
-        self.change(state, |facts| facts.extensions = Some(extensions));
+        self.change_caller(state, |caller| caller.extensions = Some(extensions));
     }
 
     /// Keeps the credential of a connection or session, in place of the one before.
@@ -169,7 +230,7 @@ impl FactsMemory {
         credential: Option<Credential>,
     ) {
         if credential.is_some() || state.credential().is_some() {
-            self.change(state, |facts| facts.credential = credential);
+            self.change_caller(state, |caller| caller.credential = credential);
         }
     }
 
@@ -179,7 +240,8 @@ impl FactsMemory {
         state: &mut ConnectionState,
         certificate: ClientCertificate,
     ) {
-        self.change(state, |facts| facts.certificate = Some(Box::new(certificate)));
+        let certificate = Some(Box::new(certificate));
+        self.change_caller(state, |caller| caller.certificate = certificate);
     }
 
     /// Keeps the session of the parity dialect that a connection carries, and whether the handshake
@@ -190,9 +252,13 @@ impl FactsMemory {
         session: Option<Key>,
         requires_handshake: bool,
     ) {
-        self.change(state, |facts| {
-            facts.parity_session = session;
-            facts.requires_handshake = requires_handshake;
+        if state.facts.stored().is_none() && !requires_handshake {
+            state.facts = session.map_or(KeptFacts::None, KeptFacts::ParitySession);
+            return;
+        }
+        self.change_caller(state, |caller| {
+            caller.parity_session = session;
+            caller.requires_handshake = requires_handshake;
         });
     }
 
@@ -202,23 +268,31 @@ impl FactsMemory {
         from: &ConnectionState,
         to: &mut ConnectionState,
     ) {
-        let Some(known) = &from.facts else { return };
-        self.change(to, |facts| {
-            facts.extensions.clone_from(&known.extensions);
-            facts.credential.clone_from(&known.credential);
-            facts.certificate.clone_from(&known.certificate);
+        let Some(known) = from.facts.caller() else { return };
+        self.change_caller(to, |caller| {
+            caller.extensions.clone_from(&known.extensions);
+            caller.credential.clone_from(&known.credential);
+            caller.certificate.clone_from(&known.certificate);
         });
     }
 
     /// Drops what is kept of a peer that is gone.
     pub(in crate::server) fn release(&mut self, state: &mut ConnectionState) {
         self.held_bytes -= state.facts_bytes();
-        state.facts = None;
+        state.facts = KeptFacts::None;
+    }
+
+    fn change_caller(
+        &mut self,
+        state: &mut ConnectionState,
+        change: impl FnOnce(&mut CallerFacts),
+    ) {
+        self.change(state, |facts| change(facts.caller.get_or_insert_default()));
     }
 
     fn change(&mut self, state: &mut ConnectionState, change: impl FnOnce(&mut PeerFacts)) {
         let before = state.facts_bytes();
-        change(state.facts.get_or_insert_default());
+        change(state.facts.stored_mut());
         self.held_bytes = self.held_bytes - before + state.facts_bytes();
     }
 }
@@ -226,6 +300,7 @@ impl FactsMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::slab::Slab;
     use crate::server::connection_state::Standing;
     use crate::telemetry::label::Transport;
 
@@ -242,12 +317,33 @@ mod tests {
         assert_eq!(state.client_info().implementation(), Some(client));
         assert_eq!(state.upgrade_fields(), b"\nHost: a.test\nX-Key: 1");
         assert!(state.extension_slot().is_some());
-        assert_eq!(memory.held_bytes(), size_of::<PeerFacts>() + (3 + 3 + 3) + 22);
+        let structs = size_of::<PeerFacts>() + size_of::<CallerFacts>();
+        assert_eq!(memory.held_bytes(), structs + (3 + 3 + 3) + 22);
         let credential = Credential::of_session(&Arc::new(Principal::new("ada")));
         memory.keep_credential(&mut state, Some(credential));
         assert_eq!(state.principal().unwrap().id(), "ada");
-        assert!(memory.held_bytes() > size_of::<PeerFacts>() + size_of::<Principal>());
+        assert!(memory.held_bytes() > structs + size_of::<Principal>());
+        let mut slab = Slab::new(1);
+        let key = slab.insert(()).unwrap();
+        memory.keep_parity_session(&mut state, Some(key), false);
+        assert_eq!((state.parity_session(), state.principal().is_some()), (Some(key), true));
         memory.release(&mut state);
         assert_eq!((memory.held_bytes(), state.facts_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn parity_session_alone_is_not_allocated() {
+        let key = Slab::new(1).insert(()).unwrap();
+        let mut state = ConnectionState::new(Transport::Tcp, None, Standing::Served);
+        let mut memory = FactsMemory::default();
+        memory.keep_parity_session(&mut state, Some(key), false);
+        assert_eq!((state.parity_session(), memory.held_bytes()), (Some(key), 0));
+        memory.keep_client_info(&mut state, ClientImplementation::new("Ada", "1.0", None));
+        assert_eq!((state.parity_session(), state.requires_handshake()), (Some(key), false));
+        memory.release(&mut state);
+        memory.keep_parity_session(&mut state, Some(key), true);
+        assert!(state.requires_handshake());
+        memory.keep_parity_session(&mut state, None, false);
+        assert_eq!((state.parity_session(), state.requires_handshake()), (None, false));
     }
 }
