@@ -80,9 +80,11 @@ pub(crate) enum Scene {
     InvalidTokens,
     /// Thousands of connections with half of the head of a request.
     SlowHeads,
-    /// Responses that are not read, and large messages, once the memory guard refuses new
-    /// connections and large messages. Honest clients keep their connections.
+    /// Responses that are not read, until the memory guard refuses new connections and large
+    /// messages; then attempts to send large messages over new connections.
     MemoryPressure,
+    /// The same with large messages over open connections, which the server reads and drops.
+    PressureMessages,
 }
 
 /// What scripts need of the server and its machine.
@@ -95,7 +97,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Scene {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::None,
         Self::UnreadTcp,
         Self::UnreadHttp,
@@ -113,6 +115,7 @@ impl Scene {
         Self::InvalidTokens,
         Self::SlowHeads,
         Self::MemoryPressure,
+        Self::PressureMessages,
     ];
 
     /// Returns its name on the command line and in the tables.
@@ -135,6 +138,7 @@ impl Scene {
             Self::InvalidTokens => "invalid-tokens",
             Self::SlowHeads => "slow-heads",
             Self::MemoryPressure => "memory-pressure",
+            Self::PressureMessages => "pressure-messages",
         }
     }
 
@@ -146,7 +150,7 @@ impl Scene {
                 " --auth-key-sets {key_set} --auth-issuers {ISSUER} --auth-resource {AUDIENCE} \
                  --auth-anonymous true"
             ),
-            Self::MemoryPressure => format!(
+            Self::MemoryPressure | Self::PressureMessages => format!(
                 " --memory-guard-refuse-connections-percent {PRESSURE_PERCENT} \
                  --memory-guard-refuse-messages-percent {PRESSURE_PERCENT} \
                  --memory-guard-end-streams-percent {PRESSURE_PERCENT} \
@@ -159,7 +163,7 @@ impl Scene {
     /// Returns the time until its state is reached.
     pub(crate) const fn onset(self) -> Duration {
         match self {
-            Self::MemoryPressure => Duration::from_secs(2),
+            Self::MemoryPressure | Self::PressureMessages => Duration::from_secs(2),
             _ => Duration::ZERO,
         }
     }
@@ -167,12 +171,16 @@ impl Scene {
     /// Returns whether the server serves clients of this kind: the memory guard refuses new
     /// connections.
     pub(crate) fn admits(self, kind: Kind) -> bool {
-        self != Self::MemoryPressure || kind != Kind::NewConnection
+        !self.has_memory_guard() || kind != Kind::NewConnection
+    }
+
+    const fn has_memory_guard(self) -> bool {
+        matches!(self, Self::MemoryPressure | Self::PressureMessages)
     }
 
     /// Checks that memory was short, given the largest resident memory of the server.
     pub(crate) fn check_peak(self, peak: u64) -> io::Result<()> {
-        if self != Self::MemoryPressure {
+        if !self.has_memory_guard() {
             return Ok(());
         }
         let machine = fs::read_to_string("/proc/meminfo")?;
@@ -238,7 +246,11 @@ impl Scene {
             }
             Self::InvalidTokens => vec![invalid_tokens(target.addresses.http)],
             Self::SlowHeads => vec![slow_heads()],
-            Self::MemoryPressure => vec![held(target), echoes()],
+            Self::MemoryPressure => {
+                let leaves_after = Some(Duration::ZERO);
+                vec![held(target), Script { sends: 1, leaves_after, ..echoes() }]
+            }
+            Self::PressureMessages => vec![held(target), echoes()],
         }
     }
 }
