@@ -192,7 +192,8 @@ impl CircuitBreaker {
             return;
         }
         let totals = self.calls.add(rules.window, (is_failed, is_slow), now);
-        if totals.calls >= rules.calls_min
+        if totals.has_bad_calls()
+            && totals.calls >= rules.calls_min
             && (totals.is_share(totals.failed, rules.failed_percent)
                 || totals.is_share(totals.slow, rules.slow_percent))
         {

@@ -27,6 +27,12 @@ pub(super) struct CallTotals {
 }
 
 impl CallTotals {
+    /// Returns whether a call has failed or was slow.
+    #[inline]
+    pub(super) const fn has_bad_calls(self) -> bool {
+        self.failed | self.slow != 0
+    }
+
     /// Returns whether `part` of the calls is at least `percent`; `false` at 0 percent.
     #[inline]
     pub(super) const fn is_share(self, part: u32, percent: u8) -> bool {
@@ -48,8 +54,10 @@ impl CallWindow {
         }
         for totals in [&mut self.parts[self.current], &mut self.totals] {
             totals.calls = totals.calls.saturating_add(1);
-            totals.failed = totals.failed.saturating_add(is_failed.into());
-            totals.slow = totals.slow.saturating_add(is_slow.into());
+            if is_failed || is_slow {
+                totals.failed = totals.failed.saturating_add(is_failed.into());
+                totals.slow = totals.slow.saturating_add(is_slow.into());
+            }
         }
         self.totals
     }

@@ -33,7 +33,10 @@ use crate::server::handlers::tokio_bridge;
 use crate::server::overload::{CallPermit, EndOfCall, outcome_of};
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::Requester;
-use crate::service::{BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork};
+use crate::service::{
+    BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork, call_tool_at,
+    tool_position,
+};
 
 /// The capabilities of which a client needs at least one to receive input requests.
 const INPUT_CAPABILITIES: ClientCapabilities = ClientCapabilities::ELICITATION_FORM
@@ -50,8 +53,8 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Outcome {
-        let permit = match admit_call(self, ctx, request) {
-            Ok(permit) => permit,
+        let (tool, permit) = match admit_call(self, ctx, request) {
+            Ok(admitted) => admitted,
             Err(error) => return write_request_error(peer, request, &error),
         };
         let mut transition = TaskTransition::None;
@@ -65,8 +68,9 @@ impl Dispatcher {
             Ok(request_state) => request_state,
             Err(error) => return write_request_error(peer, request, &error),
         };
+        let called = (request, tool);
         let handed_over =
-            match start_handler(&self.catalog, peer, request, &self.handlers.shard_state) {
+            match start_handler(&self.catalog, peer, called, &self.handlers.shard_state) {
                 Dispatch::Ready { is_error: is_failed } => {
                     peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
                     if let Some(permit) = permit {
@@ -75,15 +79,11 @@ impl Dispatcher {
                     return Outcome::Response;
                 }
                 Dispatch::Failed(error) => {
-                    if let Some(permit) = permit {
-                        permit.record_inline(outcome_of(Err(error.kind)));
-                    }
+                    record_error(permit, outcome_of(Err(error.kind)));
                     Err(error)
                 }
                 Dispatch::Internal(error) => {
-                    if let Some(permit) = permit {
-                        permit.record_inline(EndOfCall::FAILED);
-                    }
+                    record_error(permit, EndOfCall::FAILED);
                     let output = (&mut *peer.outgoing, ctx.now);
                     match self.handlers.write_failure(&self.catalog, &error, request, output) {
                         Ok(is_failed) => {
@@ -256,7 +256,8 @@ impl Dispatcher {
     }
 }
 
-/// Admits a call of a tool by its circuit breaker.
+/// Admits a call of a tool by its circuit breaker. Returns the position of the tool in the catalog
+/// if it was looked up.
 ///
 /// # Errors
 ///
@@ -266,15 +267,25 @@ fn admit_call(
     dispatcher: &Dispatcher,
     ctx: MessageContext,
     request: &Request<'_>,
-) -> Result<Option<CallPermit>, Error> {
-    let overload = &dispatcher.deferred.overload;
+) -> Result<(Option<usize>, Option<CallPermit>), Error> {
+    let (overload, catalog) = (&dispatcher.deferred.overload, &dispatcher.catalog);
     if !overload.has_breakers() || request.method != Method::ToolsCall {
-        return Ok(None);
+        return Ok((None, None));
     }
     // Other names are invalid params.
     let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
-    let Some(name) = name else { return Ok(None) };
-    overload.admit((&dispatcher.catalog, name), ctx.now)
+    let Some(tool) = name.and_then(|name| tool_position(catalog, name)) else {
+        return Ok((None, None));
+    };
+    Ok((Some(tool), overload.admit((catalog, tool), ctx.now)?))
+}
+
+/// Records that a call has ended with an error.
+#[cold]
+fn record_error(permit: Option<CallPermit>, end: EndOfCall) {
+    if let Some(permit) = permit {
+        permit.record_inline(end);
+    }
 }
 
 /// Returns which log messages the handler of a request passes on.
@@ -289,12 +300,13 @@ fn log_filter(catalog: &Catalog, request: &Request<'_>) -> LogFilter {
     }
 }
 
-/// Reads the params and runs the catalog as far as it goes at once.
+/// Reads the params and runs the catalog as far as it goes at once. A call of a tool has its
+/// position in the catalog if it was looked up.
 #[inline]
 fn start_handler(
     catalog: &Catalog,
     peer: &mut PeerState<'_>,
-    request: &Request<'_>,
+    (request, tool): (&Request<'_>, Option<usize>),
     shard_state: &Rc<dyn Any>,
 ) -> Dispatch {
     let (id, params) = (request.id(), request.params());
@@ -308,7 +320,7 @@ fn start_handler(
         Method::CompletionComplete => CompleteRequestParams::read(params)
             .map(|parsed| catalog.complete(&parsed, source, id, out)),
         _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
-            .map(|call| catalog.call_tool(&call, id, out)),
+            .map(|call| call_tool_at(catalog, tool, (&call, id), out)),
     };
     started.unwrap_or_else(Dispatch::Failed)
 }

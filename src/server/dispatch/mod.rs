@@ -451,6 +451,7 @@ impl Dispatcher {
         outbox: &mut Outbox,
     ) {
         self.catalog = catalog;
+        self.deferred.overload.forget_positions();
         if installed.acquire() >= usize::from(self.shard_count) {
             self.handlers.broadcast(&BroadcastMessage::ListsChanged(changes), outbox);
         }

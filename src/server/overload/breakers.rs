@@ -16,7 +16,7 @@ use crate::engine::ring::cycles::{CycleCount, CycleRate};
 use crate::guard::breaker::{
     BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit, Refused,
 };
-use crate::service::{BuildNameHasher, Catalog};
+use crate::service::{BuildNameHasher, Catalog, tool_at};
 use crate::telemetry::counters::OverloadCounters;
 use crate::telemetry::event::{Event, OverloadEvent};
 use crate::telemetry::throttle::EventThrottle;
@@ -25,7 +25,6 @@ use crate::telemetry::throttle::EventThrottle;
 #[derive(Debug)]
 pub(super) struct ToolBreakers {
     shard: ShardId,
-    rules: Cell<Rules>,
     /// The time of the turn.
     now: Cell<Instant>,
     rate: CycleRate,
@@ -46,6 +45,10 @@ struct Rules {
 /// Breakers by the name of their tool.
 #[derive(Debug, Default)]
 struct BreakerTable {
+    rules: Rules,
+    /// Indexes of breakers, by the position of the tool in the catalog; [`NO_BREAKER`] for tools
+    /// that were not called since the catalog was installed.
+    by_position: Vec<u32>,
     keys: HashMap<Rc<str>, u32, BuildNameHasher>,
     breakers: Vec<ToolBreaker>,
 }
@@ -80,7 +83,7 @@ impl CallPermit {
     pub(in crate::server) fn record(mut self, end: EndOfCall) {
         if let Some(breakers) = self.breakers.take() {
             let duration = breakers.now.get().since(self.admitted_at);
-            breakers.record((self.tool, self.permit), end, duration);
+            breakers.record((self.tool, self.permit), end, |_| duration);
         }
     }
 
@@ -89,9 +92,10 @@ impl CallPermit {
     pub(in crate::server) fn record_inline(mut self, end: EndOfCall) {
         if let Some(breakers) = self.breakers.take() {
             let cycles = CycleCount::now().since(self.begun);
-            let is_quick = cycles < breakers.rules.get().slow_cycles_min;
-            let duration = if is_quick { Duration::ZERO } else { breakers.rate.duration(cycles) };
-            breakers.record((self.tool, self.permit), end, duration);
+            breakers.record((self.tool, self.permit), end, |rules| {
+                let is_quick = cycles < rules.slow_cycles_min;
+                if is_quick { Duration::ZERO } else { breakers.rate.duration(cycles) }
+            });
         }
     }
 }
@@ -100,7 +104,7 @@ impl Drop for CallPermit {
     fn drop(&mut self) {
         if let Some(breakers) = self.breakers.take() {
             let end = EndOfCall::Outcome(CallOutcome::Abandoned);
-            breakers.record((self.tool, self.permit), end, Duration::ZERO);
+            breakers.record((self.tool, self.permit), end, |_| Duration::ZERO);
         }
     }
 }
@@ -110,7 +114,6 @@ impl ToolBreakers {
     pub(super) fn new(shard: ShardId, shared: RunningCalls) -> Self {
         Self {
             shard,
-            rules: Cell::new(Rules::OFF),
             now: Cell::default(),
             rate: CycleRate::start(),
             table: RefCell::default(),
@@ -122,7 +125,12 @@ impl ToolBreakers {
 
     pub(super) fn set_rules(&self, breaker: BreakerRules, counts_tool_errors: bool) {
         let slow_cycles_min = CycleRate::cycles_min(breaker.slow_after);
-        self.rules.set(Rules { breaker, counts_tool_errors, slow_cycles_min });
+        self.table.borrow_mut().rules = Rules { breaker, counts_tool_errors, slow_cycles_min };
+    }
+
+    /// Forgets the positions of tools: another catalog is installed.
+    pub(super) fn forget_positions(&self) {
+        self.table.borrow_mut().by_position = Vec::new();
     }
 
     /// Closes all breakers.
@@ -143,21 +151,25 @@ impl ToolBreakers {
         self.now.set(now);
     }
 
-    /// Admits a call of a tool; `None` if the catalog has no such tool.
+    /// Admits a call of the tool at `position` in the catalog; `None` if there is no such tool.
     #[inline]
     pub(super) fn admit(
         self: &Rc<Self>,
         catalog: &Catalog,
-        tool: &str,
+        position: usize,
     ) -> Result<Option<CallPermit>, Refused> {
-        let mut table = self.table.borrow_mut();
-        let Some(index) = table.find(tool).or_else(|| table.insert(self, catalog, tool)) else {
-            return Ok(None);
-        };
-        let (rules, now) = (&self.rules.get().breaker, self.now.get());
+        let table = &mut *self.table.borrow_mut();
+        let mut index = table.by_position.get(position).copied().unwrap_or(NO_BREAKER);
+        if index as usize >= table.breakers.len() {
+            match table.find_or_insert(self, catalog, position) {
+                Some(found) => index = found,
+                None => return Ok(None),
+            }
+        }
+        let now = self.now.get();
         let ToolBreaker { breaker, tool } = &mut table.breakers[index as usize];
         let before = breaker.state();
-        let admitted = breaker.admit(rules, now);
+        let admitted = breaker.admit(&table.rules.breaker, now);
         if breaker.state() != before {
             self.report(tool, (before, breaker.state()));
         }
@@ -167,20 +179,25 @@ impl ToolBreakers {
         Ok(Some(CallPermit { breakers, tool: index, permit, admitted_at, begun }))
     }
 
+    /// Records the end of a call that has taken `duration`.
     #[inline]
-    fn record(&self, (tool, permit): (u32, Permit), end: EndOfCall, duration: Duration) {
-        let rules = self.rules.get();
+    fn record(
+        &self,
+        (tool, permit): (u32, Permit),
+        end: EndOfCall,
+        duration: impl FnOnce(&Rules) -> Duration,
+    ) {
+        let BreakerTable { rules, breakers, .. } = &mut *self.table.borrow_mut();
         let outcome = match end {
             EndOfCall::Outcome(outcome) => outcome,
             EndOfCall::ToolError if rules.counts_tool_errors => CallOutcome::Failed,
             EndOfCall::ToolError => CallOutcome::Succeeded,
         };
-        let mut table = self.table.borrow_mut();
-        let Some(ToolBreaker { breaker, tool }) = table.breakers.get_mut(tool as usize) else {
+        let Some(ToolBreaker { breaker, tool }) = breakers.get_mut(tool as usize) else {
             return;
         };
         let before = breaker.state();
-        breaker.record(&rules.breaker, permit, (outcome, duration), self.now.get());
+        breaker.record(&rules.breaker, permit, (outcome, duration(rules)), self.now.get());
         if breaker.state() != before {
             self.report(tool, (before, breaker.state()));
         }
@@ -225,15 +242,25 @@ impl Drop for ToolBreakers {
 }
 
 impl BreakerTable {
-    #[inline]
-    fn find(&self, tool: &str) -> Option<u32> {
-        self.keys.get(tool).copied()
+    /// Returns the breaker of the tool at a position in the catalog, and has it found there from
+    /// now on.
+    #[cold]
+    fn find_or_insert(
+        &mut self,
+        owner: &ToolBreakers,
+        catalog: &Catalog,
+        position: usize,
+    ) -> Option<u32> {
+        let tool = tool_at(catalog, position)?.name();
+        let known = self.keys.get(tool).copied();
+        let index = known.or_else(|| self.insert(owner, catalog, tool))?;
+        self.by_position.resize(catalog.tools().len(), NO_BREAKER);
+        *self.by_position.get_mut(position)? = index;
+        Some(index)
     }
 
     /// Adds the breaker of a tool of the catalog.
-    #[cold]
     fn insert(&mut self, owner: &ToolBreakers, catalog: &Catalog, tool: &str) -> Option<u32> {
-        catalog.tool(tool)?;
         let tool: Rc<str> = tool.into();
         let Some(index) = self.unused(owner, catalog) else {
             let index = u32::try_from(self.breakers.len()).ok()?;
@@ -264,9 +291,10 @@ impl BreakerTable {
     }
 }
 
-impl Rules {
-    const OFF: Self = Self {
-        breaker: BreakerRules {
+impl Default for Rules {
+    /// Rules by which no breaker opens.
+    fn default() -> Self {
+        let breaker = BreakerRules {
             window: Duration::from_secs(1),
             calls_min: u32::MAX,
             failed_percent: 0,
@@ -275,8 +303,75 @@ impl Rules {
             wait: Duration::ZERO,
             wait_max: Duration::ZERO,
             probes_max: 1,
-        },
-        counts_tool_errors: false,
-        slow_cycles_min: u64::MAX,
+        };
+        Self { breaker, counts_tool_errors: false, slow_cycles_min: u64::MAX }
+    }
+}
+
+/// Stands for the index of a breaker where there is none.
+const NO_BREAKER: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::model::Implementation;
+    use crate::service::{NoArguments, Tool, tool_position};
+
+    const RULES: BreakerRules = BreakerRules {
+        window: Duration::from_secs(10),
+        calls_min: 1,
+        failed_percent: 100,
+        slow_percent: 0,
+        slow_after: Duration::MAX,
+        wait: Duration::from_hours(1),
+        wait_max: Duration::from_hours(1),
+        probes_max: 1,
     };
+
+    fn catalog(names: &[&str]) -> Catalog {
+        let tool = |name: &&str| Tool::new(*name).inline_writer(|NoArguments {}, _, _| Ok(()));
+        let builder = Catalog::builder(Implementation::new("breakers", "1"));
+        builder.tools(names.iter().map(tool)).build().unwrap()
+    }
+
+    /// Calls a tool, with this end; returns whether the call is admitted.
+    fn call(breakers: &Rc<ToolBreakers>, catalog: &Catalog, tool: &str, end: EndOfCall) -> bool {
+        let position = tool_position(catalog, tool).unwrap();
+        let admitted = breakers.admit(catalog, position);
+        let permit = admitted.map(|permit| permit.expect("a tool of the catalog"));
+        permit.map(|permit| permit.record_inline(end)).is_ok()
+    }
+
+    #[test]
+    fn open_breaker_follows_tool_to_other_catalog() {
+        let breakers = Rc::new(ToolBreakers::new(ShardId(0), RunningCalls::default()));
+        breakers.set_rules(RULES, false);
+        let succeeded = EndOfCall::Outcome(CallOutcome::Succeeded);
+        let one = catalog(&["a", "b", "c"]);
+        for tool in ["c", "a"] {
+            assert!(call(&breakers, &one, tool, succeeded), "{tool}");
+        }
+        assert!(call(&breakers, &one, "b", EndOfCall::FAILED));
+        assert!(!call(&breakers, &one, "b", succeeded));
+        let other = catalog(&["b", "d", "a"]);
+        breakers.forget_positions();
+        for (tool, is_admitted) in [("a", true), ("b", false), ("d", true), ("b", false)] {
+            assert_eq!(call(&breakers, &other, tool, succeeded), is_admitted, "{tool}");
+        }
+        assert!(breakers.admit(&other, 3).unwrap().is_none());
+        assert_eq!(breakers.shared.open_breakers().count(), 1);
+    }
+
+    #[test]
+    fn breaker_of_removed_tool_is_replaced_closed() {
+        let breakers = Rc::new(ToolBreakers::new(ShardId(0), RunningCalls::default()));
+        breakers.set_rules(RULES, false);
+        let one = catalog(&["a"]);
+        assert!(call(&breakers, &one, "a", EndOfCall::FAILED));
+        breakers.forget_positions();
+        let other = catalog(&["b"]);
+        assert!(call(&breakers, &other, "b", EndOfCall::Outcome(CallOutcome::Succeeded)));
+        assert_eq!(breakers.table.borrow().breakers.len(), 1);
+        assert_eq!(breakers.shared.open_breakers().count(), 0);
+    }
 }

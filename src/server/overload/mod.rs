@@ -28,7 +28,7 @@ pub(super) use self::memory_watch::{EndWatch, MemoryWatch};
 pub(super) use self::running::{RunningCall, RunningCalls};
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
-use crate::guard::breaker::{BreakerRules, CallOutcome};
+use crate::guard::breaker::{BreakerRules, CallOutcome, Refused};
 use crate::guard::queue_delay::{DelayGuard, DelayRules};
 use crate::protocol::error::{Error, ErrorKind};
 use crate::server::options::{BreakerOptions, OverloadOptions};
@@ -181,22 +181,31 @@ impl Overload {
         self.has_breakers
     }
 
-    /// Admits a call of a tool; `None` if there is no such tool.
+    /// Forgets the positions of tools: another catalog is installed.
+    pub(super) fn forget_positions(&self) {
+        self.breakers.forget_positions();
+    }
+
+    /// Admits a call of the tool at `position` in the catalog; `None` if there is no such tool.
     ///
     /// # Errors
     ///
     /// The circuit breaker of the tool is open.
+    #[inline]
     pub(super) fn admit(
         &self,
-        (catalog, tool): (&Catalog, &str),
+        (catalog, position): (&Catalog, usize),
         now: Instant,
     ) -> Result<Option<CallPermit>, Error> {
         self.breakers.set_now(now);
-        self.breakers.admit(catalog, tool).map_err(|refused| {
-            let numbers = self.refused.get();
-            self.refused.set(Refusals { breaker: numbers.breaker + 1, ..numbers });
-            busy("the tool fails or is slow and is not called for a while", refused.retry_after)
-        })
+        self.breakers.admit(catalog, position).map_err(|refused| self.refuse(refused))
+    }
+
+    #[cold]
+    fn refuse(&self, Refused { retry_after }: Refused) -> Error {
+        let numbers = self.refused.get();
+        self.refused.set(Refusals { breaker: numbers.breaker + 1, ..numbers });
+        busy("the tool fails or is slow and is not called for a while", retry_after)
     }
 
     /// Counts a call whose handler is about to start; `tool` is empty if it calls no tool.
@@ -259,6 +268,7 @@ impl Overload {
 }
 
 /// Returns how a call has ended whose response is `outcome`: whether it has `isError`, or an error.
+#[inline]
 pub(super) const fn outcome_of(outcome: Result<bool, ErrorKind>) -> EndOfCall {
     match outcome {
         Ok(true) => EndOfCall::ToolError,

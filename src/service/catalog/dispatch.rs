@@ -13,11 +13,33 @@ use crate::protocol::params::{
 };
 use crate::protocol::revision::Revision;
 use crate::service::call::{CallToolRequest, Dispatch};
-use crate::service::catalog::Catalog;
+use crate::service::catalog::{Catalog, tool_at};
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::{RequestSource, RequestView};
 use crate::service::resource::{ReadContext, Resource, ResourceTemplate, strip_localhost};
 use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerOutput};
+
+/// Dispatches a `tools/call`, like [`Catalog::call_tool`]. `tool` is the position of the tool that
+/// it names, if that is known.
+pub(crate) fn call_tool_at(
+    catalog: &Catalog,
+    tool: Option<usize>,
+    (call, id): (&CallToolRequest<'_>, Id<'_>),
+    out: &mut Vec<u8>,
+) -> Dispatch {
+    let known = tool.and_then(|position| tool_at(catalog, position));
+    let tool = match known.map_or_else(|| catalog.find_called_tool(call), Ok) {
+        Ok(tool) => tool,
+        Err(error) => return Dispatch::Failed(error),
+    };
+    let (revision, suffix) = (call.revision(), catalog.result_suffix(call.revision()));
+    write_response(id, out, is_ready, |out| {
+        let mut writer = CallToolResultWriter::open(out, revision, suffix);
+        let reply = tool.call(call, &mut writer);
+        writer.finish();
+        reply
+    })
+}
 
 #[doc(hidden)]
 impl Catalog {
@@ -26,17 +48,7 @@ impl Catalog {
     ///
     /// Allocates only what the handler allocates.
     pub fn call_tool(&self, call: &CallToolRequest<'_>, id: Id<'_>, out: &mut Vec<u8>) -> Dispatch {
-        let tool = match self.find_called_tool(call) {
-            Ok(tool) => tool,
-            Err(error) => return Dispatch::Failed(error),
-        };
-        let (revision, suffix) = (call.revision(), self.result_suffix(call.revision()));
-        write_response(id, out, is_ready, |out| {
-            let mut writer = CallToolResultWriter::open(out, revision, suffix);
-            let reply = tool.call(call, &mut writer);
-            writer.finish();
-            reply
-        })
+        call_tool_at(self, None, (call, id), out)
     }
 
     /// Dispatches a `prompts/get`, like [`Catalog::call_tool`].

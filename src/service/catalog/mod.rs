@@ -22,6 +22,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::builder::CatalogBuilder;
+pub(crate) use self::dispatch::call_tool_at;
 pub use self::features::Features;
 pub(crate) use self::name_hasher::BuildNameHasher;
 
@@ -47,6 +48,18 @@ pub struct Catalog {
     resources: Arc<Registry<Resource>>,
     templates: Arc<Registry<ResourceTemplate>>,
     encoded_results: EncodedResults,
+}
+
+/// Returns the position of the tool called `name` in [`Catalog::tools`], or `None`.
+#[inline]
+pub(crate) fn tool_position(catalog: &Catalog, name: &str) -> Option<usize> {
+    catalog.tools.position(name)
+}
+
+/// Returns the tool at a position in [`Catalog::tools`], or `None`.
+#[inline]
+pub(crate) fn tool_at(catalog: &Catalog, position: usize) -> Option<&Tool> {
+    catalog.tools.get(position)
 }
 
 /// Encoded results that are the same for all clients of one revision, by revision.

@@ -56,8 +56,8 @@ impl<E: Entry> EncodedEntry<E> {
     }
 }
 
-/// An entry that hashes and compares as its key.
-struct ByKey<E>(Arc<EncodedEntry<E>>);
+/// An entry with its position in the list, which hashes and compares as its key.
+struct ByKey<E>(Arc<EncodedEntry<E>>, usize);
 
 impl<E: Entry> Borrow<str> for ByKey<E> {
     #[inline]
@@ -103,8 +103,8 @@ impl<E: Entry> Registry<E> {
         params: &PageParams<'_>,
     ) -> Result<Self, CatalogError> {
         let mut by_key = HashSet::with_capacity_and_hasher(entries.len(), BuildNameHasher::new());
-        for entry in &entries {
-            if !by_key.insert(ByKey(Arc::clone(entry))) {
+        for (position, entry) in entries.iter().enumerate() {
+            if !by_key.insert(ByKey(Arc::clone(entry), position)) {
                 let name = entry.entry.key().into();
                 return Err(CatalogError::Duplicate { kind: E::KIND, name });
             }
@@ -154,6 +154,19 @@ impl<E: Entry> Registry<E> {
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<&E> {
         self.by_key.get(name).map(|named| &named.0.entry)
+    }
+
+    /// The position of the entry with this key in the list, or `None`. Cost: that of
+    /// [`Registry::find`].
+    #[inline]
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.by_key.get(name).map(|named| named.1)
+    }
+
+    /// The entry at a position.
+    #[inline]
+    pub(super) fn get(&self, position: usize) -> Option<&E> {
+        self.encoded_entries.get(position).map(|encoded| &encoded.entry)
     }
 
     /// The encoded page of `cursor`, or the first page.
