@@ -14,14 +14,29 @@ pub struct ClientAddress(NonZeroU64);
 impl ClientAddress {
     /// Returns `None` for 127.0.0.1 and `::1`, from which proxies on this machine connect for many
     /// clients. The other loopback addresses count.
+    #[inline]
     pub fn new(address: IpAddr) -> Option<Self> {
-        let bits = match address.to_canonical() {
-            IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => return None,
-            // 0:ffff::/32 is not assigned to IPv6 networks.
-            IpAddr::V4(address) => 0xffff_0000_0000 | u64::from(address.to_bits()),
-            IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
-        };
-        NonZeroU64::new(bits).map(Self)
+        match address {
+            IpAddr::V4(address) => Self::of_ipv4(address),
+            IpAddr::V6(address) => Self::of_ipv6(address),
+        }
+    }
+
+    #[inline]
+    fn of_ipv4(address: Ipv4Addr) -> Option<Self> {
+        if address == Ipv4Addr::LOCALHOST {
+            return None;
+        }
+        // 0:ffff::/32 is not assigned to IPv6 networks.
+        NonZeroU64::new(0xffff_0000_0000 | u64::from(address.to_bits())).map(Self)
+    }
+
+    fn of_ipv6(address: Ipv6Addr) -> Option<Self> {
+        match address.to_ipv4_mapped() {
+            Some(mapped) => Self::of_ipv4(mapped),
+            None if address == Ipv6Addr::LOCALHOST => None,
+            None => NonZeroU64::new((address.to_bits() >> 64) as u64).map(Self),
+        }
     }
 
     /// Returns a number that differs between addresses, and is not zero.

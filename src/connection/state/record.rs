@@ -48,6 +48,13 @@ impl ConnectionRecord {
     }
 }
 
+impl PeerAddress {
+    /// Returns the address without the port.
+    pub const fn ip(&self) -> IpAddr {
+        self.ip
+    }
+}
+
 impl From<PeerAddress> for SocketAddr {
     fn from(PeerAddress { ip, port }: PeerAddress) -> Self {
         Self::new(ip, port)

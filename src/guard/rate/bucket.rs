@@ -26,9 +26,9 @@ pub struct Quota {
 /// What one shard needs to know of a quota.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Share {
-    /// Nanoseconds in which the shard earns one request.
+    /// Nanoseconds in which the shard earns one request, at most [`LEVEL_MAX`].
     cost: u64,
-    /// Nanoseconds in which an empty bucket of the shard becomes full.
+    /// Nanoseconds in which an empty bucket of the shard becomes full, at most [`LEVEL_MAX`].
     pub(super) capacity: u64,
     /// Number of shards.
     shards: u32,
@@ -86,8 +86,8 @@ impl Bucket {
     #[inline]
     pub(super) fn take(&mut self, share: Share, now: u64) -> Result<(), Duration> {
         self.advance(share, now);
-        let level = self.level + as_level(share.cost);
-        let excess = level - as_level(share.capacity);
+        let level = self.level + share.cost.cast_signed();
+        let excess = level - share.capacity.cast_signed();
         if excess > 0 {
             let wait = excess.unsigned_abs().div_ceil(u64::from(share.shards));
             return Err(Duration::from_nanos(wait));
@@ -98,13 +98,13 @@ impl Bucket {
 
     /// Gives a request back that was taken at the same time.
     pub(super) fn put_back(&mut self, share: Share) {
-        self.level -= as_level(share.cost);
+        self.level -= share.cost.cast_signed();
     }
 
     /// Returns whether less than half is left.
     #[inline]
     pub(super) fn is_low(&self, share: Share) -> bool {
-        self.level > as_level(share.capacity / 2)
+        self.level > (share.capacity / 2).cast_signed()
     }
 
     /// Returns whether it is as good as a new bucket.
@@ -117,8 +117,8 @@ impl Bucket {
     /// of what is left above a quarter. Returns zero if there is nothing to give.
     pub(super) fn give(&mut self, share: Share, (wanted, gives_all): (u64, bool), now: u64) -> u64 {
         self.advance(share, now);
-        let left = as_level(share.capacity) - self.level;
-        let spare = if gives_all { left } else { (left - as_level(share.capacity / 4)) / 2 };
+        let left = share.capacity.cast_signed() - self.level;
+        let spare = if gives_all { left } else { (left - (share.capacity / 4).cast_signed()) / 2 };
         let gift = spare.min(as_level(wanted)).max(0);
         self.level += gift;
         gift.unsigned_abs()

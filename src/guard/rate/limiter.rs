@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use super::bucket::{Bucket, Share};
 use super::keyed_hash::KeyedHash;
+use super::known_keys::{KeySource, KnownKeys};
 use super::rules::{Keys, LimitedMethod, RateRules, Target};
 use super::table::BucketTable;
 use crate::base::client_address::ClientAddress;
@@ -27,7 +28,7 @@ use crate::base::principal::Principal;
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// Its authenticated caller.
-    pub principal: Option<&'a Principal>,
+    pub principal: Option<&'a Arc<Principal>>,
     /// The address of its client; `None` if it is exempt from limits by address.
     pub address: Option<ClientAddress>,
     /// A number that differs between sessions, and between connections without one.
@@ -82,6 +83,7 @@ pub struct RateLimiter {
     table: BucketTable,
     keys_max: usize,
     hash: KeyedHash,
+    known: KnownKeys,
     shards: NonZeroU32,
     requests: Vec<ShareRequest>,
     /// Requests that were limited together with others, for lack of places.
@@ -92,6 +94,8 @@ pub struct RateLimiter {
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     keys: Keys,
+    /// It is for requests of some names.
+    has_name: bool,
     share: Share,
     /// Hash of the text of the rule.
     seed: u64,
@@ -109,6 +113,7 @@ impl RateLimiter {
             table: BucketTable::default(),
             keys_max,
             hash: KeyedHash::new(secret),
+            known: KnownKeys::default(),
             shards,
             requests: Vec::new(),
             overflows: 0,
@@ -116,7 +121,7 @@ impl RateLimiter {
     }
 
     /// Applies other rules from now on. A rule that has not changed keeps its buckets. Cost: the
-    /// table, with the first rule.
+    /// tables, with the first rule.
     pub fn install(&mut self, rules: Arc<RateRules>) {
         self.limits.clear();
         for rule in rules.iter() {
@@ -126,6 +131,7 @@ impl RateLimiter {
             rule.text.hash(&mut hasher);
             self.limits.push(Limit {
                 keys: rule.keys,
+                has_name: rule.has_name(),
                 share: rule.quota.share_of(shards),
                 seed: hasher.finish(),
                 overflow: Bucket::default(),
@@ -136,6 +142,7 @@ impl RateLimiter {
             (false, true) => BucketTable::new(self.keys_max),
             (false, false) => std::mem::take(&mut self.table),
         };
+        self.known = if rules.is_empty() { KnownKeys::default() } else { KnownKeys::new() };
         self.requests = Vec::new();
         self.rules = rules;
     }
@@ -192,9 +199,9 @@ impl RateLimiter {
     /// Returns the hash of what has a bucket of its own by a rule, or `None` if the rule is not for
     /// this request.
     #[inline]
-    fn key_of(&self, index: usize, caller: &Caller<'_>, target: &Target<'_>) -> Option<u64> {
-        let Limit { keys, seed, .. } = *self.limits.get(index)?;
-        if !self.rules.get(index)?.is_for_name(target) {
+    fn key_of(&mut self, index: usize, caller: &Caller<'_>, target: &Target<'_>) -> Option<u64> {
+        let Limit { keys, has_name, seed, .. } = *self.limits.get(index)?;
+        if has_name && !self.rules.get(index)?.is_for_name(target) {
             return None;
         }
         if keys == Keys::default() {
@@ -215,25 +222,35 @@ impl RateLimiter {
             LimitedMethod::Request(method) => 1 + method as u64,
             LimitedMethod::Notification(_) => u64::MAX,
         };
-        let words = [seed, address, session, method];
-        let is_number = principal.is_none() && !keys.contains(Keys::TOOL);
-        let is_of_address = !keys.contains(Keys::SESSION) && !keys.contains(Keys::METHOD);
-        if is_number {
-            return Some(if is_of_address {
-                self.hash.of_words([seed, address])
-            } else {
-                self.hash.of_words(words)
-            });
+        let source = KeySource { seed, address, session, method, principal };
+        if keys.contains(Keys::TOOL) {
+            return Some(self.hash_source(&source, Some(target.tool)));
+        }
+        Some(self.known.find(&source).unwrap_or_else(|| self.add_known(&source)))
+    }
+
+    /// Hashes the key of a caller, who is known from now on.
+    #[cold]
+    fn add_known(&mut self, source: &KeySource<'_>) -> u64 {
+        let key = self.hash_source(source, None);
+        self.known.insert(source, key);
+        key
+    }
+
+    #[cold]
+    fn hash_source(&self, source: &KeySource<'_>, tool: Option<&str>) -> u64 {
+        if source.principal.is_none() && tool.is_none() {
+            return self.hash.of_words(source.words());
         }
         let mut hasher = self.hash.hasher();
-        words.hash(&mut hasher);
-        if let Some(principal) = principal {
+        source.words().hash(&mut hasher);
+        if let Some(principal) = source.principal {
             hash_principal(principal, &mut hasher);
         }
-        if keys.contains(Keys::TOOL) {
-            target.tool.hash(&mut hasher);
+        if let Some(tool) = tool {
+            tool.hash(&mut hasher);
         }
-        Some(hasher.finish())
+        hasher.finish()
     }
 
     #[inline]
@@ -241,8 +258,7 @@ impl RateLimiter {
         let Limit { share, overflow, .. } = &mut self.limits[index];
         let share = *share;
         let Some(entry) = self.table.place(key, now) else {
-            self.overflows += 1;
-            return overflow.take(share, now);
+            return take_overflow(overflow, &mut self.overflows, (share, now));
         };
         let taken = entry.bucket.take(share, now);
         if share.is_shared() {
@@ -314,6 +330,17 @@ impl RateLimiter {
             }
         }
     }
+}
+
+/// Takes a request from the bucket of those that have no place in the table.
+#[cold]
+fn take_overflow(
+    overflow: &mut Bucket,
+    overflows: &mut u64,
+    (share, now): (Share, u64),
+) -> Result<(), Duration> {
+    *overflows += 1;
+    overflow.take(share, now)
 }
 
 /// Hashes who sends a request.

@@ -11,6 +11,7 @@ pub mod bucket;
 pub mod rules;
 
 mod keyed_hash;
+mod known_keys;
 mod table;
 
 pub mod connections;

@@ -181,8 +181,13 @@ impl RateRules {
 }
 
 impl RateRule {
+    /// Returns whether the rule is for requests of some names.
+    pub(super) const fn has_name(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// Returns whether the rule, which is for the method of `target`, is for its name.
-    #[inline]
+    #[inline(never)]
     pub(super) fn is_for_name(&self, target: &Target<'_>) -> bool {
         let Some(name) = &self.name else { return true };
         name.matches(target.name) || name.matches(target.decoded)

@@ -132,13 +132,26 @@ fn keys_are_limited_apart() {
     let (ada, bob) = (Principal::new("ada"), Principal::new("bob"));
     let client = ada.clone().with_client_id("other");
     let limiter = &mut Shards::new(1, &[rule]).0[0];
-    for principal in [&ada, &bob, &client] {
-        let caller = Caller { principal: Some(principal), ..ANONYMOUS };
+    for principal in [&ada, &bob, &client].map(|it| Arc::new(it.clone())) {
+        let caller = Caller { principal: Some(&principal), ..ANONYMOUS };
         for tool in ["a", "b"] {
             assert!(admits(limiter, caller, call(tool)), "{principal:?} {tool}");
             assert!(!admits(limiter, caller, call(tool)), "{principal:?} {tool}");
         }
     }
+}
+
+#[test]
+fn equal_principals_share_one_limit() {
+    let limiter = &mut Shards::new(1, &["tools/call rate=2/s per=principal"]).0[0];
+    let tokens = ["ada", "ada", "bob"].map(|id| Arc::new(Principal::new(id)));
+    let mut admitted = |token: &Arc<Principal>| {
+        admits(limiter, Caller { principal: Some(token), ..ANONYMOUS }, call("a"))
+    };
+    let [first, second, other] = &tokens;
+    assert!(admitted(first) && admitted(second) && admitted(other));
+    assert!(!admitted(first) && !admitted(second));
+    assert!(admitted(other));
 }
 
 #[test]

@@ -378,7 +378,8 @@ impl Dispatcher {
         params: Option<Value<'_>>,
     ) {
         let from = (ctx.reply_to.peer_id, ctx.now);
-        if self.rate.is_active() && self.rate.drops_notification(peer, from, method) {
+        if self.rate.is_active() && self.rate.drops_notification(&self.catalog, peer, from, method)
+        {
             return;
         }
         match ClientNotification::parse(method) {

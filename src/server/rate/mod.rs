@@ -31,16 +31,25 @@ pub(super) struct RateLimits {
     limiter: Box<RateLimiter>,
     /// Whether there are rules.
     is_active: bool,
+    /// Whether a rule depends on the name that a request is for.
+    needs_name: bool,
     shard: ShardId,
     /// Whether an answer of each shard is outstanding.
     is_asked: Box<[bool]>,
 }
 
+/// The names in a request that rules depend on.
+struct TargetNames<'n> {
+    name: Cow<'n, str>,
+    decoded: Cow<'n, str>,
+    tool: &'n str,
+}
+
 impl RateLimits {
     fn new(limiter: RateLimiter, (shard, shards): (ShardId, u16)) -> Self {
-        let is_active = limiter.is_active();
+        let (is_active, needs_name) = (limiter.is_active(), needs_name(limiter.rules()));
         let is_asked = vec![false; usize::from(shards)].into();
-        Self { limiter: Box::new(limiter), is_active, shard, is_asked }
+        Self { limiter: Box::new(limiter), is_active, needs_name, shard, is_asked }
     }
 
     /// Returns whether requests are limited.
@@ -51,15 +60,15 @@ impl RateLimits {
 
     /// Returns whether a rule depends on the name that a request is for.
     #[inline]
-    pub(super) fn needs_name(&self) -> bool {
-        let rules = self.limiter.rules();
-        rules.needs_name() || rules.needs_tool()
+    pub(super) const fn needs_name(&self) -> bool {
+        self.needs_name
     }
 
     /// Uses other rules from now on.
     pub(super) fn install(&mut self, rules: Arc<RateRules>) {
         self.limiter.install(rules);
         self.is_active = self.limiter.is_active();
+        self.needs_name = needs_name(self.limiter.rules());
     }
 
     /// Returns the number of keys that have sent requests lately.
@@ -72,6 +81,7 @@ impl RateLimits {
     /// # Errors
     ///
     /// The error response: a limit is exceeded.
+    #[inline]
     pub(super) fn check(
         &mut self,
         catalog: &Catalog,
@@ -79,47 +89,17 @@ impl RateLimits {
         from: (PeerId, Instant),
         (method, name): (Method, &str),
     ) -> Result<(), Error> {
-        let rules = self.limiter.rules();
-        if !rules.needs_name() && !rules.needs_tool() {
-            let method = LimitedMethod::Request(method);
-            return self.admit_request(
-                peer,
-                from,
-                &Target { method, name: "", decoded: "", tool: "" },
-            );
-        }
-        let is_tool = method == Method::ToolsCall;
-        // Names that no tool has are limited together: they are as many as a client likes.
-        let tool =
-            if is_tool && rules.needs_tool() && catalog.tool(name).is_some() { name } else { "" };
-        let is_uri = method == Method::ResourcesRead && rules.needs_name();
-        let uri = if is_uri { canonical_uri(name) } else { Cow::Borrowed(name) };
-        let decoded =
-            if is_uri { percent_decode_str(&uri).decode_utf8_lossy() } else { Cow::Borrowed(name) };
-        let method = LimitedMethod::Request(method);
-        let target = Target { method, name: &uri, decoded: &decoded, tool };
-        self.admit_request(peer, from, &target)
-    }
-
-    #[inline]
-    fn admit_request(
-        &mut self,
-        peer: &mut PeerState<'_>,
-        from: (PeerId, Instant),
-        target: &Target<'_>,
-    ) -> Result<(), Error> {
-        self.admit(peer, from, target).map_err(|exceeded| {
-            peer.outbox.counters.overload.refused_rate += 1;
-            refuse(peer, exceeded)
-        })
+        let admitted = self.admit(catalog, peer, from, (LimitedMethod::Request(method), name));
+        admitted.map_err(|exceeded| refuse(peer, exceeded))
     }
 
     /// Returns whether a notification of `peer` exceeds a limit, and is dropped. Those that begin
     /// or end something are not limited.
     pub(super) fn drops_notification(
         &mut self,
+        catalog: &Catalog,
         peer: &mut PeerState<'_>,
-        (peer_id, now): (PeerId, Instant),
+        from: (PeerId, Instant),
         name: &str,
     ) -> bool {
         use ClientNotification::{Cancelled, Initialized};
@@ -127,21 +107,26 @@ impl RateLimits {
             return false;
         }
         let method = LimitedMethod::Notification(name);
-        let target = Target { method, name: "", decoded: "", tool: "" };
-        let is_dropped = self.admit(peer, (peer_id, now), &target).is_err();
+        let is_dropped = self.admit(catalog, peer, from, (method, "")).is_err();
         peer.outbox.counters.requests.notifications_dropped += u64::from(is_dropped);
         is_dropped
     }
 
-    #[inline]
+    /// Admits a request or notification, if all limits allow it.
     fn admit(
         &mut self,
+        catalog: &Catalog,
         peer: &mut PeerState<'_>,
         (peer_id, now): (PeerId, Instant),
-        target: &Target<'_>,
+        (method, name): (LimitedMethod<'_>, &str),
     ) -> Result<(), Exceeded> {
+        let names = self.needs_name.then(|| self.read_names(catalog, method, name));
+        let target = names.as_ref().map_or(
+            Target { method, name: "", decoded: "", tool: "" },
+            |TargetNames { name, decoded, tool }| Target { method, name, decoded, tool },
+        );
         let caller = Caller {
-            principal: peer.principal().map(|principal| &**principal),
+            principal: peer.principal(),
             address: address_of(peer, peer_id),
             session: match peer_id {
                 PeerId::Connection(key) => key.to_bits(),
@@ -149,9 +134,32 @@ impl RateLimits {
                 PeerId::Parity(key) => key.to_bits() ^ 1 << 63,
             },
         };
-        let admitted = self.limiter.admit(&caller, target, now.nanoseconds());
+        let admitted = self.limiter.admit(&caller, &target, now.nanoseconds());
         peer.outbox.counters.requests.rate_overflows += self.limiter.take_overflows();
         admitted
+    }
+
+    /// Reads what a request is for. Names that no tool has are limited together: they are as many
+    /// as a client likes.
+    #[inline(never)]
+    fn read_names<'n>(
+        &self,
+        catalog: &Catalog,
+        method: LimitedMethod<'_>,
+        name: &'n str,
+    ) -> TargetNames<'n> {
+        let rules = self.limiter.rules();
+        let is_of = |wanted| matches!(method, LimitedMethod::Request(method) if method == wanted);
+        let is_tool = is_of(Method::ToolsCall);
+        let tool =
+            if is_tool && rules.needs_tool() && catalog.tool(name).is_some() { name } else { "" };
+        if !is_of(Method::ResourcesRead) || !rules.needs_name() {
+            let [name, decoded] = [name; 2].map(Cow::Borrowed);
+            return TargetNames { name, decoded, tool };
+        }
+        let uri = canonical_uri(name);
+        let decoded = percent_decode_str(&uri).decode_utf8_lossy().into_owned().into();
+        TargetNames { name: uri, decoded, tool }
     }
 
     /// Asks other shards for what this one is short of.
@@ -200,15 +208,21 @@ impl RateLimits {
 fn address_of(peer: &PeerState<'_>, peer_id: PeerId) -> Option<ClientAddress> {
     match (peer_id, peer.origin.peer_addr) {
         (PeerId::HttpSession(_) | PeerId::Parity(_), Some(address)) => {
-            ClientAddress::new(std::net::SocketAddr::from(*address).ip())
+            ClientAddress::new(address.ip())
         }
         _ => peer.state.client,
     }
 }
 
-/// Makes the error for a request that exceeds a limit.
+/// Returns whether a rule depends on the name that a request is for.
+const fn needs_name(rules: &RateRules) -> bool {
+    rules.needs_name() || rules.needs_tool()
+}
+
+/// Makes the error for a request that exceeds a limit, and counts it.
 #[cold]
 fn refuse(peer: &mut PeerState<'_>, exceeded: Exceeded) -> Error {
+    peer.outbox.counters.overload.refused_rate += 1;
     let error = error_of(&exceeded);
     peer.refusal = Some(RefusalFields::RateLimit(Box::new(exceeded)));
     error
