@@ -37,8 +37,8 @@ pub fn read_bound_token(value: &[u8]) -> Result<Option<&str>, AuthError> {
 #[inline]
 fn token_of_scheme<'v>(value: &'v [u8], wanted: &[u8]) -> Option<&'v [u8]> {
     let (scheme, rest) = value.split_at_checked(wanted.len())?;
-    let is_wanted = scheme.eq_ignore_ascii_case(wanted) && matches!(rest, [] | [b' ', ..]);
-    is_wanted.then(|| rest.trim_ascii())
+    let is_scheme = scheme == wanted || scheme.eq_ignore_ascii_case(wanted);
+    (is_scheme && matches!(rest, [] | [b' ', ..])).then(|| rest.trim_ascii())
 }
 
 /// Returns a token as text.

@@ -18,7 +18,7 @@ use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
 use crate::base::client_address::ClientAddress;
-use crate::base::principal::Principal;
+use crate::base::principal::{Principal, is_same_caller};
 use crate::base::time::Instant;
 use crate::connection::{PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
@@ -125,6 +125,13 @@ impl HttpSession {
     /// Returns whether a response to this client of HTTP with SSE (2024-11-05) is outstanding.
     pub(super) const fn owes_legacy_sse_response(&self) -> bool {
         self.is_legacy_sse && self.pending_work.pending_responses > 0
+    }
+
+    /// Returns whether `caller` has begun the session.
+    #[inline]
+    pub(super) fn is_of_caller(&self, caller: Option<&Arc<Principal>>) -> bool {
+        let [owner, caller] = [self.state.principal(), caller].map(|it| it.map(|it| &**it));
+        is_same_caller(owner, caller)
     }
 
     /// Counts `outcome` against the batch of `stream`, if any. Returns whether responses are still

@@ -51,6 +51,7 @@ const TOKEN_MEMBER: &str = "auth_token";
 ///
 /// The error response: the request has no valid token, or its caller lacks a scope or tier. `None`
 /// if it waits for the answer about its token.
+#[inline]
 pub(super) fn check(
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,

@@ -65,9 +65,11 @@ pub(super) fn find_or_forward(
     let found = id.and_then(|id| Some((id, path.http.sessions.find(id)?)));
     let found = found.filter(|(_, key)| path.sessions().is_legacy_sse(*key) == is_legacy_sse);
     let found = found.filter(|(_, key)| {
-        !path.dispatcher.auth.is_active() || {
-            let principal = principal_of(path, incoming).cloned();
-            path.sessions().is_of_caller(*key, principal.as_deref())
+        let HttpPath { http, connections, dispatcher, .. } = &mut *path;
+        !dispatcher.auth.is_active() || {
+            let connection = connections.table.get(incoming.key);
+            let caller = connection.and_then(|connection| connection.state.principal());
+            http.sessions.get_mut(*key).is_some_and(|session| session.is_of_caller(caller))
         }
     });
     if found.is_none() {

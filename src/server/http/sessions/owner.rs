@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::output::SessionOutput;
 use super::store::{RemovedSession, SessionStore};
 use super::streams::{LISTENING_STREAM, SessionError};
-use crate::base::principal::{Principal, is_same_caller};
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::error::Error;
@@ -70,8 +70,9 @@ impl SessionOwner<'_> {
         // Each session is bound to the endpoint that it began at.
         let is_legacy_sse = matches!(op, SessionOp::HandleMessage { is_legacy_sse: true, .. });
         let found = self.sessions.find(id);
-        let caller = principal.map(|principal| &**principal);
-        let found = found.filter(|key| self.is_of_caller(*key, caller));
+        let found = found.filter(|key| {
+            self.sessions.get_mut(*key).is_some_and(|session| session.is_of_caller(principal))
+        });
         let Some(key) = found.filter(|key| self.is_legacy_sse(*key) == is_legacy_sse) else {
             return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
@@ -302,17 +303,6 @@ impl SessionOwner<'_> {
             self.write(*exchange, HttpOutput::EndStream { sends_retry: false });
         }
         clean_up(removed, (self.dispatcher, self.outbox), self.now);
-    }
-
-    /// Returns whether `principal` has begun the session.
-    pub(in crate::server::http) fn is_of_caller(
-        &mut self,
-        key: Key,
-        principal: Option<&Principal>,
-    ) -> bool {
-        let http_session = self.sessions.get_mut(key);
-        http_session
-            .is_some_and(|it| is_same_caller(it.state.principal().map(|owner| &**owner), principal))
     }
 
     /// Returns whether a session uses HTTP with SSE (2024-11-05).
