@@ -51,6 +51,15 @@ impl Instant {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// Returns the earliest of several deadlines; `None` is none, and so is `u64::MAX` ns.
+    #[inline]
+    pub fn earliest<const COUNT: usize>(deadlines: [Option<Self>; COUNT]) -> Option<Self> {
+        const NEVER: Instant = Instant(u64::MAX);
+        let deadlines = deadlines.map(|deadline| deadline.unwrap_or(NEVER));
+        let first = deadlines.into_iter().fold(NEVER, Self::min);
+        (first != NEVER).then_some(first)
+    }
 }
 
 /// Maps instants of a monotonic clock to Unix time.
@@ -109,6 +118,16 @@ mod tests {
         let wall_clock = WallClock::at(Instant::from_milliseconds(40), 1_000);
         assert_eq!(wall_clock.unix_ms(Instant::from_milliseconds(50)), 1_010);
         assert_eq!(wall_clock.unix_ms(Instant::ORIGIN), 960);
+    }
+
+    #[test]
+    fn earliest_deadline_ignores_missing_ones() {
+        let at = Instant::from_milliseconds;
+        assert_eq!(Instant::earliest([None, Some(at(7)), Some(at(3)), None]), Some(at(3)));
+        assert_eq!(Instant::earliest([Some(Instant::ORIGIN), None]), Some(Instant::ORIGIN));
+        let never = Instant::from_nanoseconds(u64::MAX);
+        assert_eq!(Instant::earliest([None, Some(never)]), None);
+        assert_eq!(Instant::earliest([]), None);
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
     /// wake-up needs one.
     #[cfg(any(feature = "glommio", feature = "internals"))]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.driver.next_deadline().into_iter().chain(self.ring.next_deadline()).min()
+        Instant::earliest([self.driver.next_deadline(), self.ring.next_deadline()])
     }
 
     /// Returns the driver, for inspection between turns.

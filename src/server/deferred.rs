@@ -404,12 +404,11 @@ impl DeferredWork {
 
     /// Returns the next deadline of calls, tasks and client requests.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [
+        Instant::earliest([
             self.calls.next_deadline(),
             self.client_requests.next_deadline(),
             self.tasks.table.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 }
 

@@ -116,7 +116,7 @@ impl Authentication {
         if active.checks.has_waiting() {
             return Some(Instant::ORIGIN);
         }
-        active.check_at.into_iter().chain(active.pending.next_deadline()).min()
+        Instant::earliest([active.check_at, active.pending.next_deadline()])
     }
 
     /// Has a request wait until the authorization server has said what the token is, or else for a

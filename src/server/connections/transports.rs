@@ -66,10 +66,9 @@ impl Transports {
         let http = self.http.is_active().then(|| self.http.next_deadline()).flatten();
         let large_work = self.large_work.next_deadline();
         let parity = self.parity.next_deadline();
-        [self.connections.deadline(), self.half_closed.next_deadline(), http, large_work, parity]
-            .into_iter()
-            .flatten()
-            .min()
+        let (connections, half_closed) =
+            (self.connections.deadline(), self.half_closed.next_deadline());
+        Instant::earliest([connections, half_closed, http, large_work, parity])
     }
 
     /// Has the input of a connection in the middle of a large message wait, if other large work

@@ -120,13 +120,12 @@ impl Dispatcher {
 
     /// Returns the next deadline of calls, tasks, client requests and handlers.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [
+        Instant::earliest([
             self.deferred.next_deadline(),
             self.handlers.queue.next_deadline(),
             self.handlers.pending_updates.next_deadline(),
             self.auth.next_check(),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 
     /// Counts calls, streams, client requests and tasks.

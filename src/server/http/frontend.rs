@@ -173,7 +173,7 @@ impl HttpFrontend {
     /// Returns the next deadline of exchanges and sessions.
     pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         let sessions = self.sessions.next_deadline();
-        [self.exchanges.next_deadline(), sessions].into_iter().flatten().min()
+        Instant::earliest([self.exchanges.next_deadline(), sessions])
     }
 
     /// Reports the gauges of this shard, which has `subscriptions` notification streams.

@@ -466,12 +466,11 @@ impl<R: Ring> Driver<R> for Shard {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [
+        Instant::earliest([
             self.dispatcher.next_deadline(),
             self.transports.next_deadline(),
             self.lifecycle.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 
     fn prepare_park(&mut self) -> bool {

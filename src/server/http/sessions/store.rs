@@ -164,7 +164,7 @@ impl<S> SessionStore<S> {
     pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         let idle = self.idle.next_expiry(&self.sessions, self.limits.idle_timeout);
         let lingering = self.lingering.next_expiry(self.limits.linger_timeout);
-        [idle.map(|(_, expiry)| expiry), lingering].into_iter().flatten().min()
+        Instant::earliest([idle.map(|(_, expiry)| expiry), lingering])
     }
 
     /// Returns the key of the session with this id.
