@@ -113,7 +113,7 @@ fn measure(arguments: &Arguments, per_session: usize) -> Outcome<()> {
     for number in 1..=arguments.rounds.max(1) {
         let before = server.cpu_time()?;
         let round = storm.run(address(number, port), away)?;
-        rounds.push((round, server.cpu_time()? - before));
+        rounds.push((round, server.cpu_time()?.saturating_sub(before)));
     }
     storm.check_streams()?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;

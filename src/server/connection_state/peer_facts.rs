@@ -163,7 +163,7 @@ impl ConnectionState {
 
     /// Returns the bytes of what is kept of the peer.
     pub(in crate::server) fn facts_bytes(&self) -> usize {
-        self.facts.stored().map_or(0, |facts| facts.bytes())
+        self.facts.stored().map_or(0, PeerFacts::bytes)
     }
 }
 
