@@ -111,7 +111,7 @@ pub(super) fn resume(
     parity.account(key);
     let (streams, chunks) = continued?;
     let session = parity.get_mut(key).ok_or("expired")?;
-    session.generations.begin();
+    session.generations.begin(generation);
     session.expires_at = None;
     session.protocol.reattach(&claim.capabilities, now);
     Ok(Resumed { key, streams, chunks })

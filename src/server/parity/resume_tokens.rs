@@ -39,6 +39,8 @@ pub(super) struct Generations {
     /// Number of earlier ones whose tokens may be presented again: their clients may not know of
     /// the later ones.
     unused: u32,
+    /// The one whose token began the present one.
+    presented: u32,
 }
 
 impl Generations {
@@ -48,13 +50,17 @@ impl Generations {
     }
 
     /// Returns whether a token of `generation` is valid. `is_lost`: the session has no connection.
+    /// One that has a connection continues for a client that knows more than that connection: its
+    /// handshake was read late.
     pub(super) const fn accepts(self, generation: u32, is_lost: bool) -> bool {
         let age = self.present.wrapping_sub(generation);
-        age == 0 || is_lost && age <= self.unused
+        let is_newer = age < self.present.wrapping_sub(self.presented);
+        age == 0 || age <= self.unused && (is_lost || is_newer)
     }
 
-    /// Begins another one.
-    pub(super) const fn begin(&mut self) {
+    /// Begins another one, for a client that has presented a token of `presented`.
+    pub(super) const fn begin(&mut self, presented: u32) {
+        self.presented = presented;
         self.present = self.present.wrapping_add(1);
         self.unused = self.unused.saturating_add(1);
     }
@@ -147,8 +153,8 @@ mod tests {
     #[test]
     fn earlier_token_is_valid_until_next_use() {
         let mut generations = Generations::default();
-        generations.begin();
-        generations.begin();
+        generations.begin(0);
+        generations.begin(1);
         assert!((0..3).all(|generation| generations.accepts(generation, true)));
         assert_eq!(
             [0, 1, 2, 3].map(|it| generations.accepts(it, false)),
@@ -159,6 +165,17 @@ mod tests {
             [0, 1, 2, 3].map(|it| generations.accepts(it, true)),
             [false, false, true, false]
         );
+    }
+
+    #[test]
+    fn late_handshake_leaves_later_token_valid() {
+        let mut generations = Generations::default();
+        generations.begin(0);
+        // The connection is lost, and another one presents the first token late.
+        assert!(generations.accepts(0, true));
+        generations.begin(0);
+        assert!(generations.accepts(1, false) && generations.accepts(2, false));
+        assert!(!generations.accepts(0, false));
     }
 
     #[test]
