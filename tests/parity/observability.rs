@@ -79,7 +79,9 @@ fn resumptions_and_restarts_are_counted() {
     let mut resume = handshake();
     resume["resumeToken"] = ack["resumeToken"].clone();
     resume["lastAckSeq"] = json!({});
-    let resumed = ParityClient::connect(&server).exchange(&resume);
+    // Its connection stays open: the token is spent.
+    let mut second = ParityClient::connect(&server);
+    let resumed = second.exchange(&resume);
     assert_eq!(resumed["sessionId"], ack["sessionId"], "{resumed}");
     let advised = ParityClient::connect(&server).exchange(&resume);
     assert_eq!(advised["advice"], "restart", "{advised}");
