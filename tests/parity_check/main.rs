@@ -208,7 +208,7 @@ fn assert_found(transport: usize, mutation: Mutation, wanted: &str) {
 
 /// Checks several mutations at a time: most of the time is spent waiting.
 fn assert_all_found(transport: usize, mutations: &[(Mutation, &str)]) {
-    for batch in mutations.chunks(16) {
+    for batch in mutations.chunks(8) {
         thread::scope(|scope| {
             for (mutation, wanted) in batch {
                 scope.spawn(move || assert_found(transport, *mutation, wanted));
