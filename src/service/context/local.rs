@@ -265,9 +265,9 @@ impl<S: 'static> RequestContext<S> {
 
     /// Sends a part of the result ahead of it, as a chunk of type `partial`, if the client streams
     /// the result (a request with `stream` of the dialect of
-    /// [`ParityOptions`](crate::ParityOptions)); otherwise does nothing, at no cost. The result is
-    /// complete without its parts: they are dropped while the client reads too slowly. So is `data`
-    /// that cannot be serialized.
+    /// [`ParityOptions`](crate::options::ParityOptions)); otherwise does nothing, at no cost. The
+    /// result is complete without its parts: they are dropped while the client reads too slowly. So
+    /// is `data` that cannot be serialized.
     pub fn partial_result(&self, data: impl Serialize) {
         if self.host.request().is_streamed()
             && let Ok(data) = serde_json::to_value(data)
