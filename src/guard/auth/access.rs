@@ -53,7 +53,7 @@ pub struct AccessDenied {
     pub scopes: Box<str>,
     /// What is missing, for people.
     pub reason: Box<str>,
-    /// Whether nothing is missing but the proof of a second factor.
+    /// Whether nothing is missing but the proof of a second factor, or of the context of `acr`.
     pub is_second_factor: bool,
 }
 

@@ -237,7 +237,8 @@ impl RateLimiter {
         key
     }
 
-    #[cold]
+    // Not cold: rules by tool hash every request.
+    #[inline(never)]
     fn hash_source(&self, source: &KeySource<'_>, tool: Option<&str>) -> u64 {
         if source.principal.is_none() && tool.is_none() {
             return self.hash.of_words(source.words());
