@@ -1,7 +1,7 @@
 //! CPU time of a call of the client over TCP, and memory of a connection.
 //!
 //! ```text
-//! cargo bench --bench client -- [--rounds 7] [--calls 50000] [--in-process]
+//! cargo bench --bench client -- [--rounds 7] [--calls 50000] [--in-process | --io-thread]
 //! cargo bench --bench client -- --connections 50000 [--legacy]
 //! ```
 //!
@@ -17,7 +17,8 @@
 //! client writes all requests of a connection at once, reads the responses and parses none. All
 //! alternate within one run; medians, with the lowest and highest round. In-process, client and
 //! server share one thread, and each call is awaited before the next; `--in-process` measures only
-//! that.
+//! that, and `--io-thread` only 16 calls in flight on each of 64 connections of the I/O thread, for
+//! tools that count instructions.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -38,7 +39,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 /// Connections, and calls in flight on each.
-const LOADS: [(usize, usize); 3] = [(64, 1), (1, 16), (64, 16)];
+const LOADS: [Load; 3] = [Load::new(64, 1), Load::new(1, 16), Load::new(64, 16)];
 /// The first loopback address.
 const LOOPBACK: u32 = 0x7f00_0001;
 const CONNECTIONS_PER_ADDRESS: usize = 20_000;
@@ -70,11 +71,17 @@ fn main() -> io::Result<()> {
         return measure_memory(&server, connections, has("--legacy"));
     }
     let mut out = io::stdout().lock();
+    if has("--io-thread") {
+        let client = ClientLoad::new(&server, LOADS[2])?;
+        let measure = |_| cpu_per_call(calls, |calls| client.run_on_io_thread(calls));
+        let measured = (0..rounds).map(measure).collect::<io::Result<Vec<_>>>()?;
+        return writeln!(out, "CPU µs a call (min–max): {}", format_rounds(&measured));
+    }
     writeln!(out, "CPU µs a call (min–max)\n")?;
     writeln!(out, "| connections × calls in flight | tasks of tokio | of the I/O thread | bare |")?;
     writeln!(out, "| --- | --- | --- | --- |")?;
-    for (connections, depth) in LOADS {
-        let load = Load { connections, depth };
+    for load in LOADS {
+        let Load { connections, depth } = load;
         let client = ClientLoad::new(&server, load)?;
         let mut bare = BareLoad::new(&server, load)?;
         let mut measured = [const { Vec::new() }; 3];
@@ -158,6 +165,12 @@ fn call_in_process(client: &LocalClient<InProcessConnection>, calls: usize) -> i
 struct Load {
     connections: usize,
     depth: usize,
+}
+
+impl Load {
+    const fn new(connections: usize, depth: usize) -> Self {
+        Self { connections, depth }
+    }
 }
 
 /// Clients on one I/O thread.
