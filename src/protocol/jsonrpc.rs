@@ -170,7 +170,7 @@ impl<'a> Message<'a> {
             return Err(not_an_object_error(value));
         };
         let found = MessageMembers::read(object);
-        // Fast path: a valid request or notification. Everything else is handled below.
+        // Fast paths: a valid request or notification, then a result.
         if found.version == Some("2.0")
             && !found.has_duplicate
             && found.outcome().is_none()
@@ -182,7 +182,7 @@ impl<'a> Message<'a> {
                 Some(None) => {}
             }
         }
-        found.into_response()
+        found.result().map_or_else(|| found.into_response(), Ok)
     }
 }
 
@@ -246,6 +246,16 @@ impl<'a> MessageMembers<'a> {
     #[inline]
     const fn outcome(&self) -> Option<Value<'a>> {
         if self.result.is_some() { self.result } else { self.error }
+    }
+
+    /// Returns the response if it is one with a result and has no fault.
+    #[inline]
+    fn result(&self) -> Option<Message<'a>> {
+        let is_valid = self.version == Some("2.0") && !self.has_duplicate;
+        let has_others = self.method.is_some() || self.error.is_some();
+        let result = self.result.filter(|_| is_valid && !has_others)?;
+        let id = Id::from_value(self.id?)?;
+        Some(Message::Response { id: Some(id), outcome: Ok(result) })
     }
 
     /// Returns the response, or an error that names the first fault.
