@@ -45,11 +45,11 @@ fn arguments() -> Value {
     json!({ "message": "0123456789abcdef0123456789abcdef" })
 }
 
-/// Returns the allocations of the result of one call.
+/// Returns the allocations of the result of one call, without `_meta`: that of the result before is
+/// the same and is used again.
 fn needed() -> usize {
-    let server = json!({ "io.modelcontextprotocol/serverInfo": { "name": "a", "version": "1" } });
     let content = json!([{ "type": "text", "text": arguments()["message"] }]);
-    let text = json!({ "content": content, "_meta": server }).to_string();
+    let text = json!({ "content": content }).to_string();
     count_allocations(|| drop(serde_json::from_str::<CallToolResult>(&text).expect("a result")))
 }
 

@@ -1,25 +1,26 @@
 //! `_meta` of a result.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::protocol::json;
+use crate::protocol::json::{self, SourcePlace};
 
 /// The members of `_meta`, which are read when they are used: most callers use none, and servers of
 /// 2026-07-28 send some with each result.
 #[derive(Clone)]
-pub struct MetaObject(Box<str>);
+pub struct MetaObject(Arc<str>);
 
 /// The bytes that most objects take.
 const TEXT_BYTES: usize = 128;
 
 impl MetaObject {
     /// Returns the object as text, or `None` if `value` is no object.
-    pub(super) fn read(value: json::Value<'_>) -> Option<Self> {
+    fn read(value: json::Value<'_>) -> Option<Self> {
         let mut text = Vec::with_capacity(TEXT_BYTES);
         value.as_object()?;
         value.write(&mut text);
@@ -42,6 +43,33 @@ impl MetaObject {
     }
 }
 
+/// Reads `_meta` of results. A server often sends the same with each result: it is stored once.
+#[derive(Debug, Default)]
+pub(in crate::client) struct MetaReader {
+    /// The last one of a short message.
+    last: Option<MetaObject>,
+}
+
+impl MetaReader {
+    /// Reads the object, or returns `None` if `value` is no object. `source` is the text of the
+    /// message, and where it was parsed if it is short.
+    pub(super) fn read(
+        &mut self,
+        value: json::Value<'_>,
+        source: (Option<SourcePlace>, &[u8]),
+    ) -> Option<MetaObject> {
+        let (Some(place), text) = source else { return MetaObject::read(value) };
+        if let Some(last) = &self.last
+            && place.is_written_as(value, text, last.as_json().as_bytes())
+        {
+            return Some(last.clone());
+        }
+        let meta = MetaObject::read(value)?;
+        self.last = Some(meta.clone());
+        Some(meta)
+    }
+}
+
 impl PartialEq for MetaObject {
     fn eq(&self, other: &Self) -> bool {
         self.as_json() == other.as_json() || self.members() == other.members()
@@ -56,7 +84,7 @@ impl fmt::Debug for MetaObject {
 
 impl<'de> Deserialize<'de> for MetaObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<str>::from(Box::<RawValue>::deserialize(deserializer)?);
+        let text = Arc::<str>::from(Box::<str>::from(Box::<RawValue>::deserialize(deserializer)?));
         let is_object = text.starts_with('{');
         if is_object { Ok(Self(text)) } else { Err(D::Error::custom("_meta is not an object")) }
     }

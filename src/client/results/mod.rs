@@ -12,6 +12,7 @@ mod tool;
 pub use self::content::{ContentBlock, PromptMessage, ResourceContents};
 pub use self::lists::{CompleteResult, Completion, GetPromptResult, PromptArgument, PromptInfo};
 pub use self::meta::MetaObject;
+pub(super) use self::meta::MetaReader;
 pub use self::resource::{ReadResourceResult, ResourceInfo, ResourceTemplateInfo};
 pub use self::task::TaskInfo;
 pub use self::tool::{CallToolResult, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo};

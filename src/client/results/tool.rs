@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::MetaObject;
 use super::content::ContentBlock;
+use super::{MetaObject, MetaReader};
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::json;
+use crate::protocol::json::{self, SourcePlace};
 
 /// A tool of the server.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -100,9 +100,14 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// Reads a result from a message that is parsed. Returns `None` if it has another shape;
-    /// reading the text of the message then fails with the reason.
-    pub(in crate::client) fn read(result: json::Value<'_>) -> Option<Self> {
+    /// Reads a result from a message that is parsed. `source` is the text of the message, and where
+    /// it was parsed. Returns `None` if the result has another shape; reading the text of the
+    /// message then fails with the reason.
+    pub(in crate::client) fn read(
+        result: json::Value<'_>,
+        source: (Option<SourcePlace>, &[u8]),
+        reader: &mut MetaReader,
+    ) -> Option<Self> {
         let known = ["content", "structuredContent", "isError", "_meta"];
         let [content, structured, is_error, meta] = result.as_object()?.find_unique(known).ok()?;
         let [structured, meta] = [structured, meta].map(|value| value.filter(|it| !it.is_null()));
@@ -112,7 +117,7 @@ impl CallToolResult {
             content: content.ok()?,
             structured_content: structured.ok()?,
             is_error: is_error.map_or(Some(false), json::Value::as_bool)?,
-            meta: meta.map_or(Some(None), |meta| MetaObject::read(meta).map(Some))?,
+            meta: meta.map_or(Some(None), |meta| reader.read(meta, source).map(Some))?,
         })
     }
 
@@ -149,10 +154,32 @@ mod tests {
     use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
 
     fn read(text: &str) -> Option<CallToolResult> {
+        read_with(&mut MetaReader::default(), text)
+    }
+
+    fn read_with(reader: &mut MetaReader, text: &str) -> Option<CallToolResult> {
         let mut buffer = PaddedBuffer::new(text.as_bytes().to_vec());
+        let source = (SourcePlace::of_text(&buffer.text()), text.as_bytes());
         let mut parser = Parser::new(ParseLimits::default());
         let document = parser.parse(buffer.text()).unwrap();
-        CallToolResult::read(document.root())
+        CallToolResult::read(document.root(), source, reader)
+    }
+
+    #[test]
+    fn each_result_has_its_own_meta() {
+        let mut reader = MetaReader::default();
+        for text in [
+            r#"{"_meta":{"a":1}}"#,
+            r#"{"content":[],"_meta":{"a":1}}"#,
+            r#"{"_meta":{"a":12}}"#,
+            r#"{"_meta":{"a":1}}"#,
+            r#"{"content":[{"type":"text","text":"t","_meta":{"a":1}}],"_meta":{"a":2}}"#,
+            r#"{"_meta":{}}"#,
+            r#"{"_meta":{ "a" : 2 }}"#,
+        ] {
+            let expected: CallToolResult = serde_json::from_str(text).unwrap();
+            assert_eq!(read_with(&mut reader, text), Some(expected), "{text}");
+        }
     }
 
     #[test]

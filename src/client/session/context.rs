@@ -9,9 +9,11 @@ use super::handshake::{ServerInfo, SessionOptions};
 use super::request::EncodedParams;
 use super::request::{CallRequest, ModernMeta, write_initialize};
 use crate::base::time::Instant;
+use crate::client::results::MetaReader;
 use crate::client::sync::SharedValue;
 use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
 use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedText, SourcePlace, Value};
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model::{write_cancelled, write_error_response, write_response};
 use crate::protocol::revision::Revision;
@@ -118,6 +120,9 @@ pub struct SessionContext<'a, T, S> {
 pub struct SessionBuffers {
     pub(super) encoded: Vec<u8>,
     pub(super) received: Vec<u8>,
+    /// Where the message being read was parsed, if it is short and not of a batch.
+    pub(super) place: Option<SourcePlace>,
+    pub(super) meta: MetaReader,
     /// Requests that were answered, for the memory that they have.
     #[expect(clippy::vec_box, reason = "a call owns its request in a box")]
     spare_requests: Vec<Box<CallRequest>>,
@@ -131,6 +136,21 @@ const SPARE_REQUESTS_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 16 << 10;
 
 impl SessionBuffers {
+    /// Copies a message that will be parsed.
+    #[inline]
+    pub(super) fn copy_received(&mut self, text: &PaddedText<'_>) {
+        self.place = SourcePlace::of_text(text);
+        self.received.clear();
+        self.received.extend_from_slice(text.as_bytes());
+    }
+
+    /// Copies a message of a batch.
+    pub(super) fn write_received(&mut self, message: Value<'_>) {
+        self.place = None;
+        self.received.clear();
+        message.write(&mut self.received);
+    }
+
     /// Takes the message being read, the response to `request`, whose memory the next message gets.
     pub(super) fn take_received(&mut self, mut request: Box<CallRequest>) -> Vec<u8> {
         let mut memory = std::mem::take(&mut request.params);

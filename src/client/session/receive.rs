@@ -6,7 +6,7 @@ use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
-use super::{CallRequest, subscriptions, tasks};
+use super::{CallRequest, SessionBuffers, subscriptions, tasks};
 use super::{Phase, Session, SessionContext};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::results::CallToolResult;
@@ -23,8 +23,7 @@ impl<T: Clone> Session<T> {
         parser: &mut Parser,
         ctx: &mut SessionContext<'_, T, S>,
     ) {
-        ctx.buffers.received.clear();
-        ctx.buffers.received.extend_from_slice(text.as_bytes());
+        ctx.buffers.copy_received(&text);
         let Ok(document) = parser.parse(text) else {
             if self.server().is_none() {
                 self.invalid_text.get_or_insert_with(|| quote(&ctx.buffers.received).into());
@@ -40,8 +39,7 @@ impl<T: Clone> Session<T> {
             return;
         }
         for item in batch {
-            ctx.buffers.received.clear();
-            item.write(&mut ctx.buffers.received);
+            ctx.buffers.write_received(item);
             self.handle_message(item, ctx);
         }
     }
@@ -142,7 +140,7 @@ impl<T: Clone> Session<T> {
         };
         let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
         let result = result.map(|()| {
-            if let Some(result) = read_tool_result(&call.request, outcome) {
+            if let Some(result) = read_tool_result(&call.request, outcome, ctx.buffers) {
                 ctx.buffers.put_request(call.request);
                 return ReceivedMessage::with_tool_result(result, revision, used_input);
             }
@@ -288,9 +286,11 @@ pub(super) fn handle_side_response<T: Clone, S: MessageSink>(
 fn read_tool_result(
     request: &CallRequest,
     outcome: Result<Value<'_>, Value<'_>>,
+    buffers: &mut SessionBuffers,
 ) -> Option<CallToolResult> {
     let result = outcome.ok().filter(|_| request.reads_tool_result)?;
-    CallToolResult::read(result)
+    let SessionBuffers { received, place, meta, .. } = buffers;
+    CallToolResult::read(result, (*place, received), meta)
 }
 
 /// Returns the id of a request of this client, which are positive integers.

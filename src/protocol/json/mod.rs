@@ -29,6 +29,8 @@ mod padded_text;
 
 mod long_string;
 
+mod source_text;
+
 mod parser;
 
 pub use limits::{LARGE_TEXT_BYTES, ParseLimits};
@@ -37,5 +39,6 @@ pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
 #[cfg(feature = "internals")]
 pub use parser::Document;
 pub use parser::{ParseError, Parser};
+pub use source_text::SourcePlace;
 pub use timestamp::write_timestamp;
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind};
