@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -25,8 +25,8 @@ const TOOLS_MAX: usize = 65_536;
 pub struct KnownTools {
     /// Calls carry headers: the server is reached over HTTP.
     has_headers: bool,
-    /// `None` before the first list.
-    by_name: Mutex<Option<Box<ToolsByName>>>,
+    /// Set by the first list.
+    by_name: OnceLock<Box<Mutex<ToolsByName>>>,
 }
 
 type ToolsByName = HashMap<Box<str>, KnownTool>;
@@ -40,7 +40,7 @@ struct KnownTool {
 
 impl KnownTools {
     pub(super) fn new(has_headers: bool) -> Self {
-        Self { has_headers, by_name: Mutex::default() }
+        Self { has_headers, by_name: OnceLock::new() }
     }
 
     /// Returns whether calls carry headers.
@@ -50,8 +50,7 @@ impl KnownTools {
 
     /// Notes the tools of a page of their list; the first page replaces all.
     pub(super) fn learn(&self, tools: &[ToolInfo], is_first_page: bool, revision: Revision) {
-        let mut by_name = self.lock();
-        let by_name = by_name.get_or_insert_default();
+        let mut by_name = lock(self.by_name.get_or_init(Box::default));
         if is_first_page {
             by_name.clear();
         }
@@ -80,7 +79,7 @@ impl KnownTools {
     /// Returns whether calls of a tool may be tasks; `None` if the server decides, or the tool is
     /// unknown.
     pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
-        self.lock().as_ref()?.get(name)?.task_support
+        lock(self.by_name.get()?).get(name)?.task_support
     }
 
     /// Returns the headers of a call of the tool `name` with these params.
@@ -88,9 +87,9 @@ impl KnownTools {
         if !self.has_headers {
             return Vec::new();
         }
-        let by_name = self.lock();
-        let known = by_name.as_ref().and_then(|by_name| by_name.get(name));
-        let known = known.filter(|tool| !tool.headers.is_empty());
+        let Some(by_name) = self.by_name.get() else { return Vec::new() };
+        let by_name = lock(by_name);
+        let known = by_name.get(name).filter(|tool| !tool.headers.is_empty());
         let Some(KnownTool { headers, .. }) = known else { return Vec::new() };
         let params: Value = serde_json::from_slice(params).unwrap_or_default();
         let field = |header: &ParameterHeader| {
@@ -100,10 +99,10 @@ impl KnownTools {
         };
         headers.iter().filter_map(field).collect()
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Option<Box<ToolsByName>>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(by_name: &Mutex<ToolsByName>) -> MutexGuard<'_, ToolsByName> {
+    by_name.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for KnownTools {
