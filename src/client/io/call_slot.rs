@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::Waker;
 
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oneshot::Oneshot;
@@ -20,6 +21,12 @@ pub(in crate::client) struct CallCallbacks {
     pub(in crate::client) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// For each notification of a subscription, and each state of a task.
     pub(in crate::client) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
+}
+
+impl CallCallbacks {
+    pub(in crate::client) const fn is_empty(&self) -> bool {
+        self.on_progress.is_none() && self.on_message.is_none()
+    }
 }
 
 /// How a call has ended.
@@ -40,8 +47,9 @@ pub(in crate::client) struct CallSlot {
 }
 
 impl CallSlot {
+    /// Creates the slot of a call with one token, see [`CallToken::first`].
     pub(in crate::client) const fn new(callbacks: CallCallbacks) -> Self {
-        let (tokens, id) = (AtomicU32::new(0), AtomicU64::new(0));
+        let (tokens, id) = (AtomicU32::new(1), AtomicU64::new(0));
         Self { outcome: Oneshot::new(), callbacks, tokens, id }
     }
 
@@ -91,8 +99,8 @@ impl fmt::Debug for CallSlot {
 pub(in crate::client) struct CallToken(Option<Arc<CallSlot>>);
 
 impl CallToken {
-    pub(in crate::client) fn new(slot: Arc<CallSlot>) -> Self {
-        slot.tokens.fetch_add(1, Ordering::Relaxed);
+    /// Creates the first token of a slot. Others are clones of it.
+    pub(in crate::client) const fn first(slot: Arc<CallSlot>) -> Self {
         Self(Some(slot))
     }
 
@@ -100,25 +108,22 @@ impl CallToken {
         self.0.as_ref().expect("only `end`, which takes the token, takes its slot")
     }
 
-    /// Ends the call, and passes a request to its caller, for the memory that it has. The caller is
-    /// woken when the thread does not hold the slot any more.
+    /// Ends the call, and passes a request to its caller, for the memory that it has. Returns what
+    /// wakes the caller.
     pub(super) fn end(
         mut self,
         result: Result<ReceivedMessage, ClientError>,
         spare: Option<Box<CallRequest>>,
-    ) {
-        let Some(slot) = self.0.take() else { return };
-        let waker = slot.outcome.store(CallOutcome { result, spare });
-        drop(slot);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+    ) -> Option<Waker> {
+        self.0.take()?.outcome.store(CallOutcome { result, spare })
     }
 }
 
 impl Clone for CallToken {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(self.slot()))
+        let slot = Arc::clone(self.slot());
+        slot.tokens.fetch_add(1, Ordering::Relaxed);
+        Self(Some(slot))
     }
 }
 
@@ -136,6 +141,29 @@ impl Drop for CallToken {
         if slot.tokens.fetch_sub(1, Ordering::AcqRel) == 1 && slot.outcome.is_pending() {
             slot.complete(Err(stopped()));
         }
+    }
+}
+
+/// Callers whose calls have ended. They are woken together, so that a thread that waits for several
+/// calls of a turn is woken once and finds them all; also if this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct WakeList(Vec<Waker>);
+
+impl WakeList {
+    /// Adds a caller, if one waits.
+    pub(super) fn extend(&mut self, waker: Option<Waker>) {
+        self.0.extend(waker);
+    }
+
+    /// Wakes all callers.
+    pub(super) fn wake_all(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Drop for WakeList {
+    fn drop(&mut self) {
+        self.wake_all();
     }
 }
 
@@ -184,7 +212,7 @@ mod tests {
     #[test]
     fn call_ends_with_its_last_token() {
         let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
-        let first = CallToken::new(Arc::clone(&slot));
+        let first = CallToken::first(Arc::clone(&slot));
         let second = first.clone();
         drop(first);
         assert!(slot.outcome().is_pending());

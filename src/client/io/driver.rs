@@ -76,7 +76,12 @@ impl IoDriver {
         self.peers.len() + usize::from(is_unfinished)
     }
 
+    /// Handles a command. Calls are made together, by [`IoDriver::make_calls`] or before a command
+    /// that is not a call of the same server.
     fn handle_command<R: Ring>(&mut self, ring: &mut R, command: Command, now: Instant) {
+        if !matches!(command, Command::Call(..)) {
+            self.make_calls(ring, now);
+        }
         match command {
             // Their requests fail.
             Command::AddPeer(..) | Command::AddParityPeer(..) if self.is_stopping => {}
@@ -99,13 +104,11 @@ impl IoDriver {
                 }
                 self.with_mcp(ring, id, now, |peer, workspace| peer.connect(slot, workspace, now));
             }
-            Command::Call(id, request, token) => {
-                if !self.peers.contains_key(&id) {
-                    return token.end(Err(closed()), None);
+            Command::Call(id, call) => {
+                if !self.workspace.calls.accepts(id) {
+                    self.make_calls(ring, now);
                 }
-                self.with_mcp(ring, id, now, |peer, workspace| {
-                    peer.call(request, token, workspace, now)
-                });
+                self.workspace.calls.push(id, call);
             }
             Command::Cancel(id, slot) => {
                 self.with_mcp(ring, id, now, |peer, workspace| {
@@ -141,6 +144,17 @@ impl IoDriver {
                 }
             }
         }
+    }
+
+    /// Makes the calls that commands have asked for.
+    fn make_calls<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        let Some((id, mut calls)) = self.workspace.calls.take() else { return };
+        if self.peers.contains_key(&id) {
+            self.with_mcp(ring, id, now, |peer, workspace| peer.call(&mut calls, workspace, now));
+        }
+        let refused = calls.drain(..).map(|(_, token)| token.end(Err(closed()), None));
+        refused.for_each(|waker| self.workspace.ended.extend(waker));
+        self.workspace.calls.put_memory(calls);
     }
 
     /// Runs `act` for a server, and then what the server needs: a connection, a timer, a flush.
@@ -392,6 +406,8 @@ impl<R: Ring> Driver<R> for IoDriver {
         while !has_more && let Some(command) = own_commands::pop() {
             self.handle_command(ring, command, now);
         }
+        self.make_calls(ring, now);
+        self.workspace.ended.wake_all();
         has_more
     }
 
@@ -403,6 +419,7 @@ impl<R: Ring> Driver<R> for IoDriver {
                 PeerAction::None
             });
         }
+        self.workspace.ended.wake_all();
         has_more || !own_commands::is_empty()
     }
 
@@ -416,6 +433,7 @@ impl<R: Ring> Driver<R> for IoDriver {
             let loss = Loss::Send(io::Error::other(error));
             self.handle_socket_end(ring, socket, &loss, now);
         }
+        self.workspace.ended.wake_all();
     }
 
     fn next_deadline(&self) -> Option<Instant> {

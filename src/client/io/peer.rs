@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, ConnectToken};
-use super::commands::PeerId;
+use super::commands::{NewCall, PeerId};
 use super::connect::{OpenError, RegisteredStreams};
 use super::http::{HttpLink, RedirectSender, SessionInput, UpgradeAuthorization};
 use super::input_tasks::FinishedInput;
@@ -23,7 +23,7 @@ use crate::client::oneshot::CloseSlot;
 use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
 use crate::client::session::restart::suspension::{has_waiting, is_idle, suspend};
 use crate::client::session::{
-    CallRequest, InputKey, RequiredInput, Session, SessionContext, SessionEvent, next_call_id,
+    InputKey, RequiredInput, Session, SessionContext, SessionEvent, next_call_id,
 };
 use crate::client::target::Target;
 use crate::engine::executor::Task;
@@ -94,17 +94,19 @@ impl Peer {
         self.need_link(workspace, now)
     }
 
-    /// Makes a call.
+    /// Makes calls, which it takes from `calls`.
     pub(super) fn call(
         &mut self,
-        request: Box<CallRequest>,
-        token: CallToken,
+        calls: &mut Vec<NewCall>,
         workspace: &mut Workspace,
         now: Instant,
     ) -> PeerAction {
         let mut sink = self.link.sink();
-        token.set_id(next_call_id(&self.session));
-        self.session.call(request, token, &mut workspace.context(&mut sink, now));
+        let mut ctx = workspace.context(&mut sink, now);
+        for (request, token) in calls.drain(..) {
+            token.set_id(next_call_id(&self.session));
+            self.session.call(request, token, &mut ctx);
+        }
         self.handle_events(workspace, now);
         self.need_link(workspace, now)
     }
@@ -123,12 +125,9 @@ impl Peer {
             return PeerAction::None;
         }
         let Target::Http(endpoint) = &*self.handle.target else {
-            if let Some(until) = self.reconnection.delayed_until(now) {
-                self.link = Link::Waiting(until);
-                return PeerAction::None;
-            }
-            self.link = Link::Connecting;
-            return PeerAction::Connect;
+            let until = self.reconnection.delayed_until(now);
+            self.link = until.map_or(Link::Connecting, Link::Waiting);
+            return if until.is_some() { PeerAction::None } else { PeerAction::Connect };
         };
         let seed = self.reconnection.draw_seed();
         self.link = Link::http(endpoint, &self.handle, self.upgrades.redirects(), seed);
@@ -394,8 +393,8 @@ impl Peer {
         suspend(&mut self.session, error.clone(), resends, now, &mut workspace.events);
         let waiters = self.reconnection.keep_waiters(&mut self.connect_waiters);
         self.handle_events(workspace, now);
+        let has_waiters = !waiters.is_empty();
         self.connect_waiters = waiters;
-        let has_waiters = !self.connect_waiters.is_empty();
         if self.reconnection.is_eager() || has_waiters || has_waiting(&self.session) {
             self.link = Link::Waiting(next);
         }
@@ -425,7 +424,7 @@ impl Peer {
     pub(super) fn arm_timer(&mut self, now: Instant) -> Option<Instant> {
         let link = self.link.deadline(now);
         let idle = self.reconnection.idle_deadline(|| is_idle(&self.session), now);
-        let deadline = self.session.deadline().into_iter().chain(link).chain(idle).min()?;
+        let deadline = Instant::earliest([self.session.deadline(), link, idle])?;
         if self.timer.is_some_and(|timer| timer <= deadline) {
             return None;
         }
@@ -456,7 +455,7 @@ impl Peer {
     }
 
     fn handle_events(&mut self, workspace: &mut Workspace, now: Instant) {
-        let Workspace { buffers, events, inputs, .. } = workspace;
+        let Workspace { buffers, events, inputs, ended, .. } = workspace;
         for event in events.drain(..) {
             match event {
                 SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
@@ -474,15 +473,16 @@ impl Peer {
                         self.upgrades.handle_ready();
                         self.handle.report(ConnectionEvent::Connected);
                     }
-                    let waiters = self.connect_waiters.drain(..);
-                    waiters.for_each(|slot| slot.complete(Ok(Arc::clone(server))));
+                    for slot in self.connect_waiters.drain(..) {
+                        slot.complete(Ok(Arc::clone(server)));
+                    }
                 }
                 SessionEvent::HandshakeFailed(error) => {
                     let waiters = self.connect_waiters.drain(..);
                     waiters.for_each(|slot| slot.complete(Err(error.clone())));
                 }
                 SessionEvent::Completed { token, result } => {
-                    token.end(result, buffers.take_spare());
+                    ended.extend(token.end(result, buffers.take_spare()));
                 }
                 SessionEvent::Progress { token, progress } => token.report_progress(progress),
                 SessionEvent::Subscription { token, message } => {

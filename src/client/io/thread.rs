@@ -284,7 +284,7 @@ impl PeerRef {
         request: Box<CallRequest>,
         slot: Arc<CallSlot>,
     ) -> Result<(), ClientError> {
-        self.peer.send(|id| Command::Call(id, request, CallToken::new(slot)))
+        self.peer.send(|id| Command::Call(id, (request, CallToken::first(slot))))
     }
 
     /// Cancels a call.

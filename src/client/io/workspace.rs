@@ -1,6 +1,7 @@
 //! Memory that the servers of a thread share.
 
-use super::call_slot::CallToken;
+use super::call_slot::{CallToken, WakeList};
+use super::commands::CallBatch;
 use super::input_tasks::InputTasks;
 use super::parity_commands::ParityToken;
 use crate::base::time::Instant;
@@ -15,6 +16,10 @@ pub(super) struct Workspace {
     pub(super) buffers: SessionBuffers,
     pub(super) events: Vec<SessionEvent<CallToken>>,
     pub(super) inputs: InputTasks,
+    /// Calls to make.
+    pub(super) calls: CallBatch,
+    /// Callers of calls that have ended.
+    pub(super) ended: WakeList,
     /// The bytes that an HTTP connection has received.
     pub(super) input: Vec<u8>,
     pub(super) parity: ParityWorkspace,
@@ -45,6 +50,8 @@ impl Workspace {
             buffers: SessionBuffers::default(),
             events: Vec::new(),
             inputs,
+            calls: CallBatch::default(),
+            ended: WakeList::default(),
             input: Vec::new(),
             parity: ParityWorkspace::default(),
         }

@@ -52,14 +52,11 @@ pub(in crate::client) fn put_text(text: Vec<u8>) {
 
 /// Returns a slot that no other thread holds.
 pub(super) fn take_slot(callbacks: CallCallbacks) -> Arc<CallSlot> {
-    let spare = SLOTS.try_with(|slots| slots.borrow_mut().pop()).ok().flatten();
-    if let Some(mut spare) = spare
-        && let Some(slot) = Arc::get_mut(&mut spare)
-    {
-        *slot = CallSlot::new(callbacks);
-        return spare;
-    }
-    Arc::new(CallSlot::new(callbacks))
+    let take = |slots: &RefCell<Vec<_>>| slots.borrow_mut().pop();
+    let is_plain = callbacks.is_empty();
+    // A spare slot is as `put_slot` has left it.
+    let spare = if is_plain { SLOTS.try_with(take).ok().flatten() } else { None };
+    spare.unwrap_or_else(|| Arc::new(CallSlot::new(callbacks)))
 }
 
 /// Keeps the slot of a call that has ended, unless the I/O thread still holds it.

@@ -201,8 +201,8 @@ impl<T: Clone> Session<T> {
             Phase::Handshake(request) => Some(request.deadline),
             Phase::New | Phase::Ready(_) | Phase::Ended(_) => None,
         };
-        let others = self.tasks.deadline().into_iter().chain(self.subscriptions.deadline());
-        self.calls.deadline().into_iter().chain(others).chain(handshake).min()
+        let (tasks, subscriptions) = (self.tasks.deadline(), self.subscriptions.deadline());
+        Instant::earliest([self.calls.deadline(), tasks, subscriptions, handshake])
     }
 
     /// Ends what has timed out by now.
@@ -423,6 +423,9 @@ impl<T: Clone> Session<T> {
     /// Sends the calls that wait, as far as they may be in flight and the sink is not full.
     pub fn send_waiting<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
         let Phase::Ready(server) = &self.phase else { return };
+        if self.calls.waiting() == 0 && self.subscriptions.is_empty() {
+            return;
+        }
         let server = Arc::clone(server);
         subscriptions::acknowledge(self, ctx);
         while self.calls.in_flight() < self.config.options().in_flight_max

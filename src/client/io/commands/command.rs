@@ -19,6 +19,9 @@ pub(in crate::client::io) const SHARD: ShardId = ShardId(0);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(in crate::client::io) struct PeerId(pub(in crate::client::io) u64);
 
+/// A call to make.
+pub(in crate::client::io) type NewCall = (Box<CallRequest>, CallToken);
+
 /// A message to the I/O thread.
 #[derive(Debug)]
 pub(in crate::client::io) enum Command {
@@ -31,7 +34,7 @@ pub(in crate::client::io) enum Command {
     /// Connects, unless the server is connected, and reports the end of the handshake.
     Connect(PeerId, ConnectToken),
     /// Makes a call.
-    Call(PeerId, Box<CallRequest>, CallToken),
+    Call(PeerId, NewCall),
     /// Cancels the calls whose caller is gone.
     Cancel(PeerId, Arc<CallSlot>),
     /// The streams of a server were opened.
