@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -12,6 +13,7 @@ use corelane::engine::clock::Clock;
 use corelane_bench_support::process;
 use corelane_bench_support::requests::{Era, MESSAGE_BYTES, RequestTemplate};
 use corelane_bench_support::rounds::format_rounds;
+use rustix::thread::gettid;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::version;
 
@@ -108,6 +110,7 @@ impl Flood {
         let (over, count) = (Arc::clone(&is_over), Arc::clone(&answered));
         let thread = thread::spawn(move || {
             process::pin(&[CLIENT_CORE])?;
+            yield_to_calls()?;
             let mut open = VecDeque::new();
             while !over.load(Ordering::Relaxed) {
                 let mut stream = TcpStream::connect(address)?;
@@ -132,4 +135,12 @@ impl Flood {
         ended.map_err(|_| io::Error::other("the flood has panicked"))??;
         Ok(self.answered.load(Ordering::Relaxed))
     }
+}
+
+/// Gives the calling thread the policy `SCHED_IDLE`: the client of the calls, on the same core,
+/// interrupts it at once, so that the response times are those of the server.
+fn yield_to_calls() -> io::Result<()> {
+    let thread = gettid().as_raw_nonzero().to_string();
+    let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("chrt: {status}"))) }
 }

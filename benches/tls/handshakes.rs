@@ -1,10 +1,12 @@
 //! CPU time of the server for each handshake, against that of rustls in memory.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_bench_support::process::Server;
+use corelane_bench_support::requests::{Era, MESSAGE_BYTES, RequestTemplate};
 use corelane_bench_support::rounds::format_rounds;
 use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::SupportedKxGroup;
@@ -30,45 +32,110 @@ pub(crate) fn measure(
     (rounds, count): (usize, usize),
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let listener = ["--tcp", "127.0.0.1:0", "--http", "off"];
     let arguments = authority.arguments();
     let arguments = arguments.each_ref().map(String::as_str);
-    let server = start(&[&["--tcp", "127.0.0.1:0", "--http", "off"], &arguments[..]].concat())?;
+    let servers = [start(&listener)?, start(&[&listener[..], &arguments].concat())?];
     let floor = authority.server()?;
     writeln!(out, "\nCPU µs of the server for each handshake (min–max)\n")?;
-    writeln!(out, "| version, group | handshake | floor | Corelane | floor / Corelane |")?;
-    writeln!(out, "| --- | --- | --- | --- | --- |")?;
+    writeln!(
+        out,
+        "| version, group | handshake | floor | plain connection | Corelane | of it kernel \
+         | floor / Corelane | floor / (Corelane - plain) |"
+    )?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
     for (version, group) in KINDS {
         for resumes in [false, true] {
-            let mut measured = [const { Vec::new() }; 2];
-            let clients = [(); 2].map(|()| authority.client(version, group, resumes));
-            let [of_floor, of_server] = clients;
-            let (of_floor, of_server) = (of_floor?, of_server?);
-            for _ in 0..=rounds {
+            let client = || authority.client(version, group, resumes);
+            let of_floor = client()?;
+            let configs = (0..BATCH).map(|_| client()).collect::<io::Result<_>>()?;
+            // The first connections of these fetch the tickets.
+            let first = Clients::Tls { configs, resumes: false };
+            over_sockets(&servers[1], BATCH, &first)?;
+            let Clients::Tls { configs, .. } = first else { continue };
+            let clients = Clients::Tls { configs, resumes };
+            // With TLS 1.2 the client that resumes sends the last message.
+            let calls = if resumes && *version == version::TLS12 { 1 } else { 2 };
+            let mut measured = [const { Vec::new() }; 3];
+            let mut measure = || {
                 measured[0].push(in_memory(&floor, &of_floor, count)?);
-                measured[1].push(over_sockets(&server, &of_server, count)?);
-            }
-            // The first round is the warm-up.
-            let [floor, ours] = measured.map(|values| values[1..].to_vec());
-            let kind = if resumes { "resumed" } else { "full" };
-            let ratio = median(&floor) / median(&ours);
+                measured[1].push(over_sockets(&servers[0], count, &Clients::Plain { calls })?);
+                measured[2].push(over_sockets(&servers[1], count, &clients)?);
+                Ok::<(), io::Error>(())
+            };
+            // The warm-up.
+            measure()?;
+            let ((), kernel) =
+                servers[1].kernel_share(|| (0..rounds).try_for_each(|_| measure()))?;
+            let measured = measured.map(|values| values[1..].to_vec());
+            let [floor, plain, ours] = measured.each_ref().map(|values| median(values));
             let name = format!("{:?}, {:?}", version.version, group.name());
-            let [floor, ours] = [floor, ours].map(|values| format_rounds(&values));
-            writeln!(out, "| {name} | {kind} | {floor} | {ours} | {ratio:.2} |")?;
+            let kind = if resumes { "resumed" } else { "full" };
+            let columns = measured.map(|values| format_rounds(&values)).join(" | ");
+            writeln!(
+                out,
+                "| {name} | {kind} | {columns} | {:.0} % | {:.2} | {:.2} |",
+                kernel * 100.0,
+                floor / ours,
+                floor / (ours - plain)
+            )?;
         }
     }
     Ok(())
 }
 
-fn over_sockets(server: &Server, client: &Arc<ClientConfig>, count: usize) -> io::Result<f64> {
+/// Clients of connections that are open at the same time. The messages of all of them are ready
+/// before the first is sent, so that the server does not wait for the client between them.
+enum Clients {
+    /// Without TLS: they make as many calls, one after another.
+    Plain { calls: usize },
+    /// Each has its own sessions, so that all can resume one at the same time.
+    Tls { configs: Vec<Arc<ClientConfig>>, resumes: bool },
+}
+
+impl Clients {
+    /// Opens and closes connections.
+    fn run(&self, address: SocketAddr, request: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain { calls } => {
+                let connect = |_| Stream::connect(address, None);
+                let mut streams = (0..BATCH).map(connect).collect::<io::Result<Vec<_>>>()?;
+                for _ in 0..*calls {
+                    streams.iter_mut().try_for_each(|stream| stream.send(request))?;
+                    streams.iter_mut().try_for_each(receive_line)?;
+                }
+                Ok(())
+            }
+            Self::Tls { configs, resumes } => {
+                let connect = |config| Stream::connect(address, Some(config));
+                let mut streams = configs.iter().map(connect).collect::<io::Result<Vec<_>>>()?;
+                streams.iter_mut().try_for_each(Stream::begin)?;
+                streams.iter_mut().try_for_each(Stream::prepare)?;
+                streams.iter_mut().try_for_each(Stream::begin)?;
+                streams.iter_mut().try_for_each(Stream::complete)?;
+                if streams.iter().all(|stream| stream.is_resumed() == *resumes) {
+                    return Ok(());
+                }
+                Err(io::Error::other("full and resumed handshakes are mixed"))
+            }
+        }
+    }
+}
+
+fn receive_line(stream: &mut Stream) -> io::Result<()> {
+    let mut received = Vec::new();
+    while received.last() != Some(&b'\n') {
+        stream.receive(&mut received)?;
+    }
+    Ok(())
+}
+
+fn over_sockets(server: &Server, count: usize, clients: &Clients) -> io::Result<f64> {
     let address = server.address()?;
+    let request = RequestTemplate::echo(Era::Modern, MESSAGE_BYTES).repeat(1);
     let before = server.cpu_time()?;
     let batches = count.div_ceil(BATCH);
-    for _ in 0..batches {
-        let connect = |_| Stream::connect(address, Some(client));
-        let mut streams = (0..BATCH).map(connect).collect::<io::Result<Vec<_>>>()?;
-        streams.iter_mut().try_for_each(Stream::begin)?;
-        streams.iter_mut().try_for_each(Stream::complete)?;
-    }
+    (0..batches).try_for_each(|_| clients.run(address, &request))?;
     Ok(micros(server.cpu_time()?.saturating_sub(before), batches * BATCH))
 }
 

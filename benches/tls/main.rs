@@ -13,10 +13,12 @@
 //! - Calls of an echo tool: all connections are written, then all are read, by turns.
 //! - Handshakes: the floor is a buffered connection of rustls in memory, without a socket, of which
 //!   only the server's part is measured. Ours has the accept, sends, receives and the close, too.
+//!   So has a plain connection, which makes a call for each time that the handshake has the server
+//!   send.
 //! - Memory: resident bytes of an idle connection that has made a call.
 //! - Flood: response times of calls on open connections, alone and while 32 other connections are
 //!   always in a handshake: each sends the same `ClientHello` and is closed by the first answer, so
-//!   that the flood costs the client little.
+//!   that the flood costs the client little. The calls interrupt it at once (`SCHED_IDLE`).
 
 mod authority;
 mod calls;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
 const READ_BYTES: usize = 64 << 10;
 
@@ -26,12 +26,30 @@ impl Stream {
         Ok(Self { socket, tls })
     }
 
-    /// Sends the first messages of the handshake.
+    /// Sends the messages of the handshake that are ready: first the `ClientHello`.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         match &mut self.tls {
             Some(tls) => tls.write_tls(&mut self.socket).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// Receives messages of the handshake until there are some to send, which it does not send.
+    pub(crate) fn prepare(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        while !tls.wants_write() {
+            if tls.read_tls(&mut self.socket)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the handshake has resumed a session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        let tls = self.tls.as_ref();
+        tls.and_then(|tls| tls.handshake_kind()) == Some(HandshakeKind::Resumed)
     }
 
     /// Completes the handshake, and waits for the ticket.
@@ -40,6 +58,9 @@ impl Stream {
         let is_13 = |tls: &ClientConnection| {
             tls.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3)
         };
+        while tls.wants_write() {
+            tls.write_tls(&mut self.socket)?;
+        }
         while tls.is_handshaking() || (is_13(tls) && tls.tls13_tickets_received() == 0) {
             if tls.read_tls(&mut self.socket)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
