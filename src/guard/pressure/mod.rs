@@ -1,8 +1,9 @@
 //! Memory pressure: by which steps a server takes on less, given readings of its memory.
 //!
 //! Invariants: a step applies those before it; a step that has begun ends only once the use is
-//! [`HYSTERESIS_PERCENT`] below the percentage at which it begins, so that a use around it does not
-//! change the step with each reading.
+//! [`HYSTERESIS_PERCENT`] below the percentage at which it begins, or a quarter of that percentage
+//! if that is less, so that a use around it does not change the step with each reading, and every
+//! step can end.
 //!
 //! Source: Linux, `Documentation/accounting/psi.rst`.
 
@@ -59,11 +60,24 @@ impl PressureRules {
         self.begins_at.iter().any(|percent| *percent > 0)
     }
 
-    /// Returns the highest step that applies at `percent`.
-    fn step_at(self, percent: u8) -> PressureStep {
+    /// Returns the highest step that begins at `permille` or below.
+    fn step_begun(self, permille: u16) -> PressureStep {
+        self.highest_step(|begins_at| permille >= begins_at)
+    }
+
+    /// Returns the highest step that, once begun, lasts at `permille`.
+    fn step_lasting(self, permille: u16) -> PressureStep {
+        self.highest_step(|begins_at| {
+            permille >= begins_at - (begins_at / 4).min(10 * u16::from(HYSTERESIS_PERCENT))
+        })
+    }
+
+    /// Returns the highest step that applies, given the thousandths at which it begins.
+    fn highest_step(self, applies: impl Fn(u16) -> bool) -> PressureStep {
         let steps = PressureStep::STEPS.into_iter().zip(self.begins_at);
-        let reached = steps.filter(|(_, begins_at)| *begins_at > 0 && percent >= *begins_at);
-        reached.map(|(step, _)| step).max().unwrap_or_default()
+        let applying =
+            steps.filter(|(_, percent)| *percent > 0 && applies(10 * u16::from(*percent)));
+        applying.map(|(step, _)| step).max().unwrap_or_default()
     }
 
     /// Returns the step of the rules behind `step`, or `step` if it is the last.
@@ -88,9 +102,14 @@ pub struct MemoryReading {
 impl MemoryReading {
     /// Returns the percentage of the memory that is used, at most 100; 0 without a limit.
     pub fn used_percent(&self) -> u8 {
-        let percent = u128::from(self.used_bytes) * 100 / u128::from(self.limit_bytes.max(1));
-        let percent = if self.limit_bytes == 0 { 0 } else { percent };
-        u8::try_from(percent).map_or(100, |percent| percent.min(100))
+        u8::try_from(self.used_permille() / 10).unwrap_or(100)
+    }
+
+    /// Returns the thousandths of the memory that are used, at most 1,000; 0 without a limit.
+    pub fn used_permille(&self) -> u16 {
+        let used = u128::from(self.used_bytes) * 1_000;
+        let permille = used.checked_div(u128::from(self.limit_bytes)).unwrap_or_default();
+        u16::try_from(permille).map_or(1_000, |permille| permille.min(1_000))
     }
 }
 
@@ -108,22 +127,21 @@ impl PressureGuard {
 
     /// Applies a reading. Returns whether the step has changed.
     pub fn update(&mut self, rules: PressureRules, reading: &MemoryReading) -> bool {
-        let (percent, stalled) = (reading.used_percent(), reading.stalled_percent);
+        let (permille, stalled) = (reading.used_permille(), reading.stalled_percent);
         let limit = rules.stalled_percent;
-        let (begins, lasts) = (limit > 0 && stalled >= limit, limit > 0 && stalled >= limit / 2);
-        let step = |percent, is_stalled| {
-            let step = rules.step_at(percent);
-            if is_stalled { rules.next_step(step) } else { step }
-        };
-        let least = step(percent, begins);
-        let most = step(percent.saturating_add(HYSTERESIS_PERCENT), begins || lasts);
+        let reaches = |percent| limit > 0 && stalled >= percent;
+        let (begins, lasts) = (reaches(limit), reaches(limit.div_ceil(2)));
+        let step = |step, is_stalled| if is_stalled { rules.next_step(step) } else { step };
+        let least = step(rules.step_begun(permille), begins);
+        let most = step(rules.step_lasting(permille), begins || lasts);
         let before = self.step;
         self.step = before.clamp(least, most.max(least));
         self.step != before
     }
 }
 
-/// Percentage of memory by which the use has to fall below the begin of a step to end it.
+/// Percentage of memory by which the use has to fall below the begin of a step to end it, unless a
+/// quarter of the begin is less.
 pub const HYSTERESIS_PERCENT: u8 = 5;
 
 #[cfg(test)]
@@ -160,9 +178,39 @@ mod tests {
     }
 
     #[test]
+    fn every_step_ends_as_use_falls() {
+        for percent in 1..=100_u8 {
+            let rules = PressureRules { begins_at: [percent, 0, 0, 0], stalled_percent: 0 };
+            let mut guard = PressureGuard::default();
+            let mut step_at = |used_bytes| {
+                let reading = MemoryReading { used_bytes, limit_bytes: 10_000, stalled_percent: 0 };
+                guard.update(rules, &reading);
+                guard.step().number()
+            };
+            let begin = 100 * u64::from(percent);
+            // Thousandths count.
+            let last = begin - (begin / 4 / 10 * 10).min(500);
+            assert_eq!([begin - 10, begin, begin - 10].map(&mut step_at), [0, 1, 1], "{percent} %");
+            assert_eq!([last, last - 10, begin - 10].map(step_at), [1, 0, 0], "{percent} %");
+        }
+    }
+
+    #[test]
     fn stalled_tasks_begin_the_next_step() {
         assert_eq!(steps(&[(10, 19), (10, 20), (10, 10), (10, 9)]), [0, 1, 1, 0]);
         assert_eq!(steps(&[(85, 20), (99, 90)]), [4, 4]);
+    }
+
+    #[test]
+    fn stall_of_one_percent_ends() {
+        let rules = PressureRules { stalled_percent: 1, ..RULES };
+        let mut guard = PressureGuard::default();
+        let numbers = [1, 0].map(|stalled_percent| {
+            let reading = MemoryReading { used_bytes: 10, limit_bytes: 100, stalled_percent };
+            guard.update(rules, &reading);
+            guard.step().number()
+        });
+        assert_eq!(numbers, [1, 0]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod running;
 
 mod breakers;
 
+mod memory_source;
 mod memory_watch;
 
 use std::cell::{Cell, RefCell};
