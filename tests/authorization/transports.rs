@@ -8,12 +8,13 @@ use std::time::Duration;
 use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::testing::block_on;
 use corelane::{Options, Server};
+use corelane_test_support::TestServer;
 use corelane_test_support::messages::{initialize, notification, request_without_params};
 use corelane_test_support::process::Process;
 use serde_json::{Value, json};
 
-use crate::http::{read, send};
-use crate::{Authority, call, catalog, start};
+use crate::http::{modern_request, read, send};
+use crate::{Authority, call, catalog, options, start};
 
 const LEGACY: &str = "2025-11-25";
 
@@ -64,6 +65,44 @@ fn modern_tcp_request_has_token_in_meta() {
     let again = corelane_test_support::messages::modern(call("whoami"));
     assert_eq!(text_of(&client.exchange(&again)), "bob (user)");
     server.close();
+}
+
+#[test]
+fn tokens_beyond_those_of_a_turn_wait() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.checks_per_turn_max = 1;
+    let mut options = options(auth);
+    options.engine.shards = Some(1);
+    let server = TestServer::with_catalog(options, catalog());
+    let names = |prefix: &str| (0..16).map(|number| format!("{prefix}{number}")).collect();
+    let (of_http, of_tcp): (Vec<String>, Vec<String>) = (names("h"), names("t"));
+    let token = |name: &str| authority.issuer.token(name, "");
+    let address = server.http();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let requests = of_http.iter().map(|name| {
+        let field = format!("Authorization: Bearer {}\r\n", token(name));
+        modern_request(address, "/mcp", &call("whoami"), &field)
+    });
+    let requests: String = requests.collect();
+    let messages = of_tcp.iter().map(|name| {
+        let mut message = corelane_test_support::messages::modern(call("whoami"));
+        message["params"]["_meta"]["auth_token"] = json!(token(name));
+        (server.connect_tcp(), message)
+    });
+    let mut clients: Vec<_> = messages.collect();
+    stream.write_all(requests.as_bytes()).unwrap();
+    for (client, message) in &mut clients {
+        client.send(message);
+    }
+    for name in &of_http {
+        assert_eq!(read(&mut stream).text(), format!("{name} (user)"));
+    }
+    for (name, (client, _)) in of_tcp.iter().zip(&mut clients) {
+        assert_eq!(text_of(&client.receive()), format!("{name} (user)"));
+    }
+    assert_eq!(server.close().auth.unavailable, 0);
 }
 
 #[test]

@@ -264,7 +264,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("auth.anonymous", "false"),
     ("auth.query_token", "false"),
     ("auth.verified_tokens_max", "65536"),
-    ("auth.checks_per_turn_max", "16"),
+    ("auth.checks_per_turn_max", "4"),
     ("auth.dpop", "off"),
     ("auth.dpop_nonce", "false"),
     ("auth.dpop_window", "5min"),

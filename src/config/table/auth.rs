@@ -270,8 +270,8 @@ pub(super) static AUTH: Section = Section {
             key: "auth.checks_per_turn_max",
             short: None,
             unit: Unit::Count { min: 1, max: 10_000 },
-            description: "Tokens and proofs that a shard verifies in one turn; the clients of \
-                          further tokens get status 503, further proofs wait.",
+            description: "Tokens and proofs that a shard verifies in one turn; requests with \
+                          further ones wait.",
             cost: "up to 0.1 ms each, for which other requests wait",
             source: "Corelane",
             is_reloadable: false,

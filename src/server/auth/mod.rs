@@ -5,9 +5,10 @@
 //! ```
 //!
 //! The first that knows the token answers: a connection that repeats its token costs a comparison,
-//! a known token a SHA-256, an unknown one a signature check, of which a turn has a limited number,
-//! or a question to the authorization server (RFC 7662), for whose answer the request waits. A
-//! bound token costs a signature check for the proof of each request.
+//! a known token a SHA-256, an unknown one a signature check, or a question to the authorization
+//! server (RFC 7662), for whose answer the request waits. A bound token costs a signature check for
+//! the proof of each request. A turn has a limited number of signature checks; further requests
+//! wait for later turns.
 //! `source` reads the keys, before the server starts and on a thread of its own.
 
 mod credential;
@@ -120,7 +121,7 @@ impl Authentication {
     }
 
     /// Has a request wait until the authorization server has said what the token is, or else for a
-    /// turn in which its proof can be verified.
+    /// turn in which its token or its proof can be verified.
     pub(super) fn wait(&mut self, token: &str, key: Key) {
         if let Some(active) = &mut self.0
             && !active.pending.wait(&digest_of(token), key)
@@ -297,9 +298,7 @@ impl TokenVerification {
             let principal = Arc::clone(principal);
             return Ok(Credential::new(token, principal, (known_until, self.version)));
         }
-        if !self.checks.take_for_token(turn) {
-            return Err(TOO_MANY_TOKENS);
-        }
+        self.take_check(turn)?;
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
@@ -341,12 +340,17 @@ impl TokenVerification {
         if let Some(proofs) = &self.proofs {
             proofs.check_nonce(rules, &proof, unix_seconds)?;
         }
-        if !self.checks.take_for_proof(turn) {
-            let can_wait = self.checks.can_wait();
-            return Err(if can_wait { AuthError::Pending } else { TOO_MANY_TOKENS });
-        }
+        self.take_check(turn)?;
         proof.verify_signature()?;
         self.proofs.as_ref().map_or(Err(NO_AUTHENTICATION), |it| it.use_once(&proof, unix_seconds))
+    }
+
+    /// Takes the check of a signature, or has the request wait for one.
+    fn take_check(&mut self, turn: Instant) -> Result<(), AuthError> {
+        if self.checks.take(turn) {
+            return Ok(());
+        }
+        Err(if self.checks.can_wait() { AuthError::Pending } else { TOO_MANY_TOKENS })
     }
 
     fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
@@ -437,7 +441,8 @@ mod tests {
             auth.authenticate("b1", Proof::default(), at(1)),
             Err(AuthError::InvalidToken(_))
         ));
-        assert_eq!(auth.authenticate("a2", Proof::default(), at(1)).unwrap_err(), TOO_MANY_TOKENS);
+        let error = auth.authenticate("a2", Proof::default(), at(1)).unwrap_err();
+        assert_eq!(error, AuthError::Pending);
         // Known tokens are not limited.
         assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
         assert!(auth.authenticate("a2", Proof::default(), at(2)).is_ok());

@@ -1,7 +1,7 @@
 //! Checks of signatures, of which a turn has a limited number, and the requests that wait for one.
 //!
-//! A request with an unknown token beyond the limit is refused: its client comes again. One with a
-//! proof waits for a later turn, since each request of a client has a proof.
+//! A request with an unknown token or a proof beyond the limit waits for a later turn, so that
+//! those that need no check are answered meanwhile.
 //!
 //! Invariants: a turn has at most its number of checks; while requests wait, half of them are
 //! theirs, so that the first [`WAITING_MAX`] are served within that many turns; a further one does
@@ -34,19 +34,15 @@ impl TurnChecks {
         Self { per_turn_max, taken, turn, waiting: VecDeque::new(), resumed }
     }
 
-    /// Takes a check of a token. Returns `false` if there is none left.
-    pub(super) fn take_for_token(&mut self, turn: Instant) -> bool {
-        self.begin_turn(turn);
-        self.take(self.reserved())
-    }
-
-    /// Takes a check of a proof. Returns `false` if there is none left.
-    pub(super) fn take_for_proof(&mut self, turn: Instant) -> bool {
+    /// Takes a check. Returns `false` if there is none left.
+    pub(super) fn take(&mut self, turn: Instant) -> bool {
         self.begin_turn(turn);
         let is_resumed = self.resumed > 0;
         self.resumed = self.resumed.saturating_sub(1);
         let reserved = if is_resumed { 0 } else { self.reserved() };
-        self.take(reserved)
+        let is_left = self.taken.saturating_add(reserved) < self.per_turn_max;
+        self.taken += u16::from(is_left);
+        is_left
     }
 
     /// Returns whether one more request may wait.
@@ -88,12 +84,6 @@ impl TurnChecks {
         let half = self.per_turn_max.div_ceil(2);
         half.min(u16::try_from(self.waiting.len()).unwrap_or(half))
     }
-
-    fn take(&mut self, reserved: u16) -> bool {
-        let is_left = self.taken.saturating_add(reserved) < self.per_turn_max;
-        self.taken += u16::from(is_left);
-        is_left
-    }
 }
 
 #[cfg(test)]
@@ -114,10 +104,9 @@ mod tests {
     fn turn_has_a_limited_number_of_checks() {
         let mut checks = TurnChecks::new(3);
         let taken = |checks: &mut TurnChecks, ms| {
-            [(); 5].map(|()| checks.take_for_token(at(ms))).iter().filter(|it| **it).count()
+            [(); 5].map(|()| checks.take(at(ms))).iter().filter(|it| **it).count()
         };
         assert_eq!((taken(&mut checks, 1), taken(&mut checks, 2)), (3, 3));
-        assert!(!checks.take_for_proof(at(2)) && checks.take_for_proof(at(3)));
     }
 
     #[test]
@@ -128,11 +117,11 @@ mod tests {
             checks.wait(*key);
         }
         // New ones get half of the checks.
-        assert!(checks.take_for_proof(at(1)) && checks.take_for_token(at(1)));
-        assert!(!checks.take_for_proof(at(1)) && !checks.take_for_token(at(1)));
+        assert!(checks.take(at(1)) && checks.take(at(1)));
+        assert!(!checks.take(at(1)) && !checks.take(at(1)));
         assert_eq!(checks.resume(at(1)), keys[..2]);
-        assert!(checks.take_for_proof(at(1)) && checks.take_for_proof(at(1)));
-        assert!(!checks.take_for_proof(at(1)));
+        assert!(checks.take(at(1)) && checks.take(at(1)));
+        assert!(!checks.take(at(1)));
         assert_eq!(checks.resume(at(2)), keys[2..]);
         assert!(!checks.has_waiting() && checks.resume(at(2)).is_empty());
     }
@@ -141,9 +130,9 @@ mod tests {
     fn only_check_is_for_waiting_request() {
         let (mut checks, keys) = (TurnChecks::new(1), keys(1));
         checks.wait(keys[0]);
-        assert!(!checks.take_for_proof(at(1)) && !checks.take_for_token(at(1)));
+        assert!(!checks.take(at(1)));
         assert_eq!(checks.resume(at(1)), keys);
-        assert!(checks.take_for_proof(at(1)));
+        assert!(checks.take(at(1)));
     }
 
     #[test]

@@ -89,9 +89,8 @@ pub struct AuthOptions {
     /// Verified tokens that each shard stores; another one replaces one that was not used lately.
     /// Cost: about 300 bytes and the claims each. Default 65,536.
     pub verified_tokens_max: u32,
-    /// Tokens and proofs that a shard verifies in one turn. The clients of further tokens get
-    /// status 503, requests with further proofs wait. Cost: up to 0.1 ms each, for which other
-    /// requests wait. Default 16.
+    /// Tokens and proofs that a shard verifies in one turn; requests with further ones wait. Cost:
+    /// up to 0.1 ms each, for which other requests wait. Default 4.
     pub checks_per_turn_max: u16,
     /// Whether tokens may be, or must be, bound to a key of which each request has a proof (DPoP,
     /// RFC 9449). Needs `resource`, of which the URL in a proof is checked. Default
@@ -138,7 +137,7 @@ impl Default for AuthOptions {
             anonymous: false,
             query_token: false,
             verified_tokens_max: 65_536,
-            checks_per_turn_max: 16,
+            checks_per_turn_max: 4,
             dpop: DpopMode::Off,
             dpop_nonce: false,
             dpop_window: Duration::from_mins(5),

@@ -169,7 +169,7 @@ fn tiny_mesh() -> MeshOptions {
 fn tiny_auth() -> AuthOptions {
     AuthOptions {
         verified_tokens_max: 4,
-        checks_per_turn_max: 8,
+        checks_per_turn_max: 2,
         introspections_max: 8,
         dpop_proofs_max: 64,
         check_interval: Duration::ZERO,
