@@ -5,6 +5,7 @@
 
 use super::ConnectionEvent;
 use super::entry::Entry;
+use super::state::Connection;
 use crate::base::time::Instant;
 use crate::engine::ring::{Operation, Ring};
 
@@ -19,13 +20,34 @@ pub(super) fn apply<S>(entry: &mut Entry<'_, S>) {
     }
 }
 
-/// Stops the receive of a suspended connection that has stored more than one message.
-pub(super) fn limit_pending_input<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R) {
+/// Stops the receive of a suspended connection that has stored more than one message, and of a
+/// closing one whose peer goes on to send; `received` bytes have arrived.
+pub(super) fn limit_unread_input<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    received: usize,
+) {
     let connection = &mut *entry.connection;
+    if connection.is_discarding() {
+        return limit_discarded_input(connection, ring, received);
+    }
     let is_over_limit = connection.input.pending_bytes() > entry.options.message_bytes_max;
     if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
         connection.reading.set_paused(true);
         entry.statistics.read_pauses += 1;
+        ring.submit(Operation::StopReceive(connection.sockets.receive));
+    }
+}
+
+/// Counts discarded input of a closing connection, and stops its receive at the limit.
+#[cold]
+fn limit_discarded_input<S, R: Ring>(
+    connection: &mut Connection<S>,
+    ring: &mut R,
+    received: usize,
+) {
+    connection.reading.record_discarded(received);
+    if connection.reading.has_discarded_most() && !connection.is_closed() {
         ring.submit(Operation::StopReceive(connection.sockets.receive));
     }
 }

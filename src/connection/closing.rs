@@ -1,7 +1,9 @@
 //! Closing of connections, with the closing handshake of WebSocket (RFC 6455, section 7.1).
 //!
 //! A close frame is queued behind all earlier output and is the last frame sent. Then the sending
-//! side is shut down, and further input is discarded until the peer closes.
+//! side is shut down, and further input is discarded until the peer closes. After about 256 KiB of
+//! discarded input no more is read: the peer has its time to read the last response, and is
+//! slowed down by TCP.
 //!
 //! Invariants: one close frame per connection, nothing after it. The peer has `linger_timeout` to
 //! receive the close frame and the same time again to close; otherwise the connection is cut, and
@@ -113,7 +115,9 @@ pub(super) fn advance<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: I
     connection.lifecycle.enter(Phase::Lingering);
     connection.last_activity = now;
     ring.submit(Operation::ShutdownWrite(connection.sockets.send));
-    ring.submit(Operation::Receive(connection.sockets.receive));
+    if !connection.reading.has_discarded_most() {
+        ring.submit(Operation::Receive(connection.sockets.receive));
+    }
     entry.arm_timer(now.after(entry.options.linger_timeout));
 }
 

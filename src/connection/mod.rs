@@ -235,13 +235,14 @@ impl<S> Connections<S> {
         Entry::find(self, key).is_some_and(|mut entry| input::lines::skip(&mut entry))
     }
 
-    /// Stores bytes that arrived while reading is stopped. Returns whether input is pending.
+    /// Stores bytes that arrived while reading is stopped; those of a closing connection are
+    /// discarded. Returns whether [`Connections::limit_unread_input`] has to be called.
     pub fn append_pending_input(&mut self, key: Key, rest: &[u8]) -> bool {
         let Some(connection) = self.table.get_mut(key) else { return false };
         if !rest.is_empty() {
             input::append_pending(connection, rest, &mut self.pool);
         }
-        connection.input.has_pending()
+        connection.input.has_pending() || connection.is_discarding()
     }
 
     /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place
@@ -250,10 +251,11 @@ impl<S> Connections<S> {
         input::restore_pending(self.table.get_mut(key), bytes, from, &mut self.pool);
     }
 
-    /// Stops the receive of a suspended connection that has stored more than one message.
-    pub fn limit_pending_input<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    /// Stops the receive of a suspended connection that has stored more than one message, and of a
+    /// closing one whose peer goes on to send; `received` bytes have arrived.
+    pub fn limit_unread_input<R: Ring>(&mut self, ring: &mut R, key: Key, received: usize) {
         if let Some(mut entry) = Entry::find(self, key) {
-            backpressure::limit_pending_input(&mut entry, ring);
+            backpressure::limit_unread_input(&mut entry, ring, received);
         }
     }
 

@@ -8,6 +8,7 @@ mod blocking_pool;
 // They connect from several addresses of 127.0.0.0/8.
 #[cfg(target_os = "linux")]
 mod connections;
+mod discarded_input;
 mod half_close;
 #[cfg(target_os = "linux")]
 mod half_messages;

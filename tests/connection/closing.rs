@@ -5,7 +5,7 @@ use std::io;
 use corelane::connection::{CloseReason, Codec, SocketPair};
 use corelane::engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
+use crate::harness::{Harness, Reaction, options};
 
 const A: Socket = Socket(5);
 
@@ -47,6 +47,59 @@ fn refused_connection_gets_error_before_close() {
     harness.complete_close(A);
     assert_eq!(harness.closed_connections, [("tcp", CloseReason::Refused)]);
     assert!(harness.received.is_empty());
+}
+
+#[test]
+fn closing_peer_is_read_up_to_limit() {
+    let mut harness = Harness::new(Reaction::Echo);
+    let key = harness.open(A);
+    harness.send_text(key, "no room");
+    let now = harness.now;
+    harness.connections.close_gracefully(&mut harness.ring, key, CloseReason::Refused, now);
+    assert_eq!(harness.drain(A), "no room\n");
+    for _ in 0..15 {
+        harness.receive(A, &[b'x'; 16 << 10]);
+        assert!(harness.ring.receiving.contains(&A));
+    }
+    harness.receive(A, &[b'x'; 16 << 10]);
+    assert!(!harness.ring.receiving.contains(&A) && harness.ring.closing.is_empty());
+    // What the ring has received before it stops.
+    harness.receive(A, b"x");
+    harness.advance_time(options().linger_timeout);
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::Refused)]);
+    assert!(harness.received.is_empty());
+}
+
+#[test]
+fn short_receives_of_closing_peer_count_more() {
+    let mut harness = Harness::new(Reaction::Echo);
+    let key = harness.open(A);
+    let now = harness.now;
+    harness.connections.close_gracefully(&mut harness.ring, key, CloseReason::Refused, now);
+    let receives = (0..1_000).take_while(|_| {
+        harness.receive(A, b"x");
+        harness.ring.receiving.contains(&A)
+    });
+    assert_eq!(receives.count(), 254);
+}
+
+#[test]
+fn limit_of_discarded_input_includes_pending_calls() {
+    let mut harness = Harness::new(Reaction::Defer);
+    let key = harness.open(A);
+    harness.receive(A, b"1\n");
+    let now = harness.now;
+    harness.connections.close_gracefully(&mut harness.ring, key, CloseReason::Drain, now);
+    harness.receive(A, "x".repeat(256 << 10).as_bytes());
+    assert!(!harness.ring.receiving.contains(&A));
+    harness.send_deferred(key, "one");
+    assert_eq!(harness.drain(A), "one\n");
+    assert!(harness.ring.write_shutdowns.contains(&A));
+    assert!(!harness.ring.receiving.contains(&A), "not read again");
+    harness.advance_time(options().linger_timeout);
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::Drain)]);
 }
 
 #[test]

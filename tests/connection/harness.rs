@@ -121,9 +121,9 @@ impl Harness {
         let Some(key) = self.connections.table.key_of(socket) else { return };
         let stashed = self.connections.table.record_received(key, bytes.len());
         let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
-        if read < bytes.len() {
-            self.connections.append_pending_input(key, &bytes[read..]);
+        if self.connections.append_pending_input(key, &bytes[read..]) {
             self.connections.table.pause(&mut self.ring, key);
+            self.connections.limit_unread_input(&mut self.ring, key, bytes.len());
         }
         self.connections.account_memory(key);
     }

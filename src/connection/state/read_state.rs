@@ -1,4 +1,10 @@
-//! Whether a connection is read.
+//! Whether a connection is read, and how much of its input is discarded while it closes.
+
+/// Bytes of which [`ReadState`] counts discarded input; a receive counts as one at least.
+const DISCARD_UNIT: usize = 1 << 10;
+
+/// Discarded units from which on no more is read: about 256 KiB.
+const DISCARDED_UNITS_MAX: u8 = u8::MAX;
 
 /// Whether a connection is read, and whether its peer may send more.
 #[derive(Debug, Default)]
@@ -6,6 +12,8 @@ pub(in crate::connection) struct ReadState {
     is_paused: bool,
     is_suspended: bool,
     has_ended: bool,
+    /// Input discarded while the connection closes, in units of [`DISCARD_UNIT`].
+    discarded_units: u8,
 }
 
 impl ReadState {
@@ -37,6 +45,17 @@ impl ReadState {
     /// Returns whether the peer has closed its sending side.
     pub(in crate::connection) const fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Counts input of one receive that was discarded because the connection closes.
+    pub(in crate::connection) fn record_discarded(&mut self, bytes: usize) {
+        let units = u8::try_from(bytes.div_ceil(DISCARD_UNIT)).unwrap_or(DISCARDED_UNITS_MAX);
+        self.discarded_units = self.discarded_units.saturating_add(units);
+    }
+
+    /// Returns whether so much input was discarded that no more is read.
+    pub(in crate::connection) const fn has_discarded_most(&self) -> bool {
+        self.discarded_units == DISCARDED_UNITS_MAX
     }
 
     /// Records that the peer has closed its sending side, or that receiving failed.

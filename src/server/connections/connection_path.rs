@@ -133,7 +133,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
             let connections = &mut transports.connections;
             if connections.append_pending_input(key, &bytes[read..length]) {
                 connections.table.pause(*ring, key);
-                connections.limit_pending_input(*ring, key);
+                connections.limit_unread_input(*ring, key, length);
             }
             transports.record_read(key, parser, *now);
             self.check_memory(key);
