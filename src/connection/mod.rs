@@ -64,8 +64,9 @@ use crate::transport::websocket::reader::FrameReader;
 
 use self::entry::Entry;
 
-/// Timers handled per turn, so that many expiring at once do not stall the shard.
-const TIMERS_PER_TURN_MAX: usize = 1024;
+/// Timers handled per turn, so that many expiring at once do not stall the shard: each may close a
+/// connection.
+const TIMERS_PER_TURN_MAX: usize = 64;
 
 /// The connections of one shard, each with a state of type `S` that belongs to their owner.
 #[derive(Debug)]

@@ -215,6 +215,11 @@ impl<R: Ring, D: Driver<R>> Driver<R> for DriverPair<D> {
         });
     }
 
+    #[inline]
+    fn handle_deferred(&mut self, ring: &mut R, now: Instant) -> bool {
+        self.shard.handle_deferred(ring, now)
+    }
+
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         if is_due(self.shard.next_deadline()) {

@@ -11,8 +11,15 @@ use crate::engine::ring::{Completion, ParkTimeout, Ring};
 ///
 /// Every method receives the ring for submissions and the time of the turn. None may block.
 pub trait Driver<R: Ring> {
-    /// Handles one completion.
+    /// Handles one completion, or defers it.
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant);
+
+    /// Handles a bounded number of the completions that were deferred; returns whether more are
+    /// left.
+    #[inline]
+    fn handle_deferred(&mut self, _: &mut R, _: Instant) -> bool {
+        false
+    }
 
     /// Handles expired timers.
     fn expire_timers(&mut self, ring: &mut R, now: Instant);
@@ -91,13 +98,14 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         for completion in self.completions.drain(..) {
             self.driver.handle_completion(&mut self.ring, completion, self.now);
         }
+        let has_deferred = self.driver.handle_deferred(&mut self.ring, self.now);
         if self.driver.next_deadline().is_some_and(|deadline| deadline <= self.now) {
             self.driver.expire_timers(&mut self.ring, self.now);
         }
         let has_messages = self.driver.receive_messages(&mut self.ring, self.now);
         let has_futures = self.driver.poll_futures(&mut self.ring, self.now);
         self.driver.flush(&mut self.ring, self.now);
-        has_messages || has_futures
+        has_deferred || has_messages || has_futures
     }
 
     /// Returns the time until the driver's next deadline, at most `timeout_max`.

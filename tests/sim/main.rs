@@ -13,6 +13,8 @@ mod queue_delay_simulation;
 
 mod harness;
 
+mod connection_turns;
+
 mod line_simulation;
 
 mod mesh_simulation;

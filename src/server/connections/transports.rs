@@ -1,11 +1,14 @@
 //! The connections of a shard and the state of the transports that they carry.
 
+use std::collections::VecDeque;
+
 use super::half_closed::HalfClosed;
 use super::large_work::LargeWork;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::tls::TlsCounters;
 use crate::connection::{ConnectionStatistics, Connections};
+use crate::engine::ring::Completion;
 use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
@@ -30,6 +33,8 @@ pub(in crate::server) struct Transports {
     pub(in crate::server) websockets: WebSocketFrontend,
     pub(in crate::server) holder_search: HolderSearch,
     pub(in crate::server) large_work: LargeWork,
+    /// Begins and ends of connections that are handled behind the input of open ones.
+    pub(in crate::server) deferred: VecDeque<Completion>,
     pub(in crate::server) parity: ParityFrontend,
 }
 

@@ -11,6 +11,7 @@ mod unsent_messages;
 mod expired_credentials;
 mod pressure;
 
+mod completions;
 mod messages;
 
 #[cfg(feature = "internals")]
@@ -222,39 +223,6 @@ impl Shard {
         self.lifecycle.has_ended_sessions = ends && self.path(ring, now).requests().end_sessions();
     }
 
-    /// Handles a completion of a connection's begin or end. Apart from the frequent ones, which
-    /// are inlined into the shard loop without it.
-    #[inline(never)]
-    fn handle_rare_completion<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        completion: Completion,
-        now: Instant,
-    ) {
-        match completion {
-            Completion::Accepted { listener, socket, peer } => {
-                let kind = self.transports.acceptor.kind_of(listener);
-                self.open_connection(ring, (kind, socket, peer), now);
-            }
-            Completion::AcceptFailed { listener, error } => {
-                let Self { transports: Transports { acceptor, .. }, outbox, .. } = self;
-                let transport = acceptor.kind_of(listener).transport();
-                acceptor.record_failure(transport, &error, now, outbox);
-            }
-            Completion::EndOfStream { socket, result } => {
-                self.path(ring, now).handle_end_of_stream(socket, &result);
-            }
-            Completion::PeerCertificate { socket, certificate } => {
-                keep_certificate(self, socket, &certificate);
-            }
-            Completion::Closed { socket } => self.path(ring, now).finish_close(socket),
-            // Frequent; and the server opens no outgoing connections.
-            Completion::Received { .. }
-            | Completion::Sent { .. }
-            | Completion::Connected { .. } => {}
-        }
-    }
-
     /// Serves a new connection, or sends an error and closes it.
     fn open_connection<R: Ring>(
         &mut self,
@@ -398,9 +366,14 @@ impl<R: Ring> Driver<R> for Shard {
                 let key = self.path(ring, now).handle_sent(socket, buffer, &result);
                 self.send_missed(ring, key, now);
             }
-            rare => self.handle_rare_completion(ring, rare, now),
+            rare => completions::handle_rare(self, ring, rare, now),
         }
         self.apply_outbox(ring, now);
+    }
+
+    #[inline]
+    fn handle_deferred(&mut self, ring: &mut R, now: Instant) -> bool {
+        !self.transports.deferred.is_empty() && completions::handle_deferred(self, ring, now)
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
@@ -490,6 +463,7 @@ impl<R: Ring> Driver<R> for Shard {
         let has_sessions = !self.lifecycle.is_aborted() && self.transports.http.sessions.len() > 0;
         let is_left = !self.transports.connections.table.is_empty()
             || !self.transports.large_work.is_empty()
+            || !self.transports.deferred.is_empty()
             || self.inbox.queued() > 0
             || self.transports.parity.owes_responses();
         self.lifecycle.ends() && !waits && !has_sessions && !is_left

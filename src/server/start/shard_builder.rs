@@ -3,6 +3,7 @@
 //! A builder holds the catalog and the options. The ring and the executor come from the code that
 //! runs the shard: the threads of the server, an existing glommio executor, or the simulator.
 
+use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -245,11 +246,10 @@ impl ShardBuilder {
         let sleeps_max = calls_max(&limits).saturating_add(limits.tasks.tasks_max);
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
         let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
-        let shard = self.endpoint.shard();
+        let (shard, shared) = (self.endpoint.shard(), (self.replay_filter, self.running));
         let updates = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);
         let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
-        let shared = (self.replay_filter, self.running);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let checks = request_checks(&self.options, &self.auth, self.origin_guard);
         let operator_checks = RequestChecks::new(operator_profile(), self.operator_guard);
@@ -293,6 +293,7 @@ impl ShardBuilder {
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
+            deferred: VecDeque::new(),
             parity: parity_frontend(&self.options, &self.entropy, &limits, (shard, shards)),
         };
         Shard {

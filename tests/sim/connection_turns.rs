@@ -1,0 +1,158 @@
+//! Many connections that begin or end in one turn, beside one that is open.
+
+use std::io;
+use std::rc::Rc;
+
+use corelane::base::time::Instant;
+use corelane::engine::executor::{Executor, NativeExecutor};
+use corelane::engine::ring::{
+    Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket,
+    Source, Waker,
+};
+use corelane::engine::shard_loop::ShardLoop;
+use corelane::protocol::model::Implementation;
+use corelane::server::{Entropy, Options, Server, Shard, ShardInput};
+use corelane::service::Catalog;
+use corelane::telemetry::label::Transport;
+
+const LISTENER: Listener = Listener(0);
+/// Far more than a turn opens or closes.
+const PEERS: u32 = 300;
+/// The connection that is open.
+const OPEN: Socket = Socket(PEERS);
+const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+
+/// A ring whose completions the test decides, and that records what is submitted in a turn.
+#[derive(Debug)]
+struct TurnRing {
+    completions: Vec<Completion>,
+    received: Vec<u8>,
+    receives: usize,
+    sends: Vec<Socket>,
+    closes: Vec<Socket>,
+}
+
+impl Ring for TurnRing {
+    fn register(&mut self, _: Source) -> io::Result<Registered> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn submit(&mut self, operation: Operation) {
+        match operation {
+            Operation::Receive(_) => self.receives += 1,
+            Operation::Send { socket, .. } => self.sends.push(socket),
+            Operation::Close(socket) => self.closes.push(socket),
+            _ => {}
+        }
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.completions);
+    }
+
+    fn park(&mut self, _: ParkTimeout) -> Instant {
+        Instant::from_milliseconds(1)
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::new(|| {})
+    }
+
+    fn bytes(&mut self, _: &ReceiveBuffer) -> &mut [u8] {
+        &mut self.received
+    }
+
+    fn release(&mut self, _: ReceiveBuffer) {}
+
+    fn describe(&self) -> String {
+        "turns".to_owned()
+    }
+}
+
+/// A server of one shard on a [`TurnRing`].
+struct TurnServer(ShardLoop<TurnRing, Shard>);
+
+impl TurnServer {
+    fn start() -> Self {
+        let catalog =
+            Catalog::builder(Implementation::new("test", "1")).build().expect("a catalog");
+        let entropy = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
+        let server = Server::builder(catalog).options(Options::default()).entropy(entropy);
+        let (builders, _) = server.shard_builders(1).expect("a shard");
+        let ring = TurnRing {
+            completions: Vec::new(),
+            received: [PING, &[0; PADDING]].concat(),
+            receives: 0,
+            sends: Vec::new(),
+            closes: Vec::new(),
+        };
+        let executor = Rc::new(NativeExecutor::new(ring.waker()));
+        let input = ShardInput::Listener { listener: LISTENER, transport: Transport::Tcp };
+        let builder = builders.into_iter().next().expect("one shard");
+        let shard = builder.build(ring, executor as Rc<dyn Executor>, &[input]);
+        Self(shard.expect("a shard"))
+    }
+
+    /// Runs a turn with these completions. Returns the ring with what was submitted in it.
+    fn run_turn(&mut self, completions: impl Iterator<Item = Completion>) -> &TurnRing {
+        let ring = self.0.ring_mut();
+        ring.completions.extend(completions);
+        // The turn before reaps.
+        self.0.run_turn(ParkTimeout::Zero);
+        let ring = self.0.ring_mut();
+        (ring.receives, ring.sends, ring.closes) = (0, Vec::new(), Vec::new());
+        self.0.run_turn(ParkTimeout::Zero);
+        self.0.ring()
+    }
+
+    fn open(&mut self, sockets: impl Iterator<Item = u32>) -> usize {
+        let accepted = |index| {
+            let peer = Some(([127, 0, 0, 1], 1).into());
+            Completion::Accepted { listener: LISTENER, socket: Socket(index), peer }
+        };
+        self.run_turn(sockets.map(accepted)).receives
+    }
+}
+
+fn ping() -> Completion {
+    let len = u32::try_from(PING.len()).expect("a short message");
+    Completion::Received { socket: OPEN, buffer: ReceiveBuffer { index: 0, len } }
+}
+
+#[test]
+fn turn_opens_some_of_many_connections() {
+    let mut server = TurnServer::start();
+    let opened: Vec<usize> = [server.open(0..PEERS)]
+        .into_iter()
+        .chain((0..PEERS).map(|_| server.run_turn([].into_iter()).receives))
+        .collect();
+    let (first, in_all) = (opened[0], opened.iter().sum::<usize>());
+    assert!(first > 0 && first < PEERS as usize / 3, "{first}");
+    // A step of the test has two turns, of which one is observed.
+    assert!(in_all > first && in_all < PEERS as usize, "{in_all}");
+    let counters = server.0.driver().counters();
+    assert_eq!(counters.connections.accepted, u64::from(PEERS));
+}
+
+#[test]
+fn response_leaves_before_many_connections_close() {
+    let mut server = TurnServer::start();
+    server.open([OPEN.0].into_iter());
+    server.open(0..PEERS);
+    for _ in 0..PEERS {
+        server.run_turn([].into_iter());
+    }
+    let ended = |index| Completion::EndOfStream { socket: Socket(index), result: Ok(()) };
+    let ring = server.run_turn((0..PEERS).map(ended).chain([ping()]));
+    assert_eq!(ring.sends, [OPEN]);
+    assert!(ring.closes.len() < PEERS as usize / 3, "{}", ring.closes.len());
+    for _ in 0..PEERS {
+        server.run_turn([].into_iter());
+    }
+    let ring = server.run_turn([].into_iter());
+    assert!(ring.closes.is_empty());
+    let closed = (0..PEERS).map(|index| Completion::Closed { socket: Socket(index) });
+    server.run_turn(closed);
+    assert_eq!(server.0.driver().counters().connections.closed, u64::from(PEERS));
+    assert_eq!(server.0.driver().open_work().connections, 1);
+}
