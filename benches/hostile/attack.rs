@@ -2,7 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -10,22 +11,21 @@ use corelane_bench_support::frames;
 use corelane_bench_support::requests::{FIRST_ID, RequestTemplate};
 use crossbeam::channel::{self, Receiver, Sender, TryRecvError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::conversation::{Addresses, Framing};
 
 /// Address of the hostile peers: unlike 127.0.0.1 it has no exemption from limits per address.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Ports of the hostile peers: not those that the system chooses for honest clients, which would
+/// run out of them.
+const PORTS: Range<u16> = 10_000..32_000;
 /// Time after which a blocked peer looks whether the attack is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for a new connection and for an upgrade.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two further connections of a peer.
 const FURTHER_PAUSE: Duration = Duration::from_millis(5);
-/// Lowest priority: hostile peers leave the processor to the server and to honest clients.
-const NICE: i32 = 19;
 
 /// What each hostile connection of a group does, repeatedly.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ pub(crate) struct Attack {
     addresses: Addresses,
     /// Disconnected at the end.
     end: Receiver<()>,
+    /// Counts from the start of [`PORTS`] on.
+    next_port: AtomicU16,
     connections: AtomicU64,
     sent_bytes: AtomicU64,
 }
@@ -78,7 +80,9 @@ impl Attack {
     pub(crate) fn new(addresses: Addresses) -> (Self, AttackEnd) {
         let (sender, end) = channel::bounded(0);
         let (connections, sent_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        (Self { addresses, end, connections, sent_bytes }, AttackEnd { _sender: sender })
+        let next_port = AtomicU16::new(0);
+        let attack = Self { addresses, end, next_port, connections, sent_bytes };
+        (attack, AttackEnd { _sender: sender })
     }
 
     /// Runs the scripts until their [`AttackEnd`] is dropped.
@@ -111,8 +115,6 @@ impl Attack {
     }
 
     fn repeat(&self, script: &Script) {
-        // Without it the figures are less exact.
-        setpriority_process(Some(gettid()), NICE).unwrap_or(());
         let mut requests = script.request.repeat(script.batch);
         while !self.is_over() {
             // The server refuses or closes hostile connections: the next one follows.
@@ -122,7 +124,7 @@ impl Attack {
     }
 
     fn run_once(&self, script: &Script, requests: &mut [u8]) -> io::Result<()> {
-        let mut stream = connect(self.addresses.of(script.framing))?;
+        let mut stream = self.connect(self.addresses.of(script.framing))?;
         self.connections.fetch_add(1, Ordering::Relaxed);
         if script.framing == Framing::Frames {
             upgrade(&mut stream, self.addresses.http)?;
@@ -142,10 +144,22 @@ impl Attack {
         })
     }
 
+    /// Connects from [`ADDRESS`].
+    fn connect(&self, host: SocketAddr) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        // The port of a connection that has ended.
+        socket.set_reuse_address(true)?;
+        let count = self.next_port.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + count % (PORTS.end - PORTS.start);
+        socket.bind(&SocketAddr::from((ADDRESS, port)).into())?;
+        socket.connect_timeout(&host.into(), OPEN_TIMEOUT)?;
+        Ok(socket.into())
+    }
+
     fn open_further(&self, script: &Script) -> io::Result<Vec<TcpStream>> {
         let open = |_| {
             self.pause(FURTHER_PAUSE);
-            let stream = connect(self.addresses.of(script.framing))?;
+            let stream = self.connect(self.addresses.of(script.framing))?;
             self.connections.fetch_add(1, Ordering::Relaxed);
             self.send(&stream, &script.opening)?;
             Ok(stream)
@@ -218,14 +232,6 @@ impl Attack {
             }
         }
     }
-}
-
-/// Connects from [`ADDRESS`].
-fn connect(host: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind(&SocketAddr::from((ADDRESS, 0)).into())?;
-    socket.connect_timeout(&host.into(), OPEN_TIMEOUT)?;
-    Ok(socket.into())
 }
 
 /// Upgrades the connection to WebSocket.

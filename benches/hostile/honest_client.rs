@@ -10,7 +10,7 @@ use corelane_bench_support::frames;
 use corelane_bench_support::requests::{Era, FIRST_ID, MESSAGE_BYTES, RequestTemplate};
 
 use crate::conversation::{Addresses, Conversation, Framing};
-use crate::schedule::{Calls, Phase, Schedule};
+use crate::schedule::{PhaseCalls, Schedule};
 
 /// Message of [`Kind::LargeMessage`].
 const LARGE_BYTES: usize = 32 << 10;
@@ -153,11 +153,9 @@ impl<'a> HonestClient<'a> {
         Self { kind, addresses, file, conversation: None, calls: 0 }
     }
 
-    /// Calls until the end of `schedule`; returns the calls in the quiet time and those after its
-    /// end.
-    pub(crate) fn run(mut self, schedule: &Schedule) -> io::Result<[Calls; 2]> {
-        let none = || Calls::none().map_err(io::Error::other);
-        let (mut quiet, mut attack) = (none()?, none()?);
+    /// Calls until the end of `schedule`.
+    pub(crate) fn run(mut self, schedule: &Schedule) -> io::Result<PhaseCalls> {
+        let mut calls = PhaseCalls::none().map_err(io::Error::other)?;
         let interval = self.kind.interval();
         let mut due = schedule.now();
         while let Some(phase) = schedule.phase_at(due) {
@@ -170,16 +168,9 @@ impl<'a> HonestClient<'a> {
                 // The calls that were due meanwhile would fail for the same reason.
                 due = due.max(schedule.now().after(interval));
             }
-            match phase {
-                Phase::WarmUp => result?,
-                Phase::Quiet => quiet.record(latency, result),
-                Phase::Attack => attack.record(latency, result),
-                // Failures are those of the attack, latencies are not.
-                Phase::Onset | Phase::After if result.is_err() => attack.record(latency, result),
-                Phase::Onset | Phase::After => {}
-            }
+            calls.record(phase, latency, result)?;
         }
-        Ok([quiet, attack])
+        Ok(calls)
     }
 
     fn call(&mut self) -> io::Result<()> {

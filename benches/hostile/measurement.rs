@@ -8,11 +8,12 @@ use std::time::Duration;
 use corelane_bench_support::process::Server;
 use tempfile::TempDir;
 
-use crate::attack::{Attack, AttackCounts};
+use crate::attack::AttackCounts;
+use crate::attackers::{Attackers, Priority};
 use crate::conversation::Addresses;
 use crate::honest_client::{HonestClient, Kind};
 use crate::scenes::{KEY_SET, Scene, Target};
-use crate::schedule::{Calls, Phase, Schedule};
+use crate::schedule::{Phase, PhaseCalls, Schedule};
 
 /// Size of the large file: the default of `resources.file_bytes_max`.
 const LARGE_BYTES: usize = 8 << 20;
@@ -42,17 +43,19 @@ pub(crate) struct Measurement<'a> {
     /// The `corelane` program.
     pub(crate) program: &'a str,
     pub(crate) files: Files,
-    /// Time of an attack.
+    /// Time of an attack, and of each phase that it is compared with.
     pub(crate) span: Duration,
+    /// Measurements of each scene.
+    pub(crate) rounds: usize,
+    /// Priority of the hostile peers.
+    pub(crate) priority: Priority,
 }
 
 /// The calls of one kind of honest client.
 #[derive(Debug)]
 pub(crate) struct KindCalls {
     pub(crate) kind: Kind,
-    pub(crate) quiet: Calls,
-    /// During the attack, with the failures after it.
-    pub(crate) attack: Calls,
+    pub(crate) calls: PhaseCalls,
 }
 
 /// Resident memory of the server.
@@ -69,11 +72,11 @@ pub(crate) struct Memory {
 pub(crate) struct SceneResult {
     pub(crate) scene: Scene,
     pub(crate) memory_bytes_max: u64,
-    /// Or why the scene could not be measured.
-    pub(crate) measured: io::Result<Measured>,
+    /// Each round, or why the scene could not be measured.
+    pub(crate) rounds: io::Result<Vec<Measured>>,
 }
 
-/// What was measured.
+/// What was measured in one round.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) kinds: Vec<KindCalls>,
@@ -82,22 +85,23 @@ pub(crate) struct Measured {
 }
 
 impl Measurement<'_> {
-    /// Measures a scene on a new server with this memory limit.
+    /// Measures a scene, each round on new servers with this memory limit.
     pub(crate) fn run(&self, scene: Scene, memory_bytes_max: u64) -> SceneResult {
-        let measured = self.measure(scene, memory_bytes_max);
-        SceneResult { scene, memory_bytes_max, measured }
+        let rounds = (0..self.rounds).map(|_| self.measure(scene, memory_bytes_max)).collect();
+        SceneResult { scene, memory_bytes_max, rounds }
     }
 
     fn measure(&self, scene: Scene, memory_bytes_max: u64) -> io::Result<Measured> {
-        let server = self.start_server(scene, memory_bytes_max)?;
-        let &[tcp, http] = server.addresses() else {
-            return Err(io::Error::other("the server has not two listeners"));
-        };
-        let addresses = Addresses { tcp, http };
+        let server = self.start_server(scene, memory_bytes_max, Priority::Equal)?;
+        let below = if self.priority == Priority::Equal { Priority::Idle } else { self.priority };
+        let control = self.start_server(scene, memory_bytes_max, below)?;
         let (small_file, large_file) = (self.files.uri("small.txt"), self.files.uri("large.txt"));
-        let scripts =
-            scene.scripts(&Target { addresses, large_file: &large_file, memory_bytes_max });
-        let (attack, end) = Attack::new(addresses);
+        let attack = |server: &Server| {
+            let addresses = addresses(server)?;
+            let target = Target { addresses, large_file: &large_file, memory_bytes_max };
+            Attackers::start(scene, &target, self.priority)
+        };
+        let addresses = addresses(&server)?;
         let schedule = Schedule::start(self.span, scene.onset());
         thread::scope(|scope| {
             let clients = Kind::ALL.into_iter().filter(|kind| scene.admits(*kind)).map(|kind| {
@@ -107,35 +111,50 @@ impl Measurement<'_> {
             // All run before the first is waited for.
             let clients: Vec<_> = clients.collect();
             schedule.wait_for_end_of(Phase::Quiet);
+            let attackers = attack(&control)?;
+            schedule.wait_for_end_of(Phase::Control);
+            attackers.stop()?;
+            drop(control);
+            schedule.wait_for_end_of(Phase::ControlAfter);
             let quiet = server.resident_bytes()?;
             server.reset_resident_peak()?;
-            let attackers = scope.spawn(|| attack.run(&scripts));
+            let attackers = attack(&server)?;
             schedule.wait_for_end_of(Phase::Attack);
-            drop(end);
-            attackers.join().map_err(|_| io::Error::other("a hostile peer panicked"))?;
-            let counts = attack.counts();
+            let attack = attackers.stop()?;
             schedule.wait_for_end_of(Phase::After);
             let kinds = clients.into_iter().map(|(kind, thread)| {
                 let calls = thread.join().map_err(|_| io::Error::other("a client panicked"))?;
-                let [quiet, attack] = calls?;
-                Ok(KindCalls { kind, quiet, attack })
+                Ok(KindCalls { kind, calls: calls? })
             });
             let kinds = kinds.collect::<io::Result<Vec<_>>>()?;
             let (peak, after) = (server.resident_peak_bytes()?, server.resident_bytes()?);
             scene.check_peak(peak)?;
-            Ok(Measured { kinds, memory: Memory { quiet, peak, after }, attack: counts })
+            Ok(Measured { kinds, memory: Memory { quiet, peak, after }, attack })
         })
     }
 
-    fn start_server(&self, scene: Scene, memory_bytes_max: u64) -> io::Result<Server> {
+    fn start_server(
+        &self,
+        scene: Scene,
+        memory_bytes_max: u64,
+        priority: Priority,
+    ) -> io::Result<Server> {
         let directory = self.files.0.path().display();
         let others = scene.server_arguments(&format!("{directory}/keys.json"));
         let line = format!(
-            "{} serve --tcp 127.0.0.1:0 --http 127.0.0.1:0 --memory-bytes-max {memory_bytes_max} \
-             --demo conformance --resources {directory}{others}",
-            self.program
+            "serve --tcp 127.0.0.1:0 --http 127.0.0.1:0 --memory-bytes-max {memory_bytes_max} \
+             --demo conformance --resources {directory}{others}"
         );
-        let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let mut arguments = priority.command(self.program);
+        arguments.extend(line.split(' ').map(str::to_owned));
         Server::start_with_listeners(&arguments, 2)
+    }
+}
+
+/// Returns the listeners of a server.
+fn addresses(server: &Server) -> io::Result<Addresses> {
+    match *server.addresses() {
+        [tcp, http] => Ok(Addresses { tcp, http }),
+        _ => Err(io::Error::other("the server has not two listeners")),
     }
 }

@@ -142,6 +142,15 @@ impl Scene {
         }
     }
 
+    /// Returns the scene of a name.
+    pub(crate) fn named(name: &str) -> io::Result<Self> {
+        let scene = Self::ALL.into_iter().find(|scene| scene.name() == name);
+        scene.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            io::Error::other(format!("no scene {name}; the scenes are {names}"))
+        })
+    }
+
     /// Returns further arguments of the server; `key_set` is the path of [`KEY_SET`]. Requests
     /// without a token are admitted, such as those of the honest clients.
     pub(crate) fn server_arguments(self, key_set: &str) -> String {

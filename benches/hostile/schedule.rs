@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 /// Time until the first recorded call: connections are opened, code and data are warm.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Time after the hostile peers have left.
+/// Time after hostile peers have left.
 const AFTER: Duration = Duration::from_secs(2);
 /// Largest recorded latency in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
@@ -20,12 +20,31 @@ pub(crate) enum Phase {
     WarmUp,
     /// Without hostile peers.
     Quiet,
-    /// The hostile peers have begun; only failures are recorded.
+    /// The hostile peers have begun, at another server.
+    ControlOnset,
+    /// With hostile peers at another server.
+    Control,
+    /// The hostile peers have left the other server.
+    ControlAfter,
+    /// The hostile peers have begun.
     Onset,
     /// With hostile peers.
     Attack,
     /// The hostile peers have left.
     After,
+}
+
+impl Phase {
+    const ALL: [Self; 8] = [
+        Self::WarmUp,
+        Self::Quiet,
+        Self::ControlOnset,
+        Self::Control,
+        Self::ControlAfter,
+        Self::Onset,
+        Self::Attack,
+        Self::After,
+    ];
 }
 
 /// Times of the phases.
@@ -37,8 +56,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule that starts now, with this much time for the attack, half of it before, and
-    /// `onset` between the two.
+    /// A schedule that starts now, with the phases that are compared of `span` each, and `onset`
+    /// from the begin of an attack to its phase.
     pub(crate) fn start(span: Duration, onset: Duration) -> Self {
         Self { clock: Clock::start(), span, onset }
     }
@@ -56,8 +75,7 @@ impl Schedule {
 
     /// Returns the phase at `time`, or `None` after the end.
     pub(crate) fn phase_at(&self, time: Instant) -> Option<Phase> {
-        let phases = [Phase::WarmUp, Phase::Quiet, Phase::Onset, Phase::Attack, Phase::After];
-        phases.into_iter().find(|phase| time < self.end_of(*phase))
+        Phase::ALL.into_iter().find(|phase| time < self.end_of(*phase))
     }
 
     /// Waits until the end of a phase.
@@ -65,17 +83,73 @@ impl Schedule {
         self.wait_until(self.end_of(phase));
     }
 
-    fn end_of(&self, phase: Phase) -> Instant {
-        let quiet_end = WARM_UP + self.span / 2;
-        let attack_end = quiet_end + self.onset + self.span;
-        let elapsed = match phase {
+    const fn duration(&self, phase: Phase) -> Duration {
+        match phase {
             Phase::WarmUp => WARM_UP,
-            Phase::Quiet => quiet_end,
-            Phase::Onset => quiet_end + self.onset,
-            Phase::Attack => attack_end,
-            Phase::After => attack_end + AFTER,
-        };
+            Phase::Quiet | Phase::Control | Phase::Attack => self.span,
+            Phase::ControlOnset | Phase::Onset => self.onset,
+            Phase::ControlAfter | Phase::After => AFTER,
+        }
+    }
+
+    fn end_of(&self, phase: Phase) -> Instant {
+        let before = Phase::ALL.into_iter().take_while(|before| *before != phase);
+        let elapsed: Duration = before.chain([phase]).map(|phase| self.duration(phase)).sum();
         Instant::default().after(elapsed)
+    }
+}
+
+/// Calls of one or more honest clients in the phases that are compared.
+#[derive(Clone, Debug)]
+pub(crate) struct PhaseCalls {
+    pub(crate) quiet: Calls,
+    /// With the failures before and after it.
+    pub(crate) control: Calls,
+    /// With the failures before and after it.
+    pub(crate) attack: Calls,
+}
+
+impl PhaseCalls {
+    /// Calls of which none has been made.
+    pub(crate) fn none() -> Result<Self, hdrhistogram::CreationError> {
+        Ok(Self { quiet: Calls::none()?, control: Calls::none()?, attack: Calls::none()? })
+    }
+
+    /// Records a call in a phase; an error in the warm-up is returned.
+    pub(crate) fn record(
+        &mut self,
+        phase: Phase,
+        latency: Duration,
+        result: Result<(), std::io::Error>,
+    ) -> Result<(), std::io::Error> {
+        let calls = match phase {
+            Phase::WarmUp => return result,
+            Phase::Quiet => &mut self.quiet,
+            Phase::ControlOnset | Phase::Control | Phase::ControlAfter => &mut self.control,
+            Phase::Onset | Phase::Attack | Phase::After => &mut self.attack,
+        };
+        let is_compared = matches!(phase, Phase::Quiet | Phase::Control | Phase::Attack);
+        if is_compared || result.is_err() {
+            calls.record(latency, result);
+        }
+        Ok(())
+    }
+
+    /// Adds the calls of another client.
+    pub(crate) fn add(&mut self, other: &Self) -> Result<(), hdrhistogram::AdditionError> {
+        self.quiet.add(&other.quiet)?;
+        self.control.add(&other.control)?;
+        self.attack.add(&other.attack)
+    }
+
+    /// Returns the number of failed calls.
+    pub(crate) const fn failures(&self) -> u64 {
+        self.quiet.failures() + self.control.failures() + self.attack.failures()
+    }
+
+    /// Returns the error of the first failed call.
+    pub(crate) fn first_failure(&self) -> Option<&str> {
+        [&self.quiet, &self.control, &self.attack].into_iter().find_map(Calls::first_failure)
     }
 }
 

@@ -1,0 +1,111 @@
+//! The process of the hostile peers: this program again, with arguments that name the scene.
+
+use std::io::{self, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread;
+
+use crate::attack::{Attack, AttackCounts};
+use crate::conversation::Addresses;
+use crate::scenes::{Scene, Target};
+
+/// First argument of the process.
+pub(crate) const ATTACK: &str = "--attack";
+
+/// Runs a program with a scheduling policy: chrt(1) of util-linux, sched(7).
+const CHRT: &str = "chrt";
+
+/// The priority of hostile peers, and of the server of the control.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Priority {
+    /// `SCHED_IDLE`: they run while no other thread wants the processor.
+    Idle,
+    /// `SCHED_OTHER`: lower than that of the server if the bench has a real-time policy.
+    Other,
+    /// That of the server and of the honest clients.
+    Equal,
+}
+
+impl Priority {
+    /// Returns the words of a command line that runs `program` with this priority.
+    pub(crate) fn command(self, program: &str) -> Vec<String> {
+        let words: &[&str] = match self {
+            Self::Idle => &[CHRT, "--idle", "0", program],
+            Self::Other => &[CHRT, "--other", "0", program],
+            Self::Equal => &[program],
+        };
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+}
+
+/// Hostile peers in a process of their own, which ends with this value.
+#[derive(Debug)]
+pub(crate) struct Attackers {
+    child: Child,
+    /// They stop at its end.
+    stdin: Option<ChildStdin>,
+}
+
+impl Attackers {
+    /// Starts the hostile peers of a scene.
+    pub(crate) fn start(scene: Scene, target: &Target<'_>, priority: Priority) -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let words = priority.command(&program.to_string_lossy());
+        let Addresses { tcp, http } = target.addresses;
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .args([ATTACK, scene.name(), &tcp.to_string(), &http.to_string()])
+            .args([target.large_file, &target.memory_bytes_max.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take();
+        Ok(Self { child, stdin })
+    }
+
+    /// Has all peers close their connections, and returns what they have done.
+    pub(crate) fn stop(mut self) -> io::Result<AttackCounts> {
+        drop(self.stdin.take());
+        let mut text = String::new();
+        self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read_to_string(&mut text)?;
+        let mut numbers = text.split_whitespace().map(str::parse);
+        match [numbers.next(), numbers.next()] {
+            [Some(Ok(connections)), Some(Ok(sent_bytes))] => {
+                Ok(AttackCounts { connections, sent_bytes })
+            }
+            _ => Err(io::Error::other("the hostile peers have failed")),
+        }
+    }
+}
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        // Fails only if the process has already exited.
+        self.child.kill().unwrap_or(());
+        drop(self.child.wait());
+    }
+}
+
+/// Runs the hostile peers that [`Attackers::start`] names until the end of standard input.
+pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
+    let [scene, tcp, http, large_file, memory_bytes_max] = arguments else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let address = |text: &str| text.parse().map_err(io::Error::other);
+    let target = Target {
+        addresses: Addresses { tcp: address(tcp)?, http: address(http)? },
+        large_file,
+        memory_bytes_max: memory_bytes_max.parse().map_err(io::Error::other)?,
+    };
+    let scripts = Scene::named(scene)?.scripts(&target);
+    let (attack, end) = Attack::new(target.addresses);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // An error is an end, too.
+            drop(io::copy(&mut io::stdin(), &mut io::sink()));
+            drop(end);
+        });
+        attack.run(&scripts);
+    });
+    let AttackCounts { connections, sent_bytes } = attack.counts();
+    writeln!(io::stdout(), "{connections} {sent_bytes}")
+}
