@@ -1,10 +1,11 @@
-//! Keys that are withdrawn while the server runs.
+//! Keys that are withdrawn, and tokens that expire, while the server runs.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use corelane::engine::clock::unix_ms;
 use serde_json::json;
 
 use crate::http::{initialize, post};
@@ -67,24 +68,50 @@ fn stream_of_withdrawn_key_ends() {
     let auth = authority.key_options();
     let path = auth.api_keys[0].clone();
     let server = start(auth.clone());
-    let filter = json!({"notifications": {"toolsListChanged": true}});
-    let listen = json!({"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen",
-                        "params": filter});
-    let mut stream = open_stream(server.http(), &listen, "key-bob");
-    let mut text = String::new();
-    let mut bytes = [0; 1024];
-    while !text.contains("acknowledged") {
-        let length = stream.read(&mut bytes).unwrap();
-        assert!(length > 0, "{text}");
-        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-    }
-    text.clear();
+    let mut stream = open_acknowledged_stream(server.http(), "key-bob");
     fs::write(&path, format!("ada:{}:admin\n", hash_of("key-ada"))).unwrap();
     server.handle().reload_auth(&options(auth)).unwrap();
     // The stream ends with the result of its request.
+    let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.contains("\"result\""), "{text}");
     server.close();
+}
+
+#[test]
+fn stream_of_expired_token_ends() {
+    let authority = Authority::new();
+    let mut auth = authority.jwt_options();
+    auth.leeway = Duration::ZERO;
+    let server = start(auth);
+    let mut claims = authority.issuer.claims("ada", "");
+    let expires_at = claims["iat"].as_u64().unwrap() + 4;
+    claims["exp"] = json!(expires_at);
+    let token = authority.issuer.sign(&claims);
+    let mut stream = open_acknowledged_stream(server.http(), &token);
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let now = unix_ms() / 1_000;
+    assert!(text.contains("\"result\"") && now >= expires_at, "{text}");
+    let refused = post(server.http(), &call("whoami"), Some(&token));
+    assert_eq!(refused.status, 401);
+    assert!(refused.challenge().contains("invalid_token"), "{refused:?}");
+    server.close();
+}
+
+/// Opens a stream of notifications, and waits until the server has acknowledged it.
+fn open_acknowledged_stream(address: SocketAddr, key: &str) -> TcpStream {
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let listen = json!({"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen",
+                        "params": filter});
+    let mut stream = open_stream(address, &listen, key);
+    let (mut text, mut bytes) = (String::new(), [0; 1024]);
+    while !text.contains("acknowledged") {
+        let length = stream.read(&mut bytes).expect("the start of the stream");
+        assert!(length > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+    }
+    stream
 }
 
 /// Sends a request whose response is a stream that ends with its connection.
