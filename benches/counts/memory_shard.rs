@@ -37,7 +37,12 @@ impl MemoryShard {
         let ring = MemoryRing::new(connections);
         let executor = Rc::new(NativeExecutor::new(ring.waker()));
         let input = ShardInput::Listener { listener: LISTENER, transport };
-        Ok(Self { shard: builder.build(ring, executor, &[input])?, _handle: handle })
+        let mut shard = builder.build(ring, executor, &[input])?;
+        // A turn accepts at least 32 connections.
+        for _ in 0..=connections / 32 {
+            shard.run_turn(ParkTimeout::Zero);
+        }
+        Ok(Self { shard, _handle: handle })
     }
 
     /// Makes every peer send `script` in each of `times` turns; returns the bytes sent to them.
