@@ -51,6 +51,8 @@ pub struct ShardLoop<R, D> {
     driver: D,
     completions: Vec<Completion>,
     now: Instant,
+    /// The driver's next deadline at the end of the last turn.
+    deadline: Option<Instant>,
     is_idle: bool,
 }
 
@@ -69,14 +71,17 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         let now = ring.park(ParkTimeout::Zero);
         let mut completions = Vec::with_capacity(1024);
         ring.reap(&mut completions);
-        Self { ring, driver, completions, now, is_idle: false }
+        let deadline = driver.next_deadline();
+        Self { ring, driver, completions, now, deadline, is_idle: false }
     }
 
     /// Replaces the driver by the one that `change` makes of it. Nothing may have completed for the
     /// new one before.
     pub fn map_driver<N: Driver<R>>(self, change: impl FnOnce(D) -> N) -> ShardLoop<R, N> {
-        let Self { ring, driver, completions, now, is_idle } = self;
-        ShardLoop { ring, driver: change(driver), completions, now, is_idle }
+        let Self { ring, driver, completions, now, is_idle, .. } = self;
+        let driver = change(driver);
+        let deadline = driver.next_deadline();
+        ShardLoop { ring, driver, completions, now, deadline, is_idle }
     }
 
     /// Runs one turn. If the driver has nothing to do, waits at the end, at most `timeout_max`.
@@ -93,24 +98,26 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         TurnStatus::Continue
     }
 
-    /// Runs the steps before waiting; returns whether work is left for the next turn.
+    /// Runs the steps before waiting; returns whether work is left for the next turn. Timers that
+    /// a turn sets expire in the next one at the earliest: deadlines are compared once a turn.
     fn run_steps(&mut self) -> bool {
         for completion in self.completions.drain(..) {
             self.driver.handle_completion(&mut self.ring, completion, self.now);
         }
         let has_deferred = self.driver.handle_deferred(&mut self.ring, self.now);
-        if self.driver.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+        if self.deadline.is_some_and(|deadline| deadline <= self.now) {
             self.driver.expire_timers(&mut self.ring, self.now);
         }
         let has_messages = self.driver.receive_messages(&mut self.ring, self.now);
         let has_futures = self.driver.poll_futures(&mut self.ring, self.now);
         self.driver.flush(&mut self.ring, self.now);
+        self.deadline = self.driver.next_deadline();
         has_deferred || has_messages || has_futures
     }
 
     /// Returns the time until the driver's next deadline, at most `timeout_max`.
     fn park_timeout(&self, timeout_max: ParkTimeout) -> ParkTimeout {
-        match self.driver.next_deadline() {
+        match self.deadline {
             Some(deadline) => timeout_max.at_most(deadline.since(self.now)),
             None => timeout_max,
         }
