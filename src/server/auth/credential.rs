@@ -132,6 +132,32 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
+    let (Some(last), Some(other_last)) = (one.last_chunk(), other.last_chunk()) else {
+        return is_equal_short(one, other);
+    };
+    let mut differences = [0; BLOCK_WORDS];
+    let (blocks, _) = one.as_chunks();
+    let (other_blocks, _) = other.as_chunks();
+    for (block, other) in blocks.iter().zip(other_blocks) {
+        add_differences(&mut differences, block, other);
+    }
+    // The rest as a block, together with bytes that were compared before.
+    add_differences(&mut differences, last, other_last);
+    black_box(differences.into_iter().fold(0, |all, difference| all | difference)) == 0
+}
+
+/// Adds the differences between the words of two blocks.
+#[inline]
+fn add_differences(differences: &mut [u64; BLOCK_WORDS], one: &Block, other: &Block) {
+    let (words, other_words) = (one.as_chunks().0, other.as_chunks().0);
+    for (all, (one, other)) in differences.iter_mut().zip(words.iter().zip(other_words)) {
+        *all |= u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other);
+    }
+}
+
+/// The same as [`is_equal`] for texts of equal length that are shorter than a block.
+#[inline]
+fn is_equal_short(one: &[u8], other: &[u8]) -> bool {
     let word_of = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
     let (words, rest) = one.as_chunks();
     let (other_words, other_rest) = other.as_chunks();
@@ -144,6 +170,12 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     };
     black_box(difference | difference_of_rest) == 0
 }
+
+/// Bytes that are compared at a time.
+type Block = [u8; 8 * BLOCK_WORDS];
+
+/// Words of a [`Block`].
+const BLOCK_WORDS: usize = 8;
 
 /// Returns the digest of a token with its proof.
 fn digest_of(token: &str, proof: &SentProof<'_>) -> TokenDigest {
