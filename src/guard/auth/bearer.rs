@@ -34,11 +34,12 @@ pub fn read_bound_token(value: &[u8]) -> Result<Option<&str>, AuthError> {
     token_of_scheme(value, DPOP_SCHEME).map(read_token).transpose()
 }
 
+/// Returns what follows the scheme in the value of a field, which ends without white space.
 #[inline]
 fn token_of_scheme<'v>(value: &'v [u8], wanted: &[u8]) -> Option<&'v [u8]> {
     let (scheme, rest) = value.split_at_checked(wanted.len())?;
     let is_scheme = scheme == wanted || scheme.eq_ignore_ascii_case(wanted);
-    (is_scheme && matches!(rest, [] | [b' ', ..])).then(|| rest.trim_ascii())
+    (is_scheme && matches!(rest, [] | [b' ', ..])).then(|| rest.trim_ascii_start())
 }
 
 /// Returns a token as text.

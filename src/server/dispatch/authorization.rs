@@ -58,6 +58,27 @@ pub(super) fn check(
     peer: &mut PeerState<'_>,
     request: &Request<'_>,
 ) -> Result<(), Option<Error>> {
+    let Dispatcher { auth, catalog, .. } = dispatcher;
+    // Requests over HTTP are authenticated by their head.
+    if peer.state.transport == Transport::Http && !has_rules(auth, catalog) {
+        return Ok(());
+    }
+    check_message(dispatcher, ctx, peer, request)
+}
+
+/// Returns whether callers differ in what they may do.
+#[inline]
+fn has_rules(auth: &Authentication, catalog: &Catalog) -> bool {
+    auth.has_rules() || catalog.requires_scopes()
+}
+
+#[inline(never)]
+fn check_message(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) -> Result<(), Option<Error>> {
     if dispatcher.auth.is_active()
         && peer.state.transport != Transport::Http
         && let Err(error) = authenticate_connection(dispatcher, ctx, peer, request)
@@ -68,7 +89,7 @@ pub(super) fn check(
         return Err(Some(refuse_connection(ctx, peer, error)));
     }
     let Dispatcher { auth, catalog, .. } = dispatcher;
-    if !auth.has_rules() && !catalog.requires_scopes() {
+    if !has_rules(auth, catalog) {
         return Ok(());
     }
     let principal = peer.principal().map(|principal| &**principal);

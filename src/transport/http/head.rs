@@ -42,6 +42,33 @@ impl Span {
     }
 }
 
+/// The target of a request: a path with its query, or `*` (asterisk form).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct TargetSpan {
+    span: Span,
+    /// The end of the path.
+    path_end: u32,
+}
+
+impl TargetSpan {
+    /// Creates the target `span` of the head in `bytes`.
+    fn new(span: Span, bytes: &[u8]) -> Self {
+        let target = span.slice(bytes);
+        let path_bytes = memchr(b'?', target).unwrap_or(target.len());
+        Self { span, path_end: Span::new(0, span.start as usize + path_bytes).end }
+    }
+
+    #[inline]
+    fn path(self, bytes: &[u8]) -> &[u8] {
+        Span { start: self.span.start, end: self.path_end }.slice(bytes)
+    }
+
+    #[inline]
+    fn query(self, bytes: &[u8]) -> &[u8] {
+        Span { start: self.path_end + 1, end: self.span.end }.slice(bytes)
+    }
+}
+
 /// A request method (RFC 9110, section 9).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum HttpMethod {
@@ -105,8 +132,8 @@ pub enum BodyLength {
 pub struct Head {
     /// The method.
     pub method: HttpMethod,
-    /// The path with its query, or `*` (asterisk form).
-    pub target: Span,
+    /// The path with its query.
+    target: TargetSpan,
     /// 1 for HTTP/1.1, 0 for HTTP/1.0.
     pub minor_version: u8,
     /// The length of the body.
@@ -134,7 +161,7 @@ impl Head {
     /// Placeholder where no head is pending.
     pub(super) const EMPTY: Self = Self {
         method: HttpMethod::Other,
-        target: Span { start: 0, end: 0 },
+        target: TargetSpan { span: Span { start: 0, end: 0 }, path_end: 0 },
         minor_version: 1,
         body: BodyLength::None,
         keep_alive: false,
@@ -182,9 +209,21 @@ impl Head {
     }
 
     /// Returns the target without its query.
+    #[inline]
     pub fn path<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        let target = self.target.slice(bytes);
-        &target[..memchr(b'?', target).unwrap_or(target.len())]
+        self.target.path(bytes)
+    }
+
+    /// Returns whether the target has a query.
+    #[inline]
+    pub const fn has_query(&self) -> bool {
+        self.target.path_end < self.target.span.end
+    }
+
+    /// Returns the query of the target without its `?`; empty if there is none.
+    #[inline]
+    pub fn query<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        self.target.query(bytes)
     }
 }
 

@@ -95,7 +95,7 @@ fn check(
     if let Some(credential) = state.credential()
         && let Some(value) = head.field(bytes, Field::Authorization)
         && bearer::unchecked_token(value).is_some_and(|token| credential.has_token(token))
-        && !head.target.slice(bytes).contains(&b'?')
+        && !head.has_query()
         && auth.is_current(credential, time)
     {
         return Ok(());
@@ -153,7 +153,7 @@ fn read_token<'b>(
 ) -> Result<Option<SentToken<'b>>, AuthError> {
     let IncomingRequest { head, bytes, .. } = *incoming;
     let of_field = head.field(bytes, Field::Authorization);
-    let query = checks::query(head, bytes);
+    let query = head.query(bytes);
     if query.is_empty() {
         return of_field.map(|value| read_field(value, accepts_proofs)).transpose();
     }

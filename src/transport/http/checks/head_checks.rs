@@ -34,7 +34,7 @@ pub fn check_head<'b>(
         (Route::LegacyMessages, HttpMethod::Post) => check_legacy_message(head, bytes),
         (Route::LegacySse, HttpMethod::Get) => Ok(RequestKind::LegacySse),
         (Route::Connections, HttpMethod::Get) => {
-            Ok(RequestKind::Connections { query: query(head, bytes) })
+            Ok(RequestKind::Connections { query: head.query(bytes) })
         }
         (Route::ResourceMetadata, HttpMethod::Get | HttpMethod::Head) => {
             Ok(RequestKind::ResourceMetadata)
@@ -58,7 +58,7 @@ pub fn check_head<'b>(
         (Route::ParityEvents, HttpMethod::Get) => {
             let session_id = head.field(bytes, Field::McpSessionId);
             let last_event_id = head.field(bytes, Field::LastEventId);
-            let query = query(head, bytes);
+            let query = head.query(bytes);
             Ok(RequestKind::Parity(ParityRequest::Events { session_id, last_event_id, query }))
         }
         (Route::ParitySchemas, HttpMethod::Get | HttpMethod::Head) => {
@@ -122,7 +122,7 @@ pub fn session_id_in_query<'b>(
     bytes: &'b [u8],
     profile: &CheckProfile,
 ) -> Option<&'b [u8]> {
-    let query = profile.session_id_query.then(|| query(head, bytes))?;
+    let query = profile.session_id_query.then(|| head.query(bytes))?;
     query_parameter(query, SESSION_PARAMETER)
 }
 
@@ -162,15 +162,10 @@ fn check_get<'b>(
 /// the event stream.
 fn check_legacy_message<'b>(head: &Head, bytes: &'b [u8]) -> Result<RequestKind<'b>, Rejection> {
     check_content(head, false)?;
-    match query_parameter(query(head, bytes), SESSION_PARAMETER) {
+    match query_parameter(head.query(bytes), SESSION_PARAMETER) {
         Some(session) => Ok(RequestKind::LegacyMessage { session_id: session }),
         None => Err(CheckId::SessionInQuery.reject("query parameter sessionId is missing")),
     }
-}
-
-/// Returns the query of the request target.
-pub fn query<'b>(head: &Head, bytes: &'b [u8]) -> &'b [u8] {
-    head.target.slice(bytes).get(head.path(bytes).len() + 1..).unwrap_or_default()
 }
 
 /// Returns the value of a parameter of `query`, as written.

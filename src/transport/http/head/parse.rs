@@ -8,7 +8,7 @@ use memchr::memchr;
 
 use super::field_parser::{FieldParser, offset_in};
 use super::target::Target;
-use super::{BodyLength, Head, HeadEnd, HttpMethod, Span};
+use super::{BodyLength, Head, HeadEnd, HttpMethod, Span, TargetSpan};
 use crate::transport::http::grammar::is_token_byte;
 use crate::transport::http::limits::{FIELDS_MAX, RequestError, RequestLimits};
 use crate::transport::http::status::Status;
@@ -130,9 +130,10 @@ fn build_head(
     let target = Target::parse(method, target.as_bytes())?;
     let authority = target.authority.map(|host| Span::new(start + host.start, start + host.end));
     parser.check_host(bytes, minor_version, authority)?;
+    let path = Span::new(start + target.path.start, start + target.path.end);
     Ok(Head {
         method: parse_method(method),
-        target: Span::new(start + target.path.start, start + target.path.end),
+        target: TargetSpan::new(path, bytes),
         minor_version,
         body: parser.body_length(minor_version)?,
         keep_alive: !parser.has_close && (minor_version == 1 || parser.has_keep_alive),
