@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use corelane::options::OverloadOptions;
-use corelane_test_support::messages::{LEGACY, call, cancelled, result_text};
+use corelane_test_support::messages::{LEGACY, call, cancelled, modern, result_text};
 use corelane_test_support::{LineClient, TestServer, WebSocketClient};
 use serde_json::json;
 
@@ -124,6 +124,20 @@ fn cancelled_probe_leaves_its_place() {
     assert_eq!(result_text(&client.receive()), "waited");
     drop(client);
     assert_eq!(server.close().overload.refused_breaker, 0);
+}
+
+#[test]
+fn probe_with_invalid_state_leaves_its_place() {
+    let (server, mut client) = start_open(&Failure::default());
+    server.open_gate();
+    let mut message = modern(call(2, "gated", json!({})));
+    message["params"]["requestState"] = json!("none");
+    let refused = server.connect_tcp().exchange(message);
+    assert_eq!(error_of(&refused)["code"], -32602);
+    assert_eq!(result_text(&client.exchange(call(3, "gated", json!({})))), "waited");
+    drop(client);
+    let overload = server.close().overload;
+    assert_eq!((overload.refused_breaker, overload.breakers_closed), (0, 1));
 }
 
 #[test]

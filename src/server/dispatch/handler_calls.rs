@@ -30,7 +30,7 @@ use crate::server::handlers::local_context::LogFilter;
 use crate::server::handlers::pausable_handler::pausable;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_bridge;
-use crate::server::overload::{CallPermit, EndOfCall, outcome_of};
+use crate::server::overload::{Admission, CallPermit, EndOfCall, Overload, outcome_of};
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::Requester;
 use crate::service::{
@@ -44,19 +44,36 @@ const INPUT_CAPABILITIES: ClientCapabilities = ClientCapabilities::ELICITATION_F
     .union(ClientCapabilities::ROOTS)
     .union(ClientCapabilities::SAMPLING);
 
+/// Dispatches a request to its handler.
+#[inline]
+pub(super) fn dispatch_call(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) -> Outcome {
+    let (tool, mut admission) = match admit_call(dispatcher, ctx, request) {
+        Ok(admitted) => admitted,
+        Err(error) => return write_request_error(peer, request, &error),
+    };
+    let outcome = dispatcher.dispatch_admitted(ctx, peer, (request, tool), &mut admission);
+    if let Some(admission) = admission {
+        dispatcher.deferred.overload.abandon(admission);
+    }
+    outcome
+}
+
 impl Dispatcher {
-    /// Dispatches a request to its handler.
+    /// Dispatches an admitted request, and takes its admission when the call has ended or leaves
+    /// the turn.
     #[inline]
-    pub(super) fn dispatch_call(
+    fn dispatch_admitted(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
-        request: &Request<'_>,
+        called @ (request, _): (&Request<'_>, Option<usize>),
+        admission: &mut Option<Admission>,
     ) -> Outcome {
-        let (tool, permit) = match admit_call(self, ctx, request) {
-            Ok(admitted) => admitted,
-            Err(error) => return write_request_error(peer, request, &error),
-        };
         let mut transition = TaskTransition::None;
         if request.method == Method::ToolsCall && self.catalog.has_features(Features::TASKS) {
             transition = match self.task_calls().try_task(ctx, peer, request) {
@@ -68,22 +85,22 @@ impl Dispatcher {
             Ok(request_state) => request_state,
             Err(error) => return write_request_error(peer, request, &error),
         };
-        let called = (request, tool);
+        let overload = &self.deferred.overload;
         let handed_over =
             match start_handler(&self.catalog, peer, called, &self.handlers.shard_state) {
                 Dispatch::Ready { is_error: is_failed } => {
                     peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                    if let Some(permit) = permit {
-                        permit.record_inline(outcome_of(Ok(is_failed)));
+                    if let Some(admission) = admission.take() {
+                        overload.record_inline(admission, outcome_of(Ok(is_failed)));
                     }
                     return Outcome::Response;
                 }
                 Dispatch::Failed(error) => {
-                    record_error(permit, outcome_of(Err(error.kind)));
+                    record_error(overload, admission.take(), outcome_of(Err(error.kind)));
                     Err(error)
                 }
                 Dispatch::Internal(error) => {
-                    record_error(permit, EndOfCall::FAILED);
+                    record_error(overload, admission.take(), EndOfCall::FAILED);
                     let output = (&mut *peer.outgoing, ctx.now);
                     match self.handlers.write_failure(&self.catalog, &error, request, output) {
                         Ok(is_failed) => {
@@ -94,16 +111,21 @@ impl Dispatcher {
                     }
                 }
                 Dispatch::Local(work) => {
+                    let permit = take_permit(overload, admission);
                     let local = (work, request_state, transition);
                     self.spawn_local(ctx, peer, request, local, permit)
                 }
                 #[cfg(feature = "tokio")]
                 Dispatch::Tokio(work) => {
+                    let permit = take_permit(overload, admission);
                     let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
                     let local = (work, request_state, transition);
                     self.spawn_local(ctx, peer, request, local, permit)
                 }
-                Dispatch::Blocking(work) => self.spawn_blocking(ctx, peer, request, (work, permit)),
+                Dispatch::Blocking(work) => {
+                    let permit = take_permit(overload, admission);
+                    self.spawn_blocking(ctx, peer, request, (work, permit))
+                }
             };
         match handed_over {
             Ok(()) => Outcome::None,
@@ -267,7 +289,7 @@ fn admit_call(
     dispatcher: &Dispatcher,
     ctx: MessageContext,
     request: &Request<'_>,
-) -> Result<(Option<usize>, Option<CallPermit>), Error> {
+) -> Result<(Option<usize>, Option<Admission>), Error> {
     let (overload, catalog) = (&dispatcher.deferred.overload, &dispatcher.catalog);
     if !overload.has_breakers() || request.method != Method::ToolsCall {
         return Ok((None, None));
@@ -280,11 +302,16 @@ fn admit_call(
     Ok((Some(tool), overload.admit((catalog, tool), ctx.now)?))
 }
 
+/// Returns the permit of a call that leaves the turn.
+fn take_permit(overload: &Overload, admission: &mut Option<Admission>) -> Option<CallPermit> {
+    Some(overload.permit(admission.take()?))
+}
+
 /// Records that a call has ended with an error.
 #[cold]
-fn record_error(permit: Option<CallPermit>, end: EndOfCall) {
-    if let Some(permit) = permit {
-        permit.record_inline(end);
+fn record_error(overload: &Overload, admission: Option<Admission>, end: EndOfCall) {
+    if let Some(admission) = admission {
+        overload.record_inline(admission, end);
     }
 }
 

@@ -15,14 +15,15 @@
 mod admission;
 mod task_context;
 
-mod authorization;
-
-mod dialect;
 mod handlers;
-mod lists;
 mod task_creation;
 
 mod handler_calls;
+
+mod authorization;
+
+mod dialect;
+mod lists;
 mod sequential;
 
 mod subscriptions;

@@ -1,7 +1,7 @@
 //! The circuit breakers of the tools of one shard.
 //!
 //! Invariants: there is at most one breaker for each tool of the catalog, and those of calls in
-//! flight; every permit is recorded once.
+//! flight; every admission is recorded once, by itself or by its permit.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -67,7 +67,18 @@ struct Changes {
     closed: u64,
 }
 
-/// A call that a breaker has admitted. Dropped without a record, it is abandoned.
+/// A call that a breaker has admitted in this turn: to be recorded, or replaced by a
+/// [`CallPermit`].
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(in crate::server) struct Admission {
+    tool: u32,
+    permit: Permit,
+    begun: CycleCount,
+}
+
+/// A call that a breaker has admitted and that ends in a later turn. Dropped without a record, it
+/// is abandoned.
 #[derive(Debug)]
 pub(in crate::server) struct CallPermit {
     /// Taken by the record.
@@ -75,27 +86,14 @@ pub(in crate::server) struct CallPermit {
     tool: u32,
     permit: Permit,
     admitted_at: Instant,
-    begun: CycleCount,
 }
 
 impl CallPermit {
-    /// Records that the call has ended in a later turn.
+    /// Records that the call has ended.
     pub(in crate::server) fn record(mut self, end: EndOfCall) {
         if let Some(breakers) = self.breakers.take() {
             let duration = breakers.now.get().since(self.admitted_at);
             breakers.record((self.tool, self.permit), end, |_| duration);
-        }
-    }
-
-    /// Records that the call has ended in the turn of its admission, on this thread.
-    #[inline]
-    pub(in crate::server) fn record_inline(mut self, end: EndOfCall) {
-        if let Some(breakers) = self.breakers.take() {
-            let cycles = CycleCount::now().since(self.begun);
-            breakers.record((self.tool, self.permit), end, |rules| {
-                let is_quick = cycles < rules.slow_cycles_min;
-                if is_quick { Duration::ZERO } else { breakers.rate.duration(cycles) }
-            });
         }
     }
 }
@@ -154,10 +152,10 @@ impl ToolBreakers {
     /// Admits a call of the tool at `position` in the catalog; `None` if there is no such tool.
     #[inline]
     pub(super) fn admit(
-        self: &Rc<Self>,
+        &self,
         catalog: &Catalog,
         position: usize,
-    ) -> Result<Option<CallPermit>, Refused> {
+    ) -> Result<Option<Admission>, Refused> {
         let table = &mut *self.table.borrow_mut();
         let mut index = table.by_position.get(position).copied().unwrap_or(NO_BREAKER);
         if index as usize >= table.breakers.len() {
@@ -173,10 +171,26 @@ impl ToolBreakers {
         if breaker.state() != before {
             self.report(tool, (before, breaker.state()));
         }
-        let permit = admitted?;
-        let (admitted_at, begun) = (now, CycleCount::now());
+        let (permit, begun) = (admitted?, CycleCount::now());
+        Ok(Some(Admission { tool: index, permit, begun }))
+    }
+
+    /// Returns the permit of a call that ends in a later turn.
+    pub(super) fn permit(self: &Rc<Self>, admission: Admission) -> CallPermit {
+        let Admission { tool, permit, .. } = admission;
         let breakers = Some(Rc::clone(self));
-        Ok(Some(CallPermit { breakers, tool: index, permit, admitted_at, begun }))
+        CallPermit { breakers, tool, permit, admitted_at: self.now.get() }
+    }
+
+    /// Records that a call has ended in the turn of its admission, on this thread.
+    #[inline]
+    pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall) {
+        let Admission { tool, permit, begun } = admission;
+        let cycles = CycleCount::now().since(begun);
+        self.record((tool, permit), end, |rules| {
+            let is_quick = cycles < rules.slow_cycles_min;
+            if is_quick { Duration::ZERO } else { self.rate.duration(cycles) }
+        });
     }
 
     /// Records the end of a call that has taken `duration`.
@@ -338,8 +352,8 @@ mod tests {
     fn call(breakers: &Rc<ToolBreakers>, catalog: &Catalog, tool: &str, end: EndOfCall) -> bool {
         let position = tool_position(catalog, tool).unwrap();
         let admitted = breakers.admit(catalog, position);
-        let permit = admitted.map(|permit| permit.expect("a tool of the catalog"));
-        permit.map(|permit| permit.record_inline(end)).is_ok()
+        let admission = admitted.map(|admission| admission.expect("a tool of the catalog"));
+        admission.map(|admission| breakers.record_inline(admission, end)).is_ok()
     }
 
     #[test]

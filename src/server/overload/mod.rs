@@ -1,13 +1,15 @@
 //! Overload protection of one shard: which calls run, and which are refused at once.
 //!
 //! ```text
-//!   call ─ circuit breaker of the tool ─▶ CallPermit ─ limits of running calls ─▶ RunningCall
+//!   call ─ circuit breaker of the tool ─▶ Admission ─ limits of running calls ─▶ RunningCall
+//!                                           └─ leaves its turn ─▶ CallPermit
 //! ```
 //!
-//! A [`CallPermit`] is stored with the call and records its end, a [`RunningCall`] is owned by the
-//! handler and counts it until it has ended, also after its call was cancelled.
+//! An [`Admission`] records the end of a call in its turn; a [`CallPermit`] is stored with a call
+//! that takes longer. A [`RunningCall`] is owned by the handler and counts it until it has ended,
+//! also after its call was cancelled.
 //!
-//! Invariants: a call is refused before its handler starts, and never waits; every permit is
+//! Invariants: a call is refused before its handler starts, and never waits; every admission is
 //! recorded once, as abandoned if its call ends in no other way.
 
 mod running;
@@ -22,8 +24,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use self::breakers::CallPermit;
 use self::breakers::ToolBreakers;
+pub(super) use self::breakers::{Admission, CallPermit};
 use self::memory_watch::pressure_rules;
 pub(super) use self::memory_watch::{EndWatch, MemoryWatch};
 pub(super) use self::running::{RunningCall, RunningCalls};
@@ -197,9 +199,26 @@ impl Overload {
         &self,
         (catalog, position): (&Catalog, usize),
         now: Instant,
-    ) -> Result<Option<CallPermit>, Error> {
+    ) -> Result<Option<Admission>, Error> {
         self.breakers.set_now(now);
         self.breakers.admit(catalog, position).map_err(|refused| self.refuse(refused))
+    }
+
+    /// Returns the permit of an admitted call that ends in a later turn.
+    pub(super) fn permit(&self, admission: Admission) -> CallPermit {
+        self.breakers.permit(admission)
+    }
+
+    /// Records that an admitted call has ended in its turn.
+    #[inline]
+    pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall) {
+        self.breakers.record_inline(admission, end);
+    }
+
+    /// Records that an admitted call was not made.
+    #[cold]
+    pub(super) fn abandon(&self, admission: Admission) {
+        self.record_inline(admission, EndOfCall::Outcome(CallOutcome::Abandoned));
     }
 
     #[cold]

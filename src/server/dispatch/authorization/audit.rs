@@ -8,7 +8,7 @@ use crate::protocol::eras::Method;
 use crate::server::auth::Authentication;
 use crate::server::connection_state::PeerState;
 use crate::server::dispatch::admission::Request;
-use crate::server::dispatch::{Dispatcher, MessageContext};
+use crate::server::dispatch::{Dispatcher, MessageContext, handler_calls};
 use crate::server::reply_to::Outcome;
 use crate::telemetry::auth_event::AuditedCall;
 
@@ -21,7 +21,7 @@ pub(in crate::server::dispatch) fn dispatch_call(
     request: &Request<'_>,
 ) -> Outcome {
     match audited_call(&dispatcher.auth, peer, request) {
-        None => dispatcher.dispatch_call(ctx, peer, request),
+        None => handler_calls::dispatch_call(dispatcher, ctx, peer, request),
         Some(call) => dispatch_audited(dispatcher, ctx, (peer, request), call),
     }
 }
@@ -58,7 +58,7 @@ fn dispatch_audited(
         let counters = &peer.outbox.counters.requests;
         (counters.tool_errors, counters.tasks_created)
     };
-    let outcome = dispatcher.dispatch_call(ctx, peer, request);
+    let outcome = handler_calls::dispatch_call(dispatcher, ctx, peer, request);
     let counters = &peer.outbox.counters.requests;
     match outcome {
         Outcome::Response if counters.tool_errors > failed => call.log("failed"),
