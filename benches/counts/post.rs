@@ -33,6 +33,10 @@ pub(crate) enum Phase {
     TurnWithField,
     /// The same with authentication, which knows the token.
     TurnWithToken,
+    /// As [`Phase::TurnWithField`], with a token of 43 bytes.
+    TurnWithShortField,
+    /// As [`Phase::TurnWithToken`], with a token of 43 bytes.
+    TurnWithShortToken,
     /// The same as one request a turn, with a rate limit that admits each.
     TurnWithRate,
     /// The same with a rate limit, sixteen requests a turn.
@@ -45,12 +49,14 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All phases in order.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Head,
         Self::Admission,
         Self::Turn,
         Self::TurnWithField,
         Self::TurnWithToken,
+        Self::TurnWithShortField,
+        Self::TurnWithShortToken,
         Self::TurnWithRate,
         Self::TurnOfSixteenWithRate,
         Self::TurnOfSixteen,
@@ -65,6 +71,8 @@ impl Phase {
             Self::Turn => "post-turn",
             Self::TurnWithField => "post-turn-field",
             Self::TurnWithToken => "post-turn-token",
+            Self::TurnWithShortField => "post-turn-short-field",
+            Self::TurnWithShortToken => "post-turn-short-token",
             Self::TurnWithRate => "post-turn-rate",
             Self::TurnOfSixteenWithRate => "post-turn-of-16-rate",
             Self::TurnOfSixteen => "post-turn-of-16",
@@ -81,8 +89,10 @@ pub(crate) fn run(phase: Phase, call: Call, messages: u64) -> Result<(), Failure
     match phase {
         Phase::Head | Phase::Admission => admit(phase, call, messages),
         Phase::Turn => turn(call, messages, 1),
-        Phase::TurnWithField => turn_with_token(call, messages, false),
-        Phase::TurnWithToken => turn_with_token(call, messages, true),
+        Phase::TurnWithField => turn_with_token(call, messages, (TOKEN_BYTES, false)),
+        Phase::TurnWithToken => turn_with_token(call, messages, (TOKEN_BYTES, true)),
+        Phase::TurnWithShortField => turn_with_token(call, messages, (SHORT_TOKEN_BYTES, false)),
+        Phase::TurnWithShortToken => turn_with_token(call, messages, (SHORT_TOKEN_BYTES, true)),
         Phase::TurnWithRate => turn_with_rate(call, messages, 1),
         Phase::TurnOfSixteenWithRate => turn_with_rate(call, messages, 16),
         Phase::TurnOfSixteen => turn(call, messages, 16),
@@ -132,8 +142,12 @@ fn turn_with_rate(call: Call, messages: u64, per_turn: u64) -> Result<(), Failur
 }
 
 /// A real shard whose one peer sends one request a turn, with a token.
-fn turn_with_token(call: Call, messages: u64, is_verified: bool) -> Result<(), Failure> {
-    let key = "k".repeat(TOKEN_BYTES);
+fn turn_with_token(
+    call: Call,
+    messages: u64,
+    (token_bytes, is_verified): (usize, bool),
+) -> Result<(), Failure> {
+    let key = "k".repeat(token_bytes);
     let keys = tempfile::NamedTempFile::new()?;
     let digits = |byte: u8| [byte >> 4, byte & 15].map(|it| char::from_digit(it.into(), 16));
     let hash: String = Sha256::digest(&key).into_iter().flat_map(digits).flatten().collect();
@@ -185,6 +199,8 @@ fn open(shard: &mut MemoryShard, (era, bytes): Call, fields: &str) -> Result<Vec
 const HOST: &str = "127.0.0.1:8080";
 /// Bytes of a token: those of a JWT with a few claims.
 const TOKEN_BYTES: usize = 700;
+/// Bytes of an API key: 256 random bits in base64url.
+const SHORT_TOKEN_BYTES: usize = 43;
 /// A limit that no run reaches.
 pub(crate) const RATE_RULE: &str = "tools/call rate=1000000/s burst=1000000000 per=principal";
 const SESSION_FIELD: &str = "Mcp-Session-Id: ";
