@@ -19,7 +19,7 @@ use corelane_test_support::server::Gate;
 use corelane_test_support::{LineClient, TIMEOUT, TestServer, http_options, tcp_options};
 use serde_json::{Value, json};
 
-use super::parity_relay::Relay;
+use super::parity_relay::{Relay, unix_relay};
 use super::reconnects::fast;
 
 /// The program under test.
@@ -101,6 +101,17 @@ fn parity_calls_run_over_each_transport() {
     let client = ParityClient::builder(program).connect_blocking().unwrap();
     check_calls(&client);
     block_on(client.close());
+}
+
+#[test]
+fn parity_calls_run_over_unix_socket() {
+    let server = TestServer::start(tcp_options());
+    let directory = tempfile::tempdir().unwrap();
+    let target = unix_relay(&directory.path().join("server.sock"), server.tcp());
+    let client = ParityClient::builder(target.as_str()).connect_blocking().unwrap();
+    check_calls(&client);
+    block_on(client.close());
+    server.close();
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
@@ -59,6 +61,29 @@ impl Relay {
             socket.shutdown(Shutdown::Both).ok();
         }
     }
+}
+
+/// Passes the first connection of a Unix socket at `path` to a server. Returns the target of a
+/// client.
+pub(crate) fn unix_relay(path: &Path, server: SocketAddr) -> String {
+    let listener = UnixListener::bind(path).expect("a socket");
+    thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a connection");
+        let mut server = TcpStream::connect(server).expect("a server");
+        let (mut requests, mut to_server) = (clone_unix(&client), clone(&server));
+        thread::spawn(move || {
+            // Either end may close.
+            io::copy(&mut requests, &mut to_server).ok();
+            to_server.shutdown(Shutdown::Write).ok();
+        });
+        io::copy(&mut server, &mut client).ok();
+        client.shutdown(Shutdown::Write).ok();
+    });
+    format!("unix:{}", path.display())
+}
+
+fn clone_unix(socket: &UnixStream) -> UnixStream {
+    socket.try_clone().expect("a descriptor")
 }
 
 fn clone(socket: &TcpStream) -> TcpStream {
