@@ -10,6 +10,7 @@ mod audit;
 mod bindings;
 mod certificates;
 mod dpop;
+mod checks;
 mod dpop_client;
 mod http;
 mod http_server;

@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 6750, section 2; RFC 9449, section 7.1; RFC 9110, section 11.4.
 
-use super::AuthError;
+use super::{AuthError, InvalidToken, TokenFault};
 
 /// Bytes of a token, at most.
 pub const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -49,12 +49,12 @@ fn token_of_scheme<'v>(value: &'v [u8], wanted: &[u8]) -> Option<&'v [u8]> {
 /// As [`read_authorization`].
 pub fn read_token(token: &[u8]) -> Result<&str, AuthError> {
     if token.len() > TOKEN_BYTES_MAX {
-        return Err(AuthError::InvalidToken("the token is too long".into()));
+        return Err(AuthError::InvalidToken(TOO_LONG));
     }
     let body = without_padding(token);
     let is_token = !body.is_empty() && body.iter().all(|byte| is_token_byte(*byte));
     let text = str::from_utf8(token).ok().filter(|_| is_token);
-    text.ok_or_else(|| AuthError::InvalidToken("the token is malformed".into()))
+    text.ok_or(AuthError::InvalidToken(MALFORMED))
 }
 
 /// Returns whether an encoded query has the parameter in which RFC 6750, section 2.3, sends tokens.
@@ -71,6 +71,9 @@ fn without_padding(token: &[u8]) -> &[u8] {
 const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/')
 }
+
+const TOO_LONG: InvalidToken = InvalidToken::new(TokenFault::Malformed, "the token is too long");
+const MALFORMED: InvalidToken = InvalidToken::new(TokenFault::Malformed, "the token is malformed");
 
 const SCHEME: &[u8] = b"Bearer";
 const DPOP_SCHEME: &[u8] = b"DPoP";

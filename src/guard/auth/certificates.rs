@@ -13,8 +13,8 @@ pub mod fuzz;
 #[cfg(feature = "_tls")]
 use sha2::{Digest, Sha256};
 
-use super::AuthError;
 use super::access::AccessRules;
+use super::{AuthError, InvalidToken, TokenFault};
 use crate::base::principal::{Principal, USER_TIER};
 use crate::guard::pattern::Pattern;
 
@@ -132,7 +132,7 @@ impl CertificateRules {
         let rule = rules.find(|rule| rule.name.matches(&certificate.name));
         let rule = rule.ok_or(AuthError::Missing)?;
         if unix_seconds >= certificate.expires_at {
-            return Err(AuthError::InvalidToken("the client certificate has expired".into()));
+            return Err(AuthError::InvalidToken(EXPIRED));
         }
         let scopes = access.expand_scopes(rule.scopes.iter().map(|scope| &**scope));
         Ok(Principal::new(&*certificate.name)
@@ -142,6 +142,9 @@ impl CertificateRules {
             .with_expiry(certificate.expires_at))
     }
 }
+
+const EXPIRED: InvalidToken =
+    InvalidToken::new(TokenFault::Expired, "the client certificate has expired");
 
 fn parse_rule(line: &str, access: &AccessRules) -> Result<CertificateRule, String> {
     let mut words = line.split_ascii_whitespace();

@@ -46,7 +46,7 @@ impl Challenges {
     pub fn refuse(&self, error: &AuthError) -> Refusal {
         let (status, code, description) = match error {
             AuthError::Missing => (401, None, MISSING),
-            AuthError::InvalidToken(reason) => (401, Some("invalid_token"), &**reason),
+            AuthError::InvalidToken(token) => (401, Some("invalid_token"), &*token.reason),
             AuthError::UnprovedToken(reason) => (401, Some("invalid_token"), *reason),
             AuthError::InvalidProof(reason) => (401, Some("invalid_dpop_proof"), *reason),
             AuthError::NonceNeeded(reason) => (401, Some("use_dpop_nonce"), *reason),
@@ -178,6 +178,7 @@ const RETRY_AFTER_SECONDS: u32 = 1;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::auth::{InvalidToken, TokenFault};
 
     fn challenges() -> Challenges {
         Challenges {
@@ -203,7 +204,8 @@ mod tests {
 
     #[test]
     fn invalid_token_names_its_reason() {
-        let refusal = challenges().refuse(&AuthError::InvalidToken("the token has expired".into()));
+        let expired = InvalidToken::new(TokenFault::Expired, "the token has expired");
+        let refusal = challenges().refuse(&AuthError::InvalidToken(expired));
         assert_eq!(refusal.status, 401);
         let error = "error=\"invalid_token\", error_description=\"the token has expired\"";
         assert_eq!(refusal.challenge.unwrap(), format!("Bearer {error}, {REQUIREMENTS}"));

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 pub enum AuthError {
     /// It has no credential.
     Missing,
-    /// Its token is not valid, for this reason.
-    InvalidToken(Cow<'static, str>),
+    /// Its token is not valid.
+    InvalidToken(InvalidToken),
     /// Its token is bound to a key, or must be, and comes without the proof of that, for this
     /// reason.
     UnprovedToken(&'static str),
@@ -47,6 +47,45 @@ impl AuthError {
 }
 
 const PENDING: &str = "the token is being verified; try again";
+
+/// Why a token is not valid.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InvalidToken {
+    /// The check that has failed.
+    pub fault: TokenFault,
+    /// A sentence for the client.
+    pub reason: Cow<'static, str>,
+}
+
+impl InvalidToken {
+    /// A token that fails a check for a fixed reason.
+    pub const fn new(fault: TokenFault, reason: &'static str) -> Self {
+        Self { fault, reason: Cow::Borrowed(reason) }
+    }
+}
+
+/// The check of a token that has failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TokenFault {
+    /// It has not the form of a token, or lacks a claim.
+    Malformed,
+    /// Its algorithm, type or critical header is not accepted.
+    Unsupported,
+    /// Its issuer is not accepted.
+    Issuer,
+    /// Its signature is not that of a key of the issuer.
+    Signature,
+    /// It has expired.
+    Expired,
+    /// It is not valid yet.
+    NotYetValid,
+    /// It is for another server.
+    Audience,
+    /// It is bound to a key that is not proved.
+    Binding,
+    /// No API key, authorization server or verifier knows it.
+    Unknown,
+}
 
 /// Why a [`TokenVerifier`](super::TokenVerifier) does not accept a token.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use super::Verified;
 use super::access::AccessRules;
 use super::jwt::ClaimRules;
+use super::{InvalidToken, TokenFault, Verified};
 
 /// Time in seconds for which a response holds, at most: a withdrawn token is known until then.
 const KNOWN_SECONDS: u64 = 60;
@@ -63,11 +63,11 @@ impl IntrospectionRules {
         members: &Map<String, Value>,
         unix_seconds: u64,
         access: &AccessRules,
-    ) -> Result<Verified, &'static str> {
+    ) -> Result<Verified, InvalidToken> {
         let issuer = members.get("iss").and_then(Value::as_str);
         let is_known = |issuer: &str| self.issuers.iter().any(|known| **known == *issuer);
         if issuer.is_some_and(|issuer| !self.issuers.is_empty() && !is_known(issuer)) {
-            return Err("the issuer of the token is not accepted");
+            return Err(OTHER_ISSUER);
         }
         let forgotten_at = unix_seconds.saturating_add(KNOWN_SECONDS);
         let mut claims = members.clone();
@@ -86,6 +86,9 @@ impl IntrospectionRules {
     }
 }
 
+const OTHER_ISSUER: InvalidToken =
+    InvalidToken::new(TokenFault::Issuer, "the issuer of the token is not accepted");
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -94,7 +97,7 @@ mod tests {
 
     const NOW: u64 = 1_000;
 
-    fn check(change: &Value) -> Result<Verified, &'static str> {
+    fn check(change: &Value) -> Result<Verified, InvalidToken> {
         let rules = IntrospectionRules {
             issuers: vec!["https://as.test".into()],
             claims: ClaimRules { audiences: vec!["https://a/mcp".into()], ..ClaimRules::default() },
@@ -133,7 +136,7 @@ mod tests {
             (json!({"iss": "https://evil.test"}), "the issuer of the token is not accepted"),
             (json!({"sub": null, "client_id": null}), "the token has no subject"),
         ] {
-            assert_eq!(check(&change).map(|_| ()), Err(reason), "{change}");
+            assert_eq!(check(&change).unwrap_err().reason, reason, "{change}");
         }
     }
 

@@ -38,7 +38,7 @@ use self::api_keys::ApiKeys;
 use self::certificates::{CertificateRules, ClientCertificate};
 use self::challenge::Challenges;
 use self::dpop::DpopRules;
-pub use self::error::{AuthError, TokenError};
+pub use self::error::{AuthError, InvalidToken, TokenError, TokenFault};
 use self::introspection::{IntrospectionRules, TokenStatus};
 use self::jwt::{JwtError, JwtVerifier};
 use self::metadata::ResourceMetadata;
@@ -127,7 +127,8 @@ impl Authenticator {
                 }
                 Err(TokenError::Unknown) => {}
                 Err(TokenError::Invalid(reason)) => {
-                    return Err(VerifyError::Auth(AuthError::InvalidToken(reason)));
+                    let invalid = InvalidToken { fault: TokenFault::Unknown, reason };
+                    return Err(VerifyError::Auth(AuthError::InvalidToken(invalid)));
                 }
                 Err(TokenError::Unavailable) => return Err(VerifyError::Auth(UNAVAILABLE)),
             }
@@ -144,14 +145,14 @@ impl Authenticator {
                         let known_until = principal.expires_at().unwrap_or(unix_seconds);
                         Ok(Verified { principal, known_until })
                     }
-                    Err(JwtError::Invalid(reason)) => {
-                        Err(VerifyError::Auth(AuthError::InvalidToken(reason.into())))
+                    Err(JwtError::Invalid(invalid)) => {
+                        Err(VerifyError::Auth(AuthError::InvalidToken(invalid)))
                     }
                     Err(JwtError::KeysNeeded(issuer)) => Err(VerifyError::KeysNeeded(issuer)),
                 }
             }
             _ if self.introspection.is_some() => Err(VerifyError::IntrospectionNeeded),
-            _ => Err(VerifyError::Auth(AuthError::InvalidToken("the token is unknown".into()))),
+            _ => Err(VerifyError::Auth(AuthError::InvalidToken(UNKNOWN))),
         }
     }
 
@@ -165,14 +166,14 @@ impl Authenticator {
         status: &TokenStatus,
         unix_seconds: u64,
     ) -> Result<Verified, AuthError> {
-        let refuse = |reason: &'static str| AuthError::InvalidToken(reason.into());
         match (&self.introspection, status) {
             (Some(rules), TokenStatus::Active(members)) => {
-                let verified = rules.check(members, unix_seconds, &self.access).map_err(refuse)?;
+                let verified = rules.check(members, unix_seconds, &self.access);
+                let verified = verified.map_err(AuthError::InvalidToken)?;
                 self.check_binding(&verified.principal)?;
                 Ok(verified)
             }
-            _ => Err(refuse("the token is not active")),
+            _ => Err(AuthError::InvalidToken(INACTIVE)),
         }
     }
 
@@ -222,4 +223,6 @@ pub fn is_scope(text: &str) -> bool {
 }
 
 const NO_KEY: &str = "the token is not bound to a key, which this server requires (cnf, jkt)";
+const UNKNOWN: InvalidToken = InvalidToken::new(TokenFault::Unknown, "the token is unknown");
+const INACTIVE: InvalidToken = InvalidToken::new(TokenFault::Unknown, "the token is not active");
 const UNAVAILABLE: AuthError = AuthError::Unavailable("the token cannot be verified at the moment");

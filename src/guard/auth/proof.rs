@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 8705, section 3 (certificates of TLS clients); RFC 9449, section 7 (DPoP).
 
-use super::AuthError;
 use super::certificates::ClientCertificate;
+use super::{AuthError, InvalidToken, TokenFault};
 use crate::base::principal::{Binding, Principal};
 
 /// What a request proves besides its token.
@@ -68,7 +68,7 @@ impl<'a> Proof<'a> {
         binding: &'p Binding,
         verifies_keys: bool,
     ) -> Result<Option<(SentProof<'a>, &'p [u8; 32])>, AuthError> {
-        let refuse = |reason: &'static str| Err(AuthError::InvalidToken(reason.into()));
+        let refuse = |reason| Err(AuthError::InvalidToken(unproved(reason)));
         match (binding, self.key, self.certificate) {
             (Binding::Certificate(_), KeyProof::Sent(_), _) => {
                 Err(AuthError::UnprovedToken(NOT_BOUND))
@@ -87,6 +87,11 @@ impl<'a> Proof<'a> {
             (Binding::ProofKey(_), KeyProof::Verified, _) => Ok(None),
         }
     }
+}
+
+/// A token whose key the request does not prove.
+const fn unproved(reason: &'static str) -> InvalidToken {
+    InvalidToken::new(TokenFault::Binding, reason)
 }
 
 const NO_CERTIFICATE: &str =
@@ -119,7 +124,7 @@ mod tests {
         assert_eq!(check(&plain, None), Ok(false));
         assert_eq!(check(&plain, Some(&other)), Ok(false));
         assert_eq!(check(&bound, Some(&own)), Ok(false));
-        let refused = |reason: &'static str| Err(AuthError::InvalidToken(reason.into()));
+        let refused = |reason| Err(AuthError::InvalidToken(unproved(reason)));
         assert_eq!(check(&bound, None), refused(NO_CERTIFICATE));
         assert_eq!(check(&bound, Some(&other)), refused(OTHER_CERTIFICATE));
     }
@@ -138,7 +143,7 @@ mod tests {
         let unproved = |reason: &'static str| Err(AuthError::UnprovedToken(reason));
         assert_eq!(check(&bound, KeyProof::Bearer, true), unproved(WITHOUT_PROOF));
         assert_eq!(check(&plain, KeyProof::Sent(SENT), true), unproved(NOT_BOUND));
-        let refused = |reason: &'static str| Err(AuthError::InvalidToken(reason.into()));
+        let refused = |reason| Err(AuthError::InvalidToken(super::unproved(reason)));
         assert_eq!(check(&bound, KeyProof::Unsupported, true), refused(NO_TRANSPORT));
         assert_eq!(check(&bound, KeyProof::Sent(SENT), false), refused(NO_PROOFS));
     }

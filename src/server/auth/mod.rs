@@ -13,6 +13,7 @@
 
 mod credential;
 
+mod counts;
 mod key_requests;
 mod proofs;
 mod turn_checks;
@@ -26,9 +27,14 @@ mod settings;
 
 mod source;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::counts::count_check;
+pub(super) use self::counts::count_refusal;
 pub(super) use self::credential::Credential;
 use self::key_requests::{KeyRequests, KeyState};
 use self::pending_tokens::{NO_ANSWER, PendingTokens};
@@ -47,7 +53,9 @@ use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::metadata::ResourceMetadata;
 use crate::guard::auth::proof::{Proof, SentProof};
 use crate::guard::auth::token_table::{TokenTable, digest_of};
-use crate::guard::auth::{AuthError, Authenticator, Verified, VerifyError};
+use crate::guard::auth::{
+    AuthError, Authenticator, InvalidToken, TokenFault, Verified, VerifyError,
+};
 use crate::telemetry::counters::AuthCounters;
 
 /// Interval at which the credentials of open connections are checked.
@@ -130,10 +138,14 @@ impl Authentication {
         }
     }
 
-    /// Learns what the authorization server says of a token. Returns the connections whose request
-    /// has waited for that.
-    pub(super) fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
-        self.0.as_mut().map(|active| active.complete(token, time)).unwrap_or_default()
+    /// Learns what the authorization server says of a token, and counts one that it accepts.
+    /// Returns the connections whose request has waited for that.
+    pub(super) fn complete(
+        &mut self,
+        token: &IntrospectedToken,
+        counted: (AuthTime, &mut AuthCounters),
+    ) -> Vec<Key> {
+        self.0.as_mut().map(|active| active.complete(token, counted)).unwrap_or_default()
     }
 
     /// Ends what has taken too long. Returns the connections whose request has waited for that, or
@@ -228,7 +240,7 @@ impl Authentication {
             && expires_at.is_none_or(|expires_at| time.unix_seconds < expires_at)
     }
 
-    /// Returns the credential of a token that comes with `proof`.
+    /// Returns the credential of a token that comes with `proof`, and counts the check.
     ///
     /// # Errors
     ///
@@ -237,19 +249,19 @@ impl Authentication {
         &mut self,
         token: &str,
         proof: Proof<'_>,
-        time: AuthTime,
+        (time, counters): (AuthTime, &mut AuthCounters),
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
-        let credential = active.authenticate(token, time)?;
-        if let Some((proof, thumbprint)) =
-            proof.check(credential.principal(), active.proofs.is_some())?
-        {
-            active.check_proof(&proof, (token, thumbprint), time)?;
-        }
-        Ok(credential)
+        let known = active.find(token, time);
+        let is_hit = known.is_some();
+        let credential = known.map_or_else(|| active.verify(token, time), Ok);
+        let checked = credential.and_then(|it| active.check_binding(it, (token, proof), time));
+        count_check(counters, is_hit, &checked);
+        checked
     }
 
-    /// Returns the credential of a connection without token, by the certificate of its client.
+    /// Returns the credential of a connection without token, by the certificate of its client, and
+    /// counts the check.
     ///
     /// # Errors
     ///
@@ -257,15 +269,13 @@ impl Authentication {
     pub(super) fn authenticate_certificate(
         &mut self,
         certificate: Option<&ClientCertificate>,
-        time: AuthTime,
+        (time, counters): (AuthTime, &mut AuthCounters),
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
         let certificate = certificate.ok_or(AuthError::Missing)?;
-        let AuthTime { turn, unix_seconds } = time;
-        let verified = active.authenticator.verify_certificate(certificate, unix_seconds)?;
-        active.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
-        let Verified { principal, known_until } = verified;
-        Ok(Credential::of_certificate(Arc::new(principal), (known_until, active.version)))
+        let checked = active.verify_certificate(certificate, time);
+        count_check(counters, false, &checked);
+        checked
     }
 
     /// Checks whether a caller may make a request.
@@ -291,13 +301,20 @@ impl Authentication {
 }
 
 impl TokenVerification {
-    fn authenticate(&mut self, token: &str, time: AuthTime) -> Result<Credential, AuthError> {
-        let AuthTime { turn, unix_seconds } = time;
+    /// Returns the credential of a token that was verified before.
+    fn find(
+        &mut self,
+        token: &str,
+        AuthTime { turn, unix_seconds }: AuthTime,
+    ) -> Option<Credential> {
         self.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
-        if let Some((principal, known_until)) = self.tokens.find(token, unix_seconds) {
-            let principal = Arc::clone(principal);
-            return Ok(Credential::new(token, principal, (known_until, self.version)));
-        }
+        let (principal, known_until) = self.tokens.find(token, unix_seconds)?;
+        let principal = Arc::clone(principal);
+        Some(Credential::new(token, principal, (known_until, self.version)))
+    }
+
+    fn verify(&mut self, token: &str, time: AuthTime) -> Result<Credential, AuthError> {
+        let AuthTime { turn, unix_seconds } = time;
         self.take_check(turn)?;
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
@@ -315,9 +332,7 @@ impl TokenVerification {
                 // Without keys they are fetched until there are some.
                 let known = known.filter(|issuer| issuer.keys.is_some()).ok_or(NO_KEYS)?;
                 match self.key_requests.request(issuer, known.answered, unix_seconds) {
-                    KeyState::Current => Err(AuthError::InvalidToken(
-                        "the issuer has no key with the id of the token".into(),
-                    )),
+                    KeyState::Current => Err(AuthError::InvalidToken(NO_SUCH_KEY)),
                     KeyState::Pending => Err(NO_KEYS),
                 }
             }
@@ -326,6 +341,33 @@ impl TokenVerification {
 }
 
 impl TokenVerification {
+    fn verify_certificate(
+        &mut self,
+        certificate: &ClientCertificate,
+        AuthTime { turn, unix_seconds }: AuthTime,
+    ) -> Result<Credential, AuthError> {
+        let verified = self.authenticator.verify_certificate(certificate, unix_seconds)?;
+        self.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
+        let Verified { principal, known_until } = verified;
+        Ok(Credential::of_certificate(Arc::new(principal), (known_until, self.version)))
+    }
+
+    /// Returns the credential of a token if the request proves the key to which it is bound.
+    #[inline]
+    fn check_binding(
+        &mut self,
+        credential: Credential,
+        (token, proof): (&str, Proof<'_>),
+        time: AuthTime,
+    ) -> Result<Credential, AuthError> {
+        if let Some((proof, thumbprint)) =
+            proof.check(credential.principal(), self.proofs.is_some())?
+        {
+            self.check_proof(&proof, (token, thumbprint), time)?;
+        }
+        Ok(credential)
+    }
+
     /// Checks the proof of the key with this thumbprint, to which the token is bound, and uses it.
     #[cold]
     fn check_proof(
@@ -353,7 +395,11 @@ impl TokenVerification {
         Err(if self.checks.can_wait() { AuthError::Pending } else { TOO_MANY_TOKENS })
     }
 
-    fn complete(&mut self, token: &IntrospectedToken, time: AuthTime) -> Vec<Key> {
+    fn complete(
+        &mut self,
+        token: &IntrospectedToken,
+        (time, counters): (AuthTime, &mut AuthCounters),
+    ) -> Vec<Key> {
         let waiting = self.pending.end(&token.digest);
         let verified = match &token.status {
             Some(status) => self.authenticator.verify_introspected(status, time.unix_seconds),
@@ -362,113 +408,18 @@ impl TokenVerification {
         match verified {
             Ok(Verified { principal, known_until }) => {
                 self.tokens.insert(token.digest, Arc::new(principal), known_until);
+                counters.checks_verified += 1;
             }
+            // Counted for each request that it refuses.
             Err(error) => self.pending.refuse(token.digest, error, time.unix_seconds),
         }
         waiting
     }
 }
 
-/// Counts a request that is not authenticated.
-pub(super) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
-    let counter = match error {
-        AuthError::Missing => &mut counters.missing_token,
-        AuthError::InvalidToken(_) | AuthError::UnprovedToken(_) => &mut counters.invalid_token,
-        AuthError::InvalidProof(_) => &mut counters.invalid_proof,
-        AuthError::NonceNeeded(_) => &mut counters.missing_nonce,
-        AuthError::InvalidRequest(_) => &mut counters.invalid_request,
-        AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
-    };
-    *counter += 1;
-}
-
 const NO_AUTHENTICATION: AuthError = AuthError::InvalidRequest("this server has no authentication");
 const TOO_MANY_TOKENS: AuthError =
     AuthError::Unavailable("too many new tokens at the moment; try again");
+const NO_SUCH_KEY: InvalidToken =
+    InvalidToken::new(TokenFault::Signature, "the issuer has no key with the id of the token");
 const NO_KEYS: AuthError = AuthError::Unavailable("the keys of the issuer are not known yet");
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc::sync_channel;
-
-    use super::pending_tokens::Questions;
-    use super::*;
-    use crate::guard::auth::{TokenError, TokenVerifier};
-
-    /// Knows the tokens that begin with `a`, for ten seconds.
-    struct Prefix;
-
-    impl TokenVerifier for Prefix {
-        fn verify(&self, token: &str, now: u64) -> Result<Principal, TokenError> {
-            if token.starts_with('a') {
-                return Ok(Principal::new(token).with_expiry(now + 10));
-            }
-            Err(TokenError::Unknown)
-        }
-    }
-
-    fn authentication(checks_per_turn_max: u16) -> Authentication {
-        let verifier: Arc<dyn TokenVerifier> = Arc::new(Prefix);
-        let (wake, _) = sync_channel(1);
-        let (tokens, _) = sync_channel(1);
-        let questions = Questions { tokens, wake: wake.clone() };
-        Authentication(Some(Box::new(TokenVerification {
-            authenticator: Arc::new(Authenticator {
-                verifier: Some(verifier),
-                ..Authenticator::default()
-            }),
-            version: 0,
-            tokens: TokenTable::new(16),
-            key_requests: KeyRequests { issuers: Arc::new([]), wake },
-            pending: PendingTokens::new(questions),
-            proofs: None,
-            checks: TurnChecks::new(checks_per_turn_max),
-            accepts_query_token: false,
-            check_at: None,
-        })))
-    }
-
-    fn at(seconds: u64) -> AuthTime {
-        let turn = Instant::from_milliseconds(1_000 * seconds);
-        AuthTime { turn, unix_seconds: seconds }
-    }
-
-    #[test]
-    fn new_tokens_of_one_turn_are_limited() {
-        let mut auth = authentication(2);
-        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
-        assert!(matches!(
-            auth.authenticate("b1", Proof::default(), at(1)),
-            Err(AuthError::InvalidToken(_))
-        ));
-        let error = auth.authenticate("a2", Proof::default(), at(1)).unwrap_err();
-        assert_eq!(error, AuthError::Pending);
-        // Known tokens are not limited.
-        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
-        assert!(auth.authenticate("a2", Proof::default(), at(2)).is_ok());
-    }
-
-    #[test]
-    fn credential_is_current_until_it_expires() {
-        let mut auth = authentication(9);
-        let credential = auth.authenticate("a1", Proof::default(), at(1)).unwrap();
-        assert!(auth.is_current(&credential, at(10)));
-        assert!(!auth.is_current(&credential, at(11)));
-        auth.install(Arc::default());
-        assert!(!auth.is_current(&credential, at(2)));
-        assert!(auth.authenticate("a1", Proof::default(), at(2)).is_err());
-    }
-
-    #[test]
-    fn open_connections_are_checked_after_an_interval() {
-        let mut auth = authentication(9);
-        assert_eq!(auth.next_check(), None);
-        assert!(auth.authenticate("a1", Proof::default(), at(1)).is_ok());
-        assert_eq!(auth.next_check(), Some(at(6).turn));
-        assert!(!auth.begins_check(at(5).turn));
-        assert!(auth.begins_check(at(6).turn) && !auth.begins_check(at(7).turn));
-        auth.schedule_check(at(7).turn);
-        auth.install(Arc::default());
-        assert!(auth.begins_check(at(7).turn));
-    }
-}

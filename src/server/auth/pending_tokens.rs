@@ -147,6 +147,9 @@ mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
 
     use super::*;
+    use crate::guard::auth::{InvalidToken, TokenFault};
+
+    const INACTIVE: InvalidToken = InvalidToken::new(TokenFault::Unknown, "inactive");
 
     fn tokens(questions_max: usize) -> (PendingTokens, Receiver<Box<str>>, Receiver<()>) {
         let (tokens, asked) = sync_channel(questions_max);
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!((&*asked.recv().unwrap(), asked.try_recv().is_err()), ("a", true));
         assert!(woken.try_recv().is_ok());
         assert_eq!(tokens.end(&[1; 32]), [key(0), key(1)]);
-        let inactive = AuthError::InvalidToken("inactive".into());
+        let inactive = AuthError::InvalidToken(INACTIVE);
         tokens.refuse([1; 32], inactive.clone(), 1);
         assert_eq!(tokens.ask("a", [1; 32], at(10)), inactive);
         assert_eq!(tokens.ask("a", [1; 32], at(11)), AuthError::Pending);
@@ -209,7 +212,7 @@ mod tests {
         for number in 0..3 * REFUSED_MAX {
             let mut digest = [0; 32];
             digest[..8].copy_from_slice(&number.to_le_bytes());
-            tokens.refuse(digest, AuthError::InvalidToken("x".into()), 1);
+            tokens.refuse(digest, AuthError::InvalidToken(INACTIVE), 1);
             assert!(tokens.refused.len() <= REFUSED_MAX);
         }
     }

@@ -104,7 +104,7 @@ fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthE
     record_invalid(ctx, peer);
     match error {
         AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
-        AuthError::InvalidToken(reason) => Error::unauthorized(reason),
+        AuthError::InvalidToken(token) => Error::unauthorized(token.reason),
         AuthError::UnprovedToken(reason)
         | AuthError::InvalidProof(reason)
         | AuthError::NonceNeeded(reason)
@@ -253,9 +253,10 @@ fn authenticate_connection(
     let is_asked_again =
         known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
     let authenticated = match token {
+    let counted = (time, &mut peer.outbox.counters.auth);
         Some(token) => bearer::read_token(token.as_bytes())
-            .and_then(|token| auth.authenticate(token, Proof { certificate, key }, time)),
-        None => auth.authenticate_certificate(certificate, time),
+            .and_then(|token| auth.authenticate(token, Proof { certificate, key }, counted)),
+        None => auth.authenticate_certificate(certificate, counted),
     };
     match authenticated {
         Ok(credential) => {

@@ -117,7 +117,8 @@ impl Shard {
             }
             BroadcastMessage::Introspected(token) => {
                 let time = AuthTime::at(now, self.dispatcher.deferred.wall_clock);
-                for key in self.dispatcher.auth.complete(&token, time) {
+                let counted = (time, &mut self.outbox.counters.auth);
+                for key in self.dispatcher.auth.complete(&token, counted) {
                     self.outbox.resume_reading(key);
                 }
             }

@@ -19,5 +19,31 @@ group! {
         unavailable,
         /// Requests of callers who lack a scope or tier.
         denied,
+        /// Checks of a token that the shard has verified before.
+        checks_hit,
+        /// Checks that have verified a token or a client certificate.
+        checks_verified,
+        /// Checks of a malformed token, or of one without a required claim.
+        checks_malformed,
+        /// Checks of a token whose algorithm, type or critical header is not accepted.
+        checks_unsupported,
+        /// Checks of a token of an issuer that is not accepted.
+        checks_issuer,
+        /// Checks of a token whose signature is not that of a key of its issuer.
+        checks_bad_signature,
+        /// Checks of an expired token or client certificate.
+        checks_expired,
+        /// Checks of a token that is not valid yet.
+        checks_not_yet_valid,
+        /// Checks of a token for another server.
+        checks_audience,
+        /// Checks of a token whose key the request does not prove.
+        checks_binding,
+        /// Checks of a token whose proof (DPoP) is not accepted, or needs a nonce.
+        checks_proof,
+        /// Checks of a token that is no API key and that no authorization server knows.
+        checks_unknown,
+        /// Checks that could not be made at the time.
+        checks_unavailable,
     }
 }

@@ -50,9 +50,7 @@ pub fn check_text(text: &str) -> bool {
     }
     match verifier.verify(token, NOW, &access) {
         Ok(principal) => panic!("{principal:?} has no signature"),
-        Err(JwtError::Invalid(reason)) => {
-            check_refusal(&AuthError::InvalidToken(reason.into()), token);
-        }
+        Err(JwtError::Invalid(invalid)) => check_refusal(&AuthError::InvalidToken(invalid), token),
         Err(JwtError::KeysNeeded(issuer)) => assert_eq!(issuer, 0),
     }
     // The claims behind a signature, as they are or as the payload of a token.

@@ -34,6 +34,7 @@ pub use self::disabled::{EmbeddedKey, KeySet};
 #[cfg(feature = "oauth-jwt")]
 pub use self::key_set::{EmbeddedKey, KeySet};
 use super::access::AccessRules;
+use super::{InvalidToken, TokenFault};
 use crate::base::principal::Principal;
 
 /// The algorithms that may be configured: all are asymmetric.
@@ -78,10 +79,10 @@ pub enum SignatureError {
 }
 
 /// Why a token is not accepted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum JwtError {
-    /// It is invalid, for this reason.
-    Invalid(&'static str),
+    /// It is invalid.
+    Invalid(InvalidToken),
     /// The keys of the issuer with this index have not been read, or lack the one of the token.
     KeysNeeded(usize),
 }
@@ -120,17 +121,17 @@ impl JwtVerifier {
         let header = decode(header)?;
         let header: Header<'_> = serde_json::from_slice(&header).map_err(|_| MALFORMED)?;
         if header.crit.is_some() {
-            return Err(JwtError::Invalid("the token has a critical header that is not supported"));
+            return Err(CRITICAL_HEADER);
         }
         if !self.algorithms.iter().any(|algorithm| **algorithm == *header.alg) {
-            return Err(JwtError::Invalid("the algorithm of the token is not accepted"));
+            return Err(OTHER_ALGORITHM);
         }
         self.check_type(header.typ.as_deref())?;
         let payload = decode(payload)?;
         let claims: Map<String, Value> = serde_json::from_slice(&payload).map_err(|_| MALFORMED)?;
         let issuer = claims.get("iss").and_then(Value::as_str);
         let index = self.issuers.iter().position(|known| Some(&*known.name) == issuer);
-        let index = index.ok_or(JwtError::Invalid("the issuer of the token is not accepted"))?;
+        let index = index.ok_or(OTHER_ISSUER)?;
         let Some(keys) = &self.issuers[index].keys else {
             return Err(JwtError::KeysNeeded(index));
         };
@@ -138,9 +139,7 @@ impl JwtVerifier {
         match keys.verify(key, message.as_bytes(), signature) {
             Ok(()) => self.claims.check(&claims, unix_seconds, access).map_err(JwtError::Invalid),
             Err(SignatureError::NoKey) => Err(JwtError::KeysNeeded(index)),
-            Err(SignatureError::Invalid) => {
-                Err(JwtError::Invalid("the signature of the token is invalid"))
-            }
+            Err(SignatureError::Invalid) => Err(BAD_SIGNATURE),
         }
     }
 
@@ -152,7 +151,7 @@ impl JwtVerifier {
         if is_access_token || (is_plain && !self.requires_access_token_type) {
             return Ok(());
         }
-        Err(JwtError::Invalid("the type of the token is not that of an access token"))
+        Err(OTHER_TYPE)
     }
 }
 
@@ -160,4 +159,18 @@ fn decode(part: &str) -> Result<Vec<u8>, JwtError> {
     BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| MALFORMED)
 }
 
-const MALFORMED: JwtError = JwtError::Invalid("the token is malformed");
+const fn invalid(fault: TokenFault, reason: &'static str) -> JwtError {
+    JwtError::Invalid(InvalidToken::new(fault, reason))
+}
+
+const MALFORMED: JwtError = invalid(TokenFault::Malformed, "the token is malformed");
+const CRITICAL_HEADER: JwtError =
+    invalid(TokenFault::Unsupported, "the token has a critical header that is not supported");
+const OTHER_ALGORITHM: JwtError =
+    invalid(TokenFault::Unsupported, "the algorithm of the token is not accepted");
+const OTHER_TYPE: JwtError =
+    invalid(TokenFault::Unsupported, "the type of the token is not that of an access token");
+const OTHER_ISSUER: JwtError =
+    invalid(TokenFault::Issuer, "the issuer of the token is not accepted");
+const BAD_SIGNATURE: JwtError =
+    invalid(TokenFault::Signature, "the signature of the token is invalid");

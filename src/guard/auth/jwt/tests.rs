@@ -1,5 +1,6 @@
 //! Tokens that are accepted, and each reason for which one is not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -130,9 +131,9 @@ fn verify(verifier: &JwtVerifier, token: &str) -> Result<Principal, JwtError> {
     verifier.verify(token, NOW, &AccessRules::default())
 }
 
-fn reason(result: Result<Principal, JwtError>) -> &'static str {
+fn reason(result: Result<Principal, JwtError>) -> Cow<'static, str> {
     match result {
-        Err(JwtError::Invalid(reason)) => reason,
+        Err(JwtError::Invalid(token)) => token.reason,
         other => panic!("{other:?}"),
     }
 }

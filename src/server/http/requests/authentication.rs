@@ -89,6 +89,7 @@ fn check(
         return Err(AuthError::Missing);
     };
     let (auth, facts) = (&mut path.dispatcher.auth, &mut path.dispatcher.facts);
+    let counters = &mut path.outbox.counters.auth;
     let state = &mut connection.state;
     let IncomingRequest { head, bytes, .. } = *incoming;
     // The token of the request before needs no other check.
@@ -114,7 +115,7 @@ fn check(
                 return Ok(());
             }
             let key = sent.map_or(KeyProof::Bearer, KeyProof::Sent);
-            match auth.authenticate(&token, Proof { certificate, key }, time) {
+            match auth.authenticate(&token, Proof { certificate, key }, (time, counters)) {
                 Err(AuthError::Pending) => {
                     auth.wait(&token, incoming.key);
                     return Err(AuthError::Pending);
@@ -131,7 +132,7 @@ fn check(
             (None, Some(known)) if known.is_certificate() && auth.is_current(known, time) => {
                 return Ok(());
             }
-            (None, _) => match auth.authenticate_certificate(certificate, time) {
+            (None, _) => match auth.authenticate_certificate(certificate, (time, counters)) {
                 Err(AuthError::Missing) if auth.admits_anonymous() => Ok(None),
                 authenticated => authenticated.map(Some),
             },
@@ -245,8 +246,8 @@ fn parity_refusal(error: &AuthError) -> (u16, String) {
             ParityError::rate_limited(error.unavailable_reason(), 1_000)
         }
         AuthError::Missing => ParityError::new(ErrorCode::Unauthorized, "a token is needed"),
-        AuthError::InvalidToken(reason) => {
-            ParityError::new(ErrorCode::Unauthorized, reason.to_string())
+        AuthError::InvalidToken(token) => {
+            ParityError::new(ErrorCode::Unauthorized, token.reason.to_string())
         }
         AuthError::UnprovedToken(reason)
         | AuthError::InvalidProof(reason)
