@@ -12,7 +12,6 @@ use crate::files::Files;
 use crate::protocol::model::Implementation;
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
-use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::{Counters, Event};
 
 use crate::cli::logging::LogHandle;
@@ -54,37 +53,34 @@ pub(crate) fn stdio(options: Options, can_trim: bool) -> ExitCode {
 impl Reloader {
     /// Reads the configuration again and applies its limits. Options that are fixed at start, such
     /// as the file directories, stay as `running`; those that have changed are logged. An invalid
-    /// configuration changes nothing.
-    fn reload(&self, running: &Options, handle: &Handle) {
-        match config::load(&self.command_line) {
-            Ok(effective) => {
-                self.log.set_options(&effective.options.log);
-                log_warnings(&effective);
-                handle.reload_limits(&effective.options);
-                if let Err(error) = handle.reload_tls(&effective.options) {
-                    Event::TlsReloaded { error: Some(&error) }.emit();
-                }
-                if let Err(error) = handle.reload_auth(&effective.options) {
-                    Event::Auth(AuthEvent::Reloaded { error: Some(&error) }).emit();
-                }
-                if let Err(error) = handle.reload_rate(&effective.options) {
-                    Event::ReloadFailed { error: &error }.emit();
-                }
-                for row in table::rows().filter(|row| !row.is_reloadable) {
-                    let values = [running, &effective.options].map(|it| row.format_value(it));
-                    let [running, configured] = &values;
-                    if running != configured {
-                        Event::OptionNotReloaded { key: row.key, running, configured }.emit();
-                    }
-                }
-                Event::Reloaded.emit();
-            }
-            Err(problems) => {
-                for problem in &problems.0 {
-                    Event::ReloadFailed { error: &problem.to_string() }.emit();
-                }
+    /// configuration changes nothing; files of TLS and authentication that cannot be used stay as
+    /// they were, and the rest is applied.
+    ///
+    /// # Errors
+    ///
+    /// What is not applied, and why.
+    fn reload(&self, running: &Options, handle: &Handle) -> Result<(), String> {
+        let effective = config::load(&self.command_line).map_err(|problems| {
+            let problems: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+            problems.join("; ")
+        })?;
+        let options = &effective.options;
+        self.log.set_options(&options.log);
+        log_warnings(&effective);
+        handle.reload_limits(options);
+        let parts =
+            [handle.reload_tls(options), handle.reload_auth(options), handle.reload_rate(options)];
+        for row in table::rows().filter(|row| !row.is_reloadable) {
+            let [running, configured] = &[running, options].map(|it| row.format_value(it));
+            if running != configured {
+                Event::OptionNotReloaded { key: row.key, running, configured }.emit();
             }
         }
+        let errors: Vec<String> = parts.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{}; the rest is applied", errors.join("; ")))
     }
 }
 

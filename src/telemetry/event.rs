@@ -204,12 +204,15 @@ pub enum Event<'a> {
         /// The option, the problem and what to do.
         warning: &'a str,
     },
-    /// The configuration was reloaded and its limits applied.
+    /// The configuration was read again.
     #[cfg_attr(
         not(feature = "signals"),
         expect(dead_code, reason = "only the signal loop reloads")
     )]
-    Reloaded,
+    Reloaded {
+        /// What of it is not applied, and why; that stays in effect as it was.
+        error: Option<&'a str>,
+    },
     /// A certificate has expired or soon will.
     TlsCertificateExpires {
         /// Which one, and in how many days.
@@ -219,12 +222,6 @@ pub enum Event<'a> {
     TlsReloaded {
         /// Why they are not used; the previous ones stay in effect.
         error: Option<&'a str>,
-    },
-    /// The reloaded configuration is invalid; the previous one stays in effect.
-    #[cfg(feature = "cli")]
-    ReloadFailed {
-        /// The option, the problem and what to do.
-        error: &'a str,
     },
     /// A ring was opened.
     RingOpened {
@@ -357,13 +354,13 @@ impl Event<'_> {
             Self::CountersSnapshot { counters } => debug!(%counters, "counters"),
             Self::DrainFinished { .. }
             | Self::DrainStarted { .. }
-            | Self::Reloaded
+            | Self::Reloaded { .. }
             | Self::TlsCertificateExpires { .. }
             | Self::TlsReloaded { .. }
             | Self::ShardFailed { .. }
             | Self::ShardStarted { .. } => self.emit_lifecycle(),
             #[cfg(feature = "cli")]
-            Self::OptionNotReloaded { .. } | Self::ReloadFailed { .. } => self.emit_lifecycle(),
+            Self::OptionNotReloaded { .. } => self.emit_lifecycle(),
             Self::InvalidUtf8Skipped { shard, transport, bytes } => {
                 warn!(shard, %transport, bytes, suppressed, "invalid UTF-8 skipped");
             }
@@ -460,7 +457,8 @@ impl Event<'_> {
         match *self {
             Self::DrainFinished { served, cut } => info!(served, cut, "drain finished"),
             Self::DrainStarted { cause } => info!(%cause, "drain started"),
-            Self::Reloaded => info!("configuration reloaded"),
+            Self::Reloaded { error: None } => info!("configuration reloaded"),
+            Self::Reloaded { error: Some(error) } => error!("configuration not reloaded: {error}"),
             Self::TlsCertificateExpires { warning } => warn!("{warning}"),
             Self::TlsReloaded { error: None } => info!("TLS files reloaded"),
             Self::TlsReloaded { error: Some(error) } => error!("TLS files not reloaded: {error}"),
@@ -468,8 +466,6 @@ impl Event<'_> {
             Self::OptionNotReloaded { key, running, configured } => {
                 warn!(key, running, configured, "option not reloaded: restart to apply it");
             }
-            #[cfg(feature = "cli")]
-            Self::ReloadFailed { error } => error!("configuration not reloaded: {error}"),
             Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
             Self::ShardStarted { shard, cpu, node, sibling } => {
                 info!(shard, cpu, node, sibling, "shard started");

@@ -40,6 +40,19 @@ pub struct Gauges {
     pub overload: OverloadGauges,
     /// The queues of each shard.
     pub queues: Vec<QueueDepths>,
+    /// Reloads of the configuration.
+    pub reloads: ReloadTotals,
+}
+
+/// Reloads of the configuration since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReloadTotals {
+    /// Those that have applied all of it.
+    pub succeeded: u64,
+    /// Those that have not.
+    pub failed: u64,
+    /// Seconds since 1970 of the last success; 0 before the first.
+    pub succeeded_at: u64,
 }
 
 /// Numbers of overload protection, over all shards.
@@ -54,6 +67,9 @@ pub struct OverloadGauges {
     /// Jobs that wait for a blocking thread.
     pub blocking_waiting: usize,
 }
+
+/// The metric of the last reload.
+const RELOADED_AT: &str = "config_last_reload_timestamp_seconds";
 
 /// The metric of certificates.
 const EXPIRY: &str = "tls_certificate_expiry_timestamp_seconds";
@@ -110,6 +126,7 @@ impl Metrics<'_> {
         self.write_tls(out)?;
         self.write_overload(out)?;
         self.write_queues(out)?;
+        self.write_reloads(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
@@ -143,6 +160,18 @@ impl Metrics<'_> {
             }
         }
         Ok(())
+    }
+
+    fn write_reloads(&self, out: &mut impl Write) -> fmt::Result {
+        let ReloadTotals { succeeded, failed, succeeded_at } = self.gauges.reloads;
+        let description = "Reloads of the configuration; one with an error is a failure.";
+        write_head(out, "config_reload_total", "counter", description)?;
+        for (result, count) in [("success", succeeded), ("failure", failed)] {
+            writeln!(out, "corelane_config_reload_total{{result=\"{result}\"}} {count}")?;
+        }
+        let description = "Unix time of the last successful reload, 0 before the first.";
+        write_head(out, RELOADED_AT, "gauge", description)?;
+        writeln!(out, "corelane_{RELOADED_AT} {succeeded_at}")
     }
 
     fn write_tls(&self, out: &mut impl Write) -> fmt::Result {
@@ -227,6 +256,7 @@ mod tests {
             shards: 2,
             overload: OverloadGauges { breakers_open: 3, ..OverloadGauges::default() },
             queues: vec![QueueDepths { shard: 1, calls: 6, ..QueueDepths::default() }],
+            reloads: ReloadTotals { succeeded: 5, failed: 2, succeeded_at: 1_700_000_000 },
         };
         Metrics { counters, gauges }.to_string()
     }
@@ -240,9 +270,9 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
-        // seven queues, shards, version, and the latency of the parity dialect.
+        // seven queues, three of reloads, shards, version, and the latency of the parity dialect.
         let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
-        assert_eq!(samples, values - SUMS.len() + 23 + latency);
+        assert_eq!(samples, values - SUMS.len() + 26 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -294,6 +324,9 @@ mod tests {
             "corelane_websocket_pings_out_total 4",
             "corelane_errors_total{code=\"-32602\"} 1",
             "corelane_rate_keys 8",
+            "corelane_config_reload_total{result=\"success\"} 5",
+            "corelane_config_reload_total{result=\"failure\"} 2",
+            "corelane_config_last_reload_timestamp_seconds 1700000000",
             "corelane_queue_depth{shard=\"1\",queue=\"calls\"} 6",
             "corelane_connections_open{transport=\"tcp\"} 3",
             "corelane_connections_open{transport=\"websocket\"} 1",

@@ -44,6 +44,27 @@ fn reload(process: &mut Process) -> Vec<String> {
     process.stderr_lines()[before..].to_vec()
 }
 
+/// Returns the address of HTTP that a starting server logs.
+fn http_address(process: &mut Process) -> String {
+    let line = process.wait_for(|line| line.contains("listening http "));
+    let url = line.rsplit(' ').next().and_then(|url| url.strip_suffix("/mcp"));
+    url.expect("the line ends with address and path").to_owned()
+}
+
+/// Sends a request with a head of 1,000 bytes, and returns the response.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("server accepts");
+    let padding = "7".repeat(1000);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Padding: {padding}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("server reads");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("response is text");
+    response
+}
+
 #[test]
 fn sighup_names_each_option_not_applied() {
     let file = ConfigFile::new("shards = 1\n");
@@ -124,19 +145,9 @@ fn sighup_reloads_http_limits_and_keeps_listeners() {
     let file = ConfigFile::new(&format!("{head_bytes_max}512\n{listener}\n"));
     let arguments = [&["serve", "--config", file.path()], SMALL_RINGS.as_slice()].concat();
     let mut process = Process::start(CORELANE, &arguments);
-    let line = process.wait_for(|line| line.contains("listening http "));
-    let url = line.rsplit(' ').next().and_then(|url| url.strip_suffix("/mcp"));
-    let address = url.expect("the line ends with address and path");
+    let address = &http_address(&mut process);
     let status = || {
-        let mut stream = TcpStream::connect(address).expect("server accepts");
-        let padding = "7".repeat(1000);
-        let request = format!(
-            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Padding: {padding}\r\n\
-             Connection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).expect("server reads");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("response is text");
+        let response = get(address, "/healthz");
         response.split(' ').nth(1).expect("status line has a status").to_owned()
     };
     assert_eq!(status(), "431");
@@ -144,4 +155,50 @@ fn sighup_reloads_http_limits_and_keeps_listeners() {
     let lines = reload(&mut process);
     assert!(lines.iter().any(|line| line.contains("key=http.address")), "{lines:?}");
     assert_eq!(status(), "200");
+}
+
+#[test]
+fn failed_reload_is_logged_and_counted() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let keys = directory.path().join("keys.txt");
+    let key = format!("ada:{}\n", "0".repeat(64));
+    fs::write(&keys, &key).expect("keys are written");
+    let base = &format!(
+        "tcp.address = \"off\"\nhttp.address = \"127.0.0.1:0\"\nauth.api_keys = [{keys:?}]\n"
+    );
+    let file = ConfigFile::new(base);
+    let arguments = [&["serve", "--config", file.path()], SMALL_RINGS.as_slice()].concat();
+    let mut process = Process::start(CORELANE, &arguments);
+    let address = http_address(&mut process);
+    let samples = || {
+        let metrics = get(&address, "/metrics");
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix("corelane_config_"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (success, failure) =
+        ("reload_total{result=\"success\"}", "reload_total{result=\"failure\"}");
+    let never = "last_reload_timestamp_seconds 0".to_owned();
+    assert_eq!(samples(), [format!("{success} 0"), format!("{failure} 0"), never.clone()]);
+    let fail = |process: &mut Process, text: &str| {
+        file.write(&format!("{base}{text}"));
+        process.signal(Signal::HUP);
+        process.wait_for(|line| line.contains("configuration not reloaded: "))
+    };
+    let line = fail(&mut process, "log.format = \"no\"\n");
+    assert!(line.contains("log.format") && !line.contains("is applied"), "{line}");
+    // The limit is applied, the malformed keys are not.
+    fs::write(&keys, "ada").expect("keys are written");
+    let line = fail(&mut process, "http.head_bytes_max = 512\n");
+    assert!(line.contains("not reloaded: auth.api_keys: "), "{line}");
+    assert!(line.ends_with("; the rest is applied"), "{line}");
+    assert!(get(&address, "/healthz").starts_with("HTTP/1.1 431 "));
+    fs::write(&keys, &key).expect("keys are written");
+    file.write(base);
+    let lines = reload(&mut process);
+    assert_eq!(lines.iter().filter(|line| line.contains("configuration")).count(), 1, "{lines:?}");
+    let counted = samples();
+    assert_eq!(counted[..2], [format!("{success} 1"), format!("{failure} 2")]);
+    assert!(counted.len() == 3 && counted[2] != never, "{counted:?}");
+    let all = process.stderr_lines();
+    assert_eq!(all.iter().filter(|line| line.contains("configuration reloaded")).count(), 1);
 }

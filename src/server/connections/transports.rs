@@ -141,6 +141,7 @@ impl Transports {
             shards,
             overload,
             queues,
+            reloads: self.http.reloads(),
         }
     }
 

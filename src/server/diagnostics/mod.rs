@@ -1,8 +1,10 @@
 //! What a running server reports of itself.
 
+mod config_reloads;
 mod connection_list;
 mod counter_snapshots;
 
+pub(super) use self::config_reloads::ConfigReloads;
 pub(super) use self::connection_list::{
     ConnectionPage, ListPosition, PageBuilder, Rows, SLOTS_PER_TURN, write_page,
 };

@@ -20,6 +20,7 @@ use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{HttpTimeouts, SessionLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
+use crate::telemetry::metrics::ReloadTotals;
 use crate::telemetry::throttle::MinuteThrottle;
 use crate::transport::http::checks::CheckProfile;
 use crate::transport::http::date::Date;
@@ -186,6 +187,11 @@ impl HttpFrontend {
     /// Returns the numbers of TLS, if a listener is encrypted.
     pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
         self.gauges.tls()
+    }
+
+    /// Returns the reloads of the configuration.
+    pub(in crate::server) fn reloads(&self) -> ReloadTotals {
+        self.gauges.config_reloads().totals()
     }
 
     /// Returns the gauges of all shards.

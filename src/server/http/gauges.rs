@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::connection::tls::TlsCounters;
 use crate::engine::mesh::SharedCounter;
 use crate::server::acceptance::ConnectionCount;
+use crate::server::diagnostics::ConfigReloads;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub(in crate::server) struct Gauges {
     streams: Arc<SharedCounter>,
     /// Handshakes of all shards, if a listener is encrypted.
     tls: Option<Arc<TlsCounters>>,
+    /// Reloads of the configuration.
+    reloads: Arc<ConfigReloads>,
     reported: GaugeValues,
 }
 
@@ -54,6 +57,11 @@ impl Gauges {
     /// Returns the numbers of TLS, if a listener is encrypted.
     pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
         self.tls.as_deref()
+    }
+
+    /// Returns where reloads of the configuration are counted.
+    pub(in crate::server) const fn config_reloads(&self) -> &Arc<ConfigReloads> {
+        &self.reloads
     }
 
     /// Reports the numbers of this shard; does nothing if they are unchanged.

@@ -20,7 +20,7 @@ use crate::guard::pressure::PressureStep;
 use crate::server::auth::{AuthSource, AuthUpdate};
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::diagnostics::{
-    ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
+    ConfigReloads, ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
 };
 #[cfg(feature = "tower")]
 use crate::server::extension_slot::ExtensionSlot;
@@ -58,6 +58,7 @@ pub struct Handle {
     pub(super) auth: Arc<AuthSource>,
     pub(super) memory: Arc<MemoryWatch>,
     pub(super) rate: Arc<RateSource>,
+    pub(super) reloads: Arc<ConfigReloads>,
 }
 
 impl Handle {

@@ -48,7 +48,7 @@ pub use self::shard_builder::ShardBuilder;
 #[cfg(feature = "internals")]
 pub use self::shard_builder::ShardInput;
 #[cfg(feature = "signals")]
-use self::signals::SignalLoop;
+use self::signals::{ReloadCallback, SignalLoop, reload_nothing};
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use self::tls::ListenerTls;
@@ -74,8 +74,6 @@ use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
 use crate::telemetry::counters::Counters;
-#[cfg(feature = "signals")]
-use crate::telemetry::event::Event;
 use crate::telemetry::label::{DrainCause, Transport};
 
 /// A server that has not started: a catalog and options.
@@ -105,10 +103,6 @@ pub struct Server {
 
 /// The environment variable with the token of the client over standard input.
 const STDIO_TOKEN_VARIABLE: &str = "MCP_AUTH_TOKEN";
-
-/// The callback for SIGHUP.
-#[cfg(feature = "signals")]
-type ReloadCallback = Box<dyn Fn(&Handle) + Send>;
 
 /// A callback of [`Server::on_start`].
 type StartCallback = Box<dyn FnOnce(Handle) -> Guard + Send>;
@@ -150,7 +144,7 @@ impl Server {
             entropy: None,
             updates: None,
             #[cfg(feature = "signals")]
-            on_reload_callback: Box::new(|_| Event::Reloaded.emit()),
+            on_reload_callback: Box::new(reload_nothing),
             on_start_callbacks: Vec::new(),
             tls: Arc::default(),
             token_verifier: None,
@@ -263,11 +257,15 @@ impl Server {
 
     /// Sets the callback that [`Server::serve`] calls on SIGHUP, on a thread of its own: the place
     /// to read the configuration again and pass it to [`Handle::reload_limits`], or to replace the
-    /// catalog. Signals that arrive while it runs call it once more. The end of the server does not
-    /// wait for it. Default: only an event is logged.
+    /// catalog. An error, which says what is not applied, is logged and counted. Signals that
+    /// arrive while it runs call it once more. The end of the server does not wait for it. Default:
+    /// an error which says that nothing is reloaded.
     #[must_use]
     #[cfg(feature = "signals")]
-    pub fn on_reload(mut self, reload: impl Fn(&Handle) + Send + 'static) -> Self {
+    pub fn on_reload(
+        mut self,
+        reload: impl Fn(&Handle) -> Result<(), String> + Send + 'static,
+    ) -> Self {
         self.on_reload_callback = Box::new(reload);
         self
     }
@@ -330,7 +328,7 @@ impl Server {
     /// As [`Server::start`], and if a shard failed.
     #[cfg(feature = "signals")]
     pub fn serve(mut self) -> Result<Counters, StartError> {
-        let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
+        let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(reload_nothing));
         #[cfg(feature = "tokio")]
         self.services.check_blocking()?;
         // Before the server listens: an early signal must find its handler.
@@ -352,7 +350,7 @@ impl Server {
     /// If the ring cannot be created.
     #[cfg(feature = "signals")]
     pub fn stdio(mut self) -> Result<Counters, StartError> {
-        let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
+        let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(reload_nothing));
         #[cfg(feature = "tokio")]
         self.services.check_blocking()?;
         let signals = SignalLoop::register()?;
@@ -475,6 +473,7 @@ impl Server {
             auth: Arc::clone(&auth),
             memory: Arc::default(),
             rate: Arc::clone(&rate),
+            reloads: Arc::clone(gauges.config_reloads()),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }

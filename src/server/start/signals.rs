@@ -11,16 +11,25 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 
-use super::ReloadCallback;
 use super::handle::Handle;
 use super::running::Running;
 use super::threads::StartError;
+use crate::engine::clock::unix_ms;
 use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
 use crate::telemetry::label::DrainCause;
 
 /// Exit code of a process that a second signal has ended, as of shells: 128 and the number of
 /// SIGINT.
 const SECOND_SIGNAL_EXIT_CODE: i32 = 130;
+
+/// The callback for SIGHUP.
+pub(super) type ReloadCallback = Box<dyn Fn(&Handle) -> Result<(), String> + Send>;
+
+/// The callback of a program without [`Server::on_reload`](super::Server::on_reload).
+pub(super) fn reload_nothing(_: &Handle) -> Result<(), String> {
+    Err("this program reads no configuration again".to_owned())
+}
 
 /// The second SIGTERM or SIGINT ends the process while this value exists.
 #[derive(Debug)]
@@ -103,7 +112,9 @@ impl Reloads {
             // Not joined: a callback that waits must not keep the server from ending.
             std::thread::Builder::new().name("corelane-reload".into()).spawn(move || {
                 for () in receiver {
-                    callback(&handle);
+                    let reloaded = callback(&handle);
+                    handle.reloads.record(reloaded.is_ok(), unix_ms() / 1_000);
+                    Event::Reloaded { error: reloaded.err().as_deref() }.emit();
                 }
             })?;
             self.requests = Some(requests);

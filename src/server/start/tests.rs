@@ -57,6 +57,7 @@ fn sigterm_ends_server_while_reload_callback_runs() {
         .on_reload(move |_| {
             raise(Signal::TERM);
             released.recv_timeout(std::time::Duration::from_mins(1)).unwrap();
+            Ok(())
         })
         .serve()
         .unwrap();
