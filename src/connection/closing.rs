@@ -55,6 +55,9 @@ impl CloseFrame {
             CloseReason::MemoryLimit => {
                 Self::new(CloseCode::INTERNAL, "the server is short of memory")
             }
+            CloseReason::InvalidCredential => {
+                Self::new(CloseCode::POLICY, "the token is no longer valid")
+            }
             CloseReason::SocketError | CloseReason::ProtocolViolation | CloseReason::Refused => {
                 Self::new(CloseCode::INTERNAL, "the server closes the connection")
             }

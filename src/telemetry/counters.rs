@@ -75,6 +75,8 @@ group! {
         closed_protocol_violation,
         /// Closed because the memory limit was reached.
         closed_memory_limit,
+        /// Closed because the credential of the peer is valid no more.
+        closed_invalid_credential,
         /// Closed by a drain.
         closed_draining,
     }
@@ -264,7 +266,7 @@ group! {
         closed_unsupported,
         /// Closed with 1007: text that is not UTF-8.
         closed_invalid_data,
-        /// Closed with 1008: policy limit.
+        /// Closed with 1008: policy limit, or the token is valid no more.
         closed_policy,
         /// Closed with 1009: message too big.
         closed_too_big,

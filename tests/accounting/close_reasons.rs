@@ -39,6 +39,7 @@ fn expect_close_reason(
         + connections.closed_socket_error
         + connections.closed_protocol_violation
         + connections.closed_memory_limit
+        + connections.closed_invalid_credential
         + connections.closed_idle_timeout
         + connections.closed_message_timeout
         + connections.closed_draining;

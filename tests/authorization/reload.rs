@@ -6,7 +6,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use corelane::engine::clock::unix_ms;
+use corelane_test_support::messages::LEGACY;
+use corelane_test_support::sockets;
+use corelane_test_support::websocket::{CLOSE, FIN, WebSocketClient, upgrade_request};
 use serde_json::json;
+use tungstenite::protocol::frame::coding::Control;
 
 use crate::http::{initialize, post};
 use crate::{Authority, TestIssuer, call, hash_of, options, start};
@@ -64,6 +68,27 @@ fn changed_rules_apply_at_once() {
 
 #[test]
 fn stream_of_withdrawn_key_ends() {
+#[test]
+fn websocket_of_withdrawn_key_closes_with_1008() {
+    let authority = Authority::new();
+    let auth = authority.key_options();
+    let path = auth.api_keys[0].clone();
+    let server = start(auth.clone());
+    let upgrade = upgrade_request().field("Authorization", "Bearer key-bob");
+    let stream = sockets::connect(server.http());
+    let (_, client) = WebSocketClient::upgrade(stream, &upgrade.bytes());
+    let mut client = client.handshake(LEGACY);
+    fs::write(&path, format!("ada:{}:admin\n", hash_of("key-ada"))).unwrap();
+    server.handle().reload_auth(&options(auth)).unwrap();
+    let close = client.read_control(Control::Close);
+    assert_eq!(close, [&1008_u16.to_be_bytes()[..], b"the token is no longer valid"].concat());
+    client.send(FIN | CLOSE, &close[..2]);
+    client.expect_eof();
+    let counters = server.close();
+    assert_eq!(counters.websockets.closed_policy, 1, "{counters}");
+    assert_eq!(counters.connections.closed_invalid_credential, 1, "{counters}");
+}
+
     let authority = Authority::new();
     let auth = authority.key_options();
     let path = auth.api_keys[0].clone();

@@ -49,7 +49,8 @@ fn tcp_connection_with_invalid_token_is_closed() {
     assert_eq!(refused["error"]["code"], -32010, "{refused}");
     assert_eq!(refused["error"]["message"], "the token is unknown");
     client.expect_end_or_reset();
-    server.close();
+    let counters = server.close();
+    assert_eq!(counters.connections.closed_invalid_credential, 1, "{counters}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub enum CloseReason {
     MessageTimeout,
     /// The peer closed the connection.
     PeerClosed,
+    /// The credential of the peer is valid no more.
+    InvalidCredential,
     /// The connection limit was reached; the connection was never served.
     Refused,
 }
@@ -32,13 +34,14 @@ impl CloseReason {
             Self::IdleTimeout => "idle_timeout",
             Self::MessageTimeout => "message_timeout",
             Self::PeerClosed => "peer",
+            Self::InvalidCredential => "invalid_credential",
             Self::Refused => "refused",
         }
     }
 
     /// Returns whether the peer has only the linger timeout for its last responses.
     pub(in crate::connection) const fn limits_draining(self) -> bool {
-        matches!(self, Self::ProtocolViolation | Self::MemoryLimit)
+        matches!(self, Self::ProtocolViolation | Self::MemoryLimit | Self::InvalidCredential)
     }
 }
 

@@ -401,6 +401,7 @@ pub(in crate::server) const fn count_close(reason: CloseReason, outbox: &mut Out
         CloseReason::MemoryLimit => connections.closed_memory_limit += 1,
         CloseReason::IdleTimeout => connections.closed_idle_timeout += 1,
         CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
+        CloseReason::InvalidCredential => connections.closed_invalid_credential += 1,
         CloseReason::PeerClosed => connections.closed_by_peer += 1,
         // Rejected connections are counted when they are rejected.
         CloseReason::Refused => {}

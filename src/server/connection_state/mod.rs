@@ -20,7 +20,7 @@ use super::websocket::CompressionParams;
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::{Principal, is_same_caller};
 use crate::base::time::Instant;
-use crate::connection::{PeerAddress, PendingWork};
+use crate::connection::{CloseReason, PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
 use crate::protocol::in_flight::RequestsInFlight;
 use crate::telemetry::label::Transport;
@@ -39,8 +39,9 @@ pub(super) struct ConnectionState {
     /// Requests that are answered later, by id.
     pub(super) in_flight: RequestsInFlight,
     pub(super) subscriptions: ConnectionSubscriptions,
-    /// The peer violated a limit and the error is written: the connection closes once it is sent.
-    pub(super) violated_limit: bool,
+    /// Why the connection closes once the error is sent that is written: the peer violated a limit,
+    /// or its credential is not valid.
+    pub(super) violation: Option<CloseReason>,
     /// The HTTP request whose response is incomplete.
     pub(super) exchange: Option<Box<HttpExchange>>,
     /// What is kept of the peer for its handlers, if anything.
@@ -91,7 +92,7 @@ impl ConnectionState {
             log_level: LoggingLevel::Info,
             in_flight: RequestsInFlight::new(),
             subscriptions: ConnectionSubscriptions::default(),
-            violated_limit: false,
+            violation: None,
             exchange: None,
             facts: KeptFacts::None,
             is_closing: false,

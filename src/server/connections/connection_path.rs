@@ -170,16 +170,16 @@ impl<R: Ring> ConnectionPath<'_, R> {
         self.handle_event(next);
     }
 
-    /// Accounts the memory of a connection after input or output. A connection that violated a
-    /// limit closes once the error is sent.
+    /// Accounts the memory of a connection after input or output. A connection with a
+    /// violation closes once the error is sent.
     #[inline]
     pub(in crate::server) fn check_memory(&mut self, key: Key) {
         self.transports.connections.account_memory(key);
         self.relieve_memory();
         let connection = self.transports.connections.table.get(key);
-        if connection.is_some_and(|connection| connection.state.violated_limit) {
+        if let Some(reason) = connection.and_then(|connection| connection.state.violation) {
             self.peers().cancel_calls(key);
-            self.close_gracefully(key, CloseReason::ProtocolViolation);
+            self.close_gracefully(key, reason);
         }
     }
 

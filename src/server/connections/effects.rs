@@ -13,7 +13,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
             Effect::Respond { to, id, outcome, text } => {
                 let mut peers = self.peers();
                 peers.complete_request(to.peer_id, id.as_id());
-                if !peers.has_violated_limit(to.peer_id) {
+                if !peers.has_violation(to.peer_id) {
                     peers.send(to, outcome, &texts[text]);
                 }
                 if let PeerId::Connection(key) = to.peer_id {

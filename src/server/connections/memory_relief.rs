@@ -71,7 +71,7 @@ impl<R: Ring> MemoryRelief<'_, R> {
         // The rest of an HTTP response cannot be replaced by an error.
         let is_begun = connection.sending_bytes() > 0 || codec == Codec::Http;
         let is_cut = connection.is_discarding() || holds_output && is_begun;
-        connection.state.violated_limit = true;
+        connection.state.violation = Some(CloseReason::MemoryLimit);
         self.record(transport, held_bytes);
         let RequestPath { transports, dispatcher, outbox, now, .. } = &mut self.requests;
         Peers { transports, dispatcher, outbox, now: *now }.cancel_calls(key);

@@ -115,15 +115,16 @@ impl Peers<'_> {
         let connections = &self.transports.connections;
         connections.table.get(key).is_some_and(|it| {
             it.queued_bytes() <= it.queue_bytes_max(&connections.options)
-                && !it.state.violated_limit
+                && it.state.violation.is_none()
         })
     }
 
-    /// Returns whether a peer has violated a limit: the error is the last message to it.
-    pub(in crate::server) fn has_violated_limit(&self, peer_id: PeerId) -> bool {
+    /// Returns whether a peer has violated a limit, or has no valid credential: the error is the
+    /// last message to it.
+    pub(in crate::server) fn has_violation(&self, peer_id: PeerId) -> bool {
         let PeerId::Connection(key) = peer_id else { return false };
         let connection = self.transports.connections.table.get(key);
-        connection.is_some_and(|connection| connection.state.violated_limit)
+        connection.is_some_and(|connection| connection.state.violation.is_some())
     }
 
     /// Completes a request in flight: its peer waits for one response less.

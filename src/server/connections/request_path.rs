@@ -8,7 +8,7 @@ mod frames;
 use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::{Codec, Connection, first_message};
+use crate::connection::{CloseReason, Codec, Connection, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError, Parser};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
@@ -207,7 +207,7 @@ impl RequestPath<'_> {
         self.outbox.counters.input_errors.oversize += 1;
         write_error(self.outbox, connection, &Error::message_too_large(bytes_max));
         let ends = !transport.is_only_connection();
-        connection.state.violated_limit = ends;
+        connection.state.violation = ends.then_some(CloseReason::ProtocolViolation);
         let event = Event::MessageRefused { shard: acceptor.shard().0, transport, bytes_max };
         acceptor.log(&event, self.now);
         ends

@@ -22,6 +22,7 @@ pub(super) use self::held::try_again;
 use super::admission::{Request, record_invalid};
 use super::{Dispatcher, MessageContext};
 use crate::base::principal::{Binding, Principal};
+use crate::connection::CloseReason;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::{AccessDenied, Operation};
 use crate::guard::auth::bearer;
@@ -252,8 +253,8 @@ fn authenticate_connection(
         known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
     let is_asked_again =
         known.is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
-    let authenticated = match token {
     let counted = (time, &mut peer.outbox.counters.auth);
+    let authenticated = match token {
         Some(token) => bearer::read_token(token.as_bytes())
             .and_then(|token| auth.authenticate(token, Proof { certificate, key }, counted)),
         None => auth.authenticate_certificate(certificate, counted),
@@ -280,7 +281,8 @@ fn authenticate_connection(
         Err(error) => {
             facts.keep_credential(peer.state, None);
             // A connection whose token has expired ends, as its client needs another token.
-            peer.state.violated_limit = !peer.state.transport.is_only_connection();
+            let ends = !peer.state.transport.is_only_connection();
+            peer.state.violation = ends.then_some(CloseReason::InvalidCredential);
             Err(error)
         }
     }

@@ -2,6 +2,7 @@
 
 use super::admission::{RawRequest, Request};
 use super::{Dispatcher, MessageContext, authorization};
+use crate::connection::CloseReason;
 use crate::protocol::eras::Lifecycle;
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
@@ -64,7 +65,8 @@ pub(in crate::server) fn require_handshake(
 pub(super) fn write_error(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &Error) {
     write::error(peer.outgoing, id.map(Target::Request), &ParityError::from(error));
     if peer.state.requires_handshake() {
-        peer.state.violated_limit = !peer.state.transport.is_only_connection();
+        let ends = !peer.state.transport.is_only_connection();
+        peer.state.violation = ends.then_some(CloseReason::ProtocolViolation);
     }
 }
 

@@ -103,7 +103,7 @@ impl ParityPath<'_> {
     fn session_of(&mut self, connection_key: Key) -> Option<Key> {
         let connection = self.output.connections.table.get(connection_key)?;
         let state = &connection.state;
-        if state.violated_limit {
+        if state.violation.is_some() {
             return None;
         }
         if let Some(key) = state.parity_session() {

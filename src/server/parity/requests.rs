@@ -132,7 +132,7 @@ fn start_call(
         (None, false) => {}
     }
     connection.record.traffic.messages_out += u64::from(outcome.is_response());
-    connection.state.violated_limit |= session.state.violated_limit;
+    connection.state.violation = connection.state.violation.or(session.state.violation);
     outbox.count_outcome(outcome);
 }
 
@@ -269,7 +269,7 @@ fn start_stream(
         && let Some(session) = path.parity.get_mut(key)
         && let Some(connection) = path.connections.table.get_mut(connection)
     {
-        connection.state.violated_limit |= session.state.violated_limit;
+        connection.state.violation = connection.state.violation.or(session.state.violation);
     }
     let _at_once = path.send_to_stream((key, number), dispatched, &text);
 }

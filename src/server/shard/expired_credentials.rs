@@ -49,7 +49,7 @@ pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant
         let connection = shard.transports.connections.table.get(key);
         let transport = connection.map(|connection| connection.state.transport);
         if matches!(transport, Some(Transport::Tcp | Transport::WebSocket)) {
-            let reason = CloseReason::ProtocolViolation;
+            let reason = CloseReason::InvalidCredential;
             shard.outbox.push(Effect::Close { key, reason });
         }
     }

@@ -12,7 +12,7 @@ impl From<&Shard> for MemoryReport {
         let Shard { transports, dispatcher, .. } = shard;
         let connections = || transports.connections.table.iter().map(|(_, it)| it);
         let is_closed = |it: &&Connection<ConnectionState>| {
-            it.is_closed() || it.is_discarding() && it.state.violated_limit
+            it.is_closed() || it.is_discarding() && it.state.violation.is_some()
         };
         let freeable = connections().filter(|it| !is_closed(it));
         let freeable = freeable.map(|it| freeable_bytes(it, &dispatcher.deferred)).sum();

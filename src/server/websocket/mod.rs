@@ -164,6 +164,7 @@ impl WebSocketFrontend {
             // The timeout of a fragmented message.
             CloseReason::MessageTimeout => self.count_close(CloseCode::PROTOCOL),
             CloseReason::MemoryLimit => self.count_close(CloseCode::INTERNAL),
+            CloseReason::InvalidCredential => self.count_close(CloseCode::POLICY),
             CloseReason::PeerClosed if is_closed => self.counters.closed_by_peer += 1,
             CloseReason::PeerClosed | CloseReason::SocketError => {
                 self.counters.closed_abnormally += 1;

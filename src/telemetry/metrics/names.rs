@@ -70,6 +70,7 @@ pub(super) const FAMILIES: [Family; 11] = [
             ("closed_message_timeout", "message_timeout"),
             ("closed_protocol_violation", "protocol_violation"),
             ("closed_memory_limit", "memory_limit"),
+            ("closed_invalid_credential", "invalid_credential"),
             ("closed_draining", "draining"),
         ],
     },

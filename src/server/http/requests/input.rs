@@ -5,7 +5,7 @@ use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
-use crate::connection::{first_message, hold_request};
+use crate::connection::{CloseReason, first_message, hold_request};
 use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
@@ -195,7 +195,7 @@ impl HttpPath<'_> {
         }
         self.write_unsolicited_error(key, &response, &error);
         if let Some(connection) = self.connections.table.get_mut(key) {
-            connection.state.violated_limit = true;
+            connection.state.violation = Some(CloseReason::ProtocolViolation);
         }
     }
 }

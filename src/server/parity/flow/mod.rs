@@ -170,7 +170,7 @@ pub(super) fn load_of(
 ) -> Load {
     if let Some(connection) = session.connection {
         let Some(connection) = connections.table.get(connection) else { return Load::CLOSED };
-        if connection.state.violated_limit {
+        if connection.state.violation.is_some() {
             return Load::CLOSED;
         }
         let mark = connection.queue_bytes_max(&connections.options);

@@ -120,7 +120,7 @@ fn receive(
     }
     let ParityOutput { parity, outbox, .. } = &mut path.output;
     parity.send_remote(key, (Vec::new(), true), outbox);
-    let session = parity.get(key).filter(|session| session.state.violated_limit);
+    let session = parity.get(key).filter(|session| session.state.violation.is_some());
     if let Some(remote) = session.and_then(ParitySession::remote) {
         remote.close(CloseCode::POLICY.as_u16(), "a limit was exceeded", outbox);
     }
