@@ -1,6 +1,6 @@
 //! A client that sends a request on a connection of its own and returns what it gets.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(crate) fn post_with(
 
 /// The request with a message of 2026-07-28.
 pub(crate) fn modern_request(
-    address: SocketAddr,
+    host: impl Display,
     target: &str,
     message: &Value,
     fields: &str,
@@ -84,7 +84,7 @@ pub(crate) fn modern_request(
     if let Some(name) = names.into_iter().find_map(Value::as_str) {
         write!(own, "Mcp-Name: {name}\r\n").expect("a string");
     }
-    request_text(address, target, &message.to_string(), &format!("{own}{fields}"))
+    request_text(host, target, &message.to_string(), &format!("{own}{fields}"))
 }
 
 /// Sends a message of a legacy session.
@@ -112,10 +112,10 @@ pub(crate) fn open_session(address: SocketAddr, token: &str) -> String {
     session
 }
 
-fn request_text(address: SocketAddr, target: &str, text: &str, fields: &str) -> String {
+fn request_text(host: impl Display, target: &str, text: &str, fields: &str) -> String {
     let length = text.len();
     format!(
-        "POST {target} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+        "POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\
          {fields}\r\n{text}"
     )
@@ -126,11 +126,11 @@ pub(crate) fn exchange(address: SocketAddr, request: &str) -> Response {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
     stream.write_all(request.as_bytes()).expect("the request is sent");
-    read(&mut stream)
+    read(stream)
 }
 
 /// Reads one response with a length, or the head of a stream.
-pub(crate) fn read(stream: &mut impl Read) -> Response {
+pub(crate) fn read(stream: &mut (impl Read + ?Sized)) -> Response {
     let mut bytes = Vec::new();
     let mut byte = [0];
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -150,3 +150,8 @@ pub(crate) fn read(stream: &mut impl Read) -> Response {
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+    exchange_over(&mut stream, request)
+}
+
+/// Sends bytes over an open connection, and reads until the end of the response.
+pub(crate) fn exchange_over(stream: &mut (impl Read + Write + ?Sized), request: &str) -> Response {

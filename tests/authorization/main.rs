@@ -3,14 +3,15 @@
 //! [`scenarios`] need only the URL of a server and tokens for it, and run against any MCP server
 //! that is a protected resource of OAuth: with the environment variable `AUTHORIZATION_TARGET`, the
 //! path of a JSON file with `url`, `resource`, `valid`, `expired`, `other_audience` and
-//! `bad_signature`, the test `scenarios_hold_for_target` runs against that server instead.
+//! `bad_signature`, the test `scenarios_hold_for_target` runs against that server instead. For a
+//! `url` at `https://` the file may have `ca`, the path of the authorities to trust in PEM.
 
 mod api_keys;
 mod audit;
 mod bindings;
 mod certificates;
-mod dpop;
 mod checks;
+mod dpop;
 mod dpop_client;
 mod http;
 mod http_server;
@@ -21,6 +22,7 @@ mod proof_key;
 mod reload;
 mod scenarios;
 mod scopes;
+mod target;
 mod transports;
 
 use std::fs;

@@ -5,81 +5,75 @@
 use std::env;
 use std::fs;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use corelane::engine::clock::unix_ms;
+use corelane_test_support::TestServer;
+use corelane_test_support::tls::{CertificateValidity, Issuer};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 
 use crate::http::{post, post_with, read, send};
-use crate::{Authority, METADATA, RESOURCE, TestIssuer, start};
+use crate::target::Target;
+use crate::{Authority, METADATA, RESOURCE, TestIssuer, catalog, options, start};
 
-/// A server with tokens for it.
-struct Target {
-    address: SocketAddr,
-    path: String,
-    resource: String,
-    tokens: Value,
+/// The target of the environment.
+#[expect(clippy::disallowed_methods, reason = "the target is chosen outside the test")]
+fn target_of_environment() -> Option<Target> {
+    let text = fs::read_to_string(env::var("AUTHORIZATION_TARGET").ok()?).expect("a file");
+    Some(Target::new(serde_json::from_str(&text).expect("JSON")))
 }
 
-impl Target {
-    /// The target of the environment.
-    #[expect(clippy::disallowed_methods, reason = "the target is chosen outside the test")]
-    fn from_environment() -> Option<Self> {
-        let text = fs::read_to_string(env::var("AUTHORIZATION_TARGET").ok()?).expect("a file");
-        let tokens: Value = serde_json::from_str(&text).expect("JSON");
-        let url = tokens["url"].as_str().expect("url");
-        let rest = url.strip_prefix("http://").expect("a URL that begins with http://");
-        let (authority, path) = rest.split_once('/').expect("a path");
-        let address = authority.to_socket_addrs().expect("an address").next();
-        Some(Self {
-            address: address.expect("an address"),
-            path: format!("/{path}"),
-            resource: tokens["resource"].as_str().expect("resource").to_owned(),
-            tokens,
-        })
-    }
-
-    fn token(&self, name: &str) -> &str {
-        self.tokens[name].as_str().unwrap_or_else(|| panic!("{name} is missing"))
-    }
+/// Tokens for a server of these tests.
+fn tokens(issuer: &TestIssuer) -> Value {
+    let with = |name: &str, value: Value| {
+        let mut claims = issuer.claims("ada", "");
+        claims[name] = value;
+        issuer.sign(&claims)
+    };
+    json!({
+        "resource": RESOURCE,
+        "valid": issuer.token("ada", ""),
+        "expired": with("exp", json!(1_000)),
+        "other_audience": with("aud", json!("https://other.test/mcp")),
+        "bad_signature": TestIssuer::new().token("ada", ""),
+    })
 }
 
 /// Runs every scenario.
 fn run(target: &Target) {
-    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let post_token = |token: &str| {
-        let fields = format!("Authorization: Bearer {token}\r\n");
-        post_with(target.address, &target.path, &ping, &fields)
+        target.post(target.path(), &list, &format!("Authorization: Bearer {token}\r\n"))
     };
     // A valid token.
-    assert_eq!(post_token(target.token("valid")).status, 200);
+    assert_eq!(post_token(target.text("valid")).status, 200);
     // No token: the challenge has no error code (RFC 6750, section 3.1).
-    let refused = post_with(target.address, &target.path, &ping, "");
+    let refused = target.post(target.path(), &list, "");
     assert_eq!(refused.status, 401, "{refused:?}");
     assert!(refused.challenge().starts_with("Bearer "), "{refused:?}");
     assert!(!refused.challenge().contains("error="), "{refused:?}");
     assert!(refused.challenge().contains("resource_metadata=\""), "{refused:?}");
     // Tokens that are not valid.
     for name in ["expired", "other_audience", "bad_signature"] {
-        let refused = post_token(target.token(name));
+        let refused = post_token(target.text(name));
         assert_eq!(refused.status, 401, "{name}: {refused:?}");
         assert!(refused.challenge().contains("error=\"invalid_token\""), "{name}: {refused:?}");
     }
     // A token in the query is never accepted (MCP, "Token Requirements").
-    let queried = format!("{}?access_token={}", target.path, target.token("valid"));
-    let refused = post_with(target.address, &queried, &ping, "");
+    let queried = format!("{}?access_token={}", target.path(), target.text("valid"));
+    let refused = target.post(&queried, &list, "");
     assert!(matches!(refused.status, 400 | 401), "{refused:?}");
     // The metadata, at both places.
     let well_known = "/.well-known/oauth-protected-resource";
-    for place in [well_known.to_owned(), format!("{well_known}{}", target.path)] {
-        let metadata = send(target.address, "GET", &place, "");
+    for place in [well_known.to_owned(), format!("{well_known}{}", target.path())] {
+        let metadata = target.get(&place);
         assert_eq!(metadata.status, 200, "{place}: {metadata:?}");
         let document = metadata.json();
-        assert_eq!(document["resource"], *target.resource, "{document}");
+        assert_eq!(document["resource"], *target.text("resource"), "{document}");
         let servers = document["authorization_servers"].as_array().expect("servers");
         assert!(!servers.is_empty(), "{document}");
         let scopes = document["scopes_supported"].to_string();
@@ -89,25 +83,29 @@ fn run(target: &Target) {
 
 #[test]
 fn scenarios_hold_for_target() {
-    if let Some(target) = Target::from_environment() {
+    if let Some(target) = target_of_environment() {
         return run(&target);
     }
     let authority = Authority::new();
     let server = start(authority.jwt_options());
-    let issuer = &authority.issuer;
-    let with = |name: &str, value: Value| {
-        let mut claims = issuer.claims("ada", "");
-        claims[name] = value;
-        issuer.sign(&claims)
-    };
-    let tokens = json!({
-        "valid": issuer.token("ada", ""),
-        "expired": with("exp", json!(1_000)),
-        "other_audience": with("aud", json!("https://other.test/mcp")),
-        "bad_signature": TestIssuer::new().token("ada", ""),
-    });
-    let (address, path) = (server.http(), "/mcp".to_owned());
-    run(&Target { address, path, resource: RESOURCE.to_owned(), tokens });
+    let mut description = tokens(&authority.issuer);
+    description["url"] = json!(format!("http://{}/mcp", server.http()));
+    run(&Target::new(description));
+    server.close();
+}
+
+#[test]
+fn scenarios_hold_over_tls() {
+    let (authority, tls) = (Authority::new(), Issuer::new());
+    let certificate = tls.server_certificate(CertificateValidity::Valid);
+    let mut options = options(authority.jwt_options());
+    options.tls.certificates = vec![authority.write("server.pem", &certificate.pem()).into()];
+    options.tls.keys = vec![authority.write("server.key", &certificate.key_pem()).into()];
+    let server = TestServer::with_catalog(options, catalog());
+    let mut description = tokens(&authority.issuer);
+    description["url"] = json!(format!("https://localhost:{}/mcp", server.http().port()));
+    description["ca"] = json!(authority.write("ca.pem", &tls.pem()));
+    run(&Target::new(description));
     server.close();
 }
 

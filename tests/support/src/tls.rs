@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
 mod resuming_client;
+mod target_client;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -23,6 +24,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 pub use rustls::{HandshakeKind, ServerConfig, SupportedProtocolVersion, version};
 
 pub use self::resuming_client::ResumingClient;
+pub use self::target_client::TargetClient;
 use crate::TIMEOUT;
 
 /// The versions of TLS that a server supports.
