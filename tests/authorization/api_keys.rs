@@ -5,8 +5,9 @@ use std::fs;
 use corelane::options::AuthOptions;
 use corelane_test_support::TestServer;
 use corelane_test_support::process::run_program;
+use serde_json::json;
 
-use crate::http::{post, send};
+use crate::http::{MISSING, UNKNOWN_KEY, post, send};
 use crate::{Authority, call, catalog, options, start};
 
 #[test]
@@ -26,11 +27,10 @@ fn unknown_key_gets_401_without_metadata() {
     let authority = Authority::new();
     let server = start(authority.key_options());
     let missing = post(server.http(), &call("whoami"), None);
-    assert_eq!((missing.status, missing.challenge()), (401, "Bearer"));
+    missing.expect_refused((401, "Bearer"), MISSING);
     for key in ["key-adb", "key-ada=", "ada", "key-ada.x.y"] {
         let refused = post(server.http(), &call("whoami"), Some(key));
-        let expected = "Bearer error=\"invalid_token\", error_description=\"the token is unknown\"";
-        assert_eq!((refused.status, refused.challenge()), (401, expected), "{key}");
+        refused.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
     }
     // Without an authorization server there is no metadata.
     let place = "/.well-known/oauth-protected-resource";
@@ -65,9 +65,12 @@ fn anonymous_callers_are_served_if_admitted() {
     let server = start(auth);
     assert_eq!(post(server.http(), &call("whoami"), None).text(), "anonymous");
     let refused = post(server.http(), &call("whoami_local"), None);
-    assert_eq!((refused.status, refused.challenge()), (401, "Bearer"));
+    let message = "a token is needed: the tier user is required";
+    let error = json!({"code": -32010, "message": message, "data": {"retryable": false}});
+    refused.expect_error((401, "Bearer"), (Some(1), &error));
     // An invalid token is not the same as none.
-    assert_eq!(post(server.http(), &call("whoami"), Some("key-x")).status, 401);
+    let unknown = post(server.http(), &call("whoami"), Some("key-x"));
+    unknown.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
     assert_eq!(post(server.http(), &call("whoami_local"), Some("key-bob")).text(), "bob");
     server.close();
 }
@@ -133,7 +136,12 @@ fn check_reports_rules_without_verifier() {
 fn scoped_tool_without_authentication_is_refused() {
     let server = TestServer::with_catalog(options(AuthOptions::default()), catalog());
     let response = post(server.http(), &call("deploy_app"), None);
-    assert_eq!(response.json()["error"]["code"], -32011);
+    let error = json!({
+        "code": -32011,
+        "message": "the tool requires scopes, and the server has no authentication",
+        "data": {"retryable": false, "requiredScopes": ["tools:deploy"]},
+    });
+    response.expect_error((403, ""), (Some(1), &error));
     assert_eq!(post(server.http(), &call("whoami"), None).text(), "anonymous");
     server.close();
 }

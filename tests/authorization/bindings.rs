@@ -5,7 +5,7 @@ use corelane::{NoArguments, TaskSupport, Tool};
 use corelane_test_support::{TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 
-use crate::http::{Response, open_session, post, post_legacy, send};
+use crate::http::{MISSING, Response, open_session, post, post_legacy, send};
 use crate::{Authority, call, catalog};
 
 /// Connections; enough to reach each of two shards.
@@ -16,8 +16,8 @@ fn fields(token: &str, session: &str) -> String {
 }
 
 fn expect_unknown(response: &Response) {
-    assert_eq!(response.status, 404, "{response:?}");
-    assert_eq!(response.json()["error"]["code"], -32600);
+    let message = "the session has expired or does not exist: send initialize again";
+    response.expect_error((404, ""), (None, &json!({"code": -32600, "message": message})));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn session_of_another_caller_gets_404() {
         }
         let without =
             post_legacy(address, &call("whoami"), &format!("Mcp-Session-Id: {session}\r\n"));
-        assert_eq!(without.status, 401);
+        without.expect_refused((401, "Bearer"), MISSING);
         assert_eq!(send(address, "DELETE", "/mcp", &fields("key-ada", &session)).status, 204);
         server.close();
     });

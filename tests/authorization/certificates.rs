@@ -14,8 +14,8 @@ use corelane_test_support::tls::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::http::{Response, modern_request, read};
-use crate::{Authority, METADATA, call, catalog, options};
+use crate::http::{MISSING, Response, UNKNOWN_KEY, modern_request, read};
+use crate::{Authority, call, catalog, options, requirements};
 
 const OPERATOR: &str = "spiffe://test/ops/ada";
 
@@ -126,8 +126,7 @@ fn https_without_known_certificate_gets_401() {
     let unknown = tls.clients.named_client(&["https://test/x"], &[]);
     for identity in [None, Some(&unknown)] {
         let refused = tls.post(&server, identity, "");
-        assert_eq!((refused.status, refused.challenge()), (401, "Bearer"));
-        assert_eq!(refused.json()["error"], "unauthorized");
+        refused.expect_refused((401, "Bearer"), MISSING);
     }
     server.close();
 }
@@ -142,9 +141,10 @@ fn token_takes_precedence_over_certificate() {
     let by_key = tls.post(&server, Some(&client), "Authorization: Bearer key-ada\r\n");
     assert_eq!(by_key.text(), "ada (admin)");
     let refused = tls.post(&server, Some(&client), "Authorization: Bearer key-x\r\n");
-    assert_eq!(refused.status, 401);
+    refused.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
     assert_eq!(tls.post(&server, Some(&client), "").text(), "client (user)");
-    server.close();
+    let counters = server.close();
+    assert_eq!((counters.auth.checks_verified, counters.auth.checks_unknown), (2, 1));
 }
 
 /// Returns the claims of a token that is bound to the certificate of `identity` (RFC 8705).
@@ -167,16 +167,11 @@ fn bound_token_needs_its_certificate() {
     let without = "the token is bound to a client certificate, and the connection has none";
     let another = "the token is bound to another client certificate";
     for (identity, reason) in [(None, without), (Some(&other), another)] {
-        let refused = tls.post(&server, identity, &fields);
-        let challenge = format!(
-            "Bearer error=\"invalid_token\", error_description=\"{reason}\", \
-             resource_metadata=\"{METADATA}\", scope=\"tools:read\""
-        );
-        assert_eq!((refused.status, refused.challenge()), (401, &*challenge));
-        assert_eq!(refused.json()["error_description"], reason);
+        tls.post(&server, identity, &fields).expect_invalid_token(reason);
     }
     // The certificate alone stands for no caller.
-    assert_eq!(tls.post(&server, Some(&own), "").status, 401);
+    let challenge = format!("Bearer {}", requirements());
+    tls.post(&server, Some(&own), "").expect_refused((401, &challenge), MISSING);
     server.close();
 }
 
@@ -231,7 +226,7 @@ fn resumed_session_has_certificate_of_first_handshake() {
         // The session of a client without a certificate stays without.
         let mut stream = anonymous.open(server.http());
         stream.write_all(request.as_bytes()).unwrap();
-        assert_eq!(read(&mut stream).status, 401);
+        read(&mut stream).expect_refused((401, "Bearer"), MISSING);
         assert_eq!(stream.conn.handshake_kind(), Some(kind));
     }
     server.close();

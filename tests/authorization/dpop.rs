@@ -12,13 +12,16 @@ use corelane_test_support::{TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::http::{Response, modern_request, post, post_with, read, send};
+use crate::http::{MISSING, Response, modern_request, post, post_with, read, send};
 use crate::http_server::{HttpServer, ok};
 use crate::proof_key::{ProofKey, claims, fields, now};
-use crate::{Authority, METADATA, RESOURCE, call, catalog, options, start};
+use crate::{Authority, METADATA, RESOURCE, call, catalog, options, requirements, start};
 
 /// The algorithms in challenges.
 const ALGORITHMS: &str = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 EdDSA";
+
+/// Why a bound token is refused without proof.
+const DOWNGRADE: &str = "the token is bound to a key: send it with the scheme DPoP and a proof";
 
 fn whoami(address: SocketAddr, fields: &str) -> Response {
     post_with(address, "/mcp", &call("whoami"), fields)
@@ -30,20 +33,10 @@ fn allowed(authority: &Authority) -> AuthOptions {
     auth
 }
 
-fn requirements() -> String {
-    format!("resource_metadata=\"{METADATA}\", scope=\"tools:read\"")
-}
-
-#[track_caller]
-fn expect_refused(refused: &Response, challenge: &str, error: &str, reason: &str) {
-    assert_eq!((refused.status, refused.challenge()), (401, challenge), "{reason}: {refused:?}");
-    assert_eq!(refused.json(), json!({"error": error, "error_description": reason}));
-}
-
 #[track_caller]
 fn expect_invalid_proof(refused: &Response, reason: &str) {
     let challenge = format!("DPoP error=\"invalid_dpop_proof\", algs=\"{ALGORITHMS}\"");
-    expect_refused(refused, &challenge, "invalid_dpop_proof", reason);
+    refused.expect_refused((401, &challenge), ("invalid_dpop_proof", reason));
 }
 
 #[track_caller]
@@ -52,7 +45,7 @@ fn expect_unproved(refused: &Response, reason: &str) {
         "DPoP error=\"invalid_token\", error_description=\"{reason}\", algs=\"{ALGORITHMS}\", {}",
         requirements()
     );
-    expect_refused(refused, &challenge, "invalid_token", reason);
+    refused.expect_refused((401, &challenge), ("invalid_token", reason));
 }
 
 #[test]
@@ -158,10 +151,9 @@ fn token_and_proof_must_belong_together() {
     expect_unproved(&mismatch, "the token is bound to another key than that of the proof");
     // Downgrade: without proof, and with one that the scheme does not announce.
     let bearer = format!("Authorization: Bearer {token}\r\n");
-    let downgrade = "the token is bound to a key: send it with the scheme DPoP and a proof";
-    expect_unproved(&whoami(address, &bearer), downgrade);
+    expect_unproved(&whoami(address, &bearer), DOWNGRADE);
     let announced = format!("{bearer}DPoP: {}\r\n", key.proof(&token));
-    expect_unproved(&whoami(address, &announced), downgrade);
+    expect_unproved(&whoami(address, &announced), DOWNGRADE);
     let plain = authority.issuer.token("ada", "");
     let upgraded = whoami(address, &fields(&plain, &key.proof(&plain)));
     expect_unproved(&upgraded, "the token is not bound to a key: send it with the scheme Bearer");
@@ -183,7 +175,7 @@ fn bearer_does_not_follow_proof_on_connection() {
     };
     let proof = key.proof(&token);
     assert_eq!(exchange(&fields(&token, &proof)).status, 200);
-    assert_eq!(exchange(&format!("Authorization: Bearer {token}\r\n")).status, 401);
+    expect_unproved(&exchange(&format!("Authorization: Bearer {token}\r\n")), DOWNGRADE);
     expect_invalid_proof(&exchange(&fields(&token, &proof)), "the proof was used before (jti)");
     assert_eq!(exchange(&fields(&token, &key.proof(&token))).status, 200);
     server.close();
@@ -280,13 +272,13 @@ fn nonce_is_demanded_and_accepted() {
         let challenge = "DPoP error=\"use_dpop_nonce\"";
         let missing = whoami(address, &fields(&token, &key.proof(&token)));
         let reason = "the proof needs a nonce of this server";
-        expect_refused(&missing, challenge, "use_dpop_nonce", reason);
+        missing.expect_refused((401, challenge), ("use_dpop_nonce", reason));
         let nonce = missing.field("DPoP-Nonce").expect("a nonce").to_owned();
         for wrong in ["", "x", &nonce[1..], &format!("{nonce}A")] {
             let proof = key.proof_with(&token, "nonce", json!(wrong));
             let refused = whoami(address, &fields(&token, &proof));
             let reason = "the nonce of the proof is not a current one";
-            expect_refused(&refused, challenge, "use_dpop_nonce", reason);
+            refused.expect_refused((401, challenge), ("use_dpop_nonce", reason));
             assert!(refused.field("DPoP-Nonce").is_some());
         }
         // Any shard knows it.
@@ -311,7 +303,8 @@ fn proof_of_a_megabyte_is_refused() {
     // The response may come before all is sent.
     stream.write_all(format!("{head}{proof}\r\n").as_bytes()).ok();
     let refused = read(&mut stream);
-    assert_eq!((refused.status, refused.challenge()), (431, ""), "{refused:?}");
+    let error = json!({"code": -32600, "message": "the head is too large"});
+    refused.expect_error((431, ""), (None, &error));
     server.close();
 }
 
@@ -325,7 +318,7 @@ fn required_proofs_exclude_other_tokens() {
     let (address, key) = (server.http(), ProofKey::new());
     let missing = post(address, &call("whoami"), None);
     let challenge = format!("DPoP algs=\"{ALGORITHMS}\", {}", requirements());
-    assert_eq!((missing.status, missing.challenge()), (401, &*challenge));
+    missing.expect_refused((401, &challenge), MISSING);
     let plain = post(address, &call("whoami"), Some(&authority.issuer.token("ada", "")));
     expect_unproved(
         &plain,
@@ -356,7 +349,9 @@ fn missing_scope_has_challenge_of_dpop() {
         "DPoP error=\"insufficient_scope\", scope=\"other\", resource_metadata=\"{METADATA}\", \
          error_description=\"the scope other is missing\", algs=\"{ALGORITHMS}\""
     );
-    assert_eq!((refused.status, refused.challenge()), (403, &*expected));
+    let data = json!({"retryable": false, "requiredScopes": ["other"]});
+    let error = json!({"code": -32011, "message": "the scope other is missing", "data": data});
+    refused.expect_error((403, &expected), (Some(1), &error));
     server.close();
 }
 
@@ -368,14 +363,10 @@ fn server_without_dpop_refuses_bound_tokens() {
     let token = key.token(&authority);
     let missing = whoami(address, &fields(&token, &key.proof(&token)));
     let challenge = format!("Bearer {}", requirements());
-    assert_eq!((missing.status, missing.challenge()), (401, &*challenge));
+    missing.expect_refused((401, &challenge), MISSING);
     let refused = post(address, &call("whoami"), Some(&token));
     let reason = "the token is bound to a key, and this server verifies no such proofs";
-    let challenge = format!(
-        "Bearer error=\"invalid_token\", error_description=\"{reason}\", {}",
-        requirements()
-    );
-    expect_refused(&refused, &challenge, "invalid_token", reason);
+    refused.expect_invalid_token(reason);
     server.close();
 }
 
@@ -415,10 +406,7 @@ fn introspected_token_needs_its_proof() {
     assert_eq!(whoami(server.http(), &proof).text(), "ada (user)");
     expect_invalid_proof(&whoami(server.http(), &proof), "the proof was used before (jti)");
     let bearer = whoami(server.http(), "Authorization: Bearer opaque-1\r\n");
-    expect_unproved(
-        &bearer,
-        "the token is bound to a key: send it with the scheme DPoP and a proof",
-    );
+    expect_unproved(&bearer, DOWNGRADE);
     server.close();
 }
 

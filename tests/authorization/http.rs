@@ -7,6 +7,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+/// Error and description of a request without a token.
+pub(crate) const MISSING: (&str, &str) = ("unauthorized", "the request has no bearer token");
+
+/// Challenge, error and description of an unknown API key, at a server without issuers.
+pub(crate) const UNKNOWN_KEY: (&str, (&str, &str)) = (
+    "Bearer error=\"invalid_token\", error_description=\"the token is unknown\"",
+    ("invalid_token", "the token is unknown"),
+);
+
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
@@ -28,6 +37,67 @@ impl Response {
 
     pub(crate) fn challenge(&self) -> &str {
         self.field("WWW-Authenticate").unwrap_or_default()
+    }
+
+    /// Checks status, challenge and body of a request that is not authenticated.
+    #[track_caller]
+    pub(crate) fn expect_refused(
+        &self,
+        (status, challenge): (u16, &str),
+        (error, reason): (&str, &str),
+    ) {
+        assert_eq!((self.status, self.challenge()), (status, challenge), "{reason}: {self:?}");
+        let body = serde_json::json!({"error": error, "error_description": reason});
+        assert_eq!(self.body, body.to_string(), "{reason}");
+        assert_eq!(self.field("Content-Type"), Some("application/json"), "{reason}");
+    }
+
+    /// Checks status, challenge and body of a request whose token is invalid, at a server with the
+    /// options of [`crate::Authority::jwt_options`].
+    #[track_caller]
+    pub(crate) fn expect_invalid_token(&self, reason: &str) {
+        let challenge = format!(
+            "Bearer error=\"invalid_token\", error_description=\"{reason}\", {}",
+            crate::requirements()
+        );
+        self.expect_refused((401, &challenge), ("invalid_token", reason));
+    }
+
+    /// Checks status, challenge and body of a JSON-RPC error. It has the `id` of the request if
+    /// that was read.
+    #[track_caller]
+    pub(crate) fn expect_error(
+        &self,
+        (status, challenge): (u16, &str),
+        (id, error): (Option<u8>, &Value),
+    ) {
+        assert_eq!((self.status, self.challenge()), (status, challenge), "{self:?}");
+        let mut body = serde_json::json!({"jsonrpc": "2.0"});
+        if let Some(id) = id {
+            body["id"] = id.into();
+        }
+        body["error"] = error.clone();
+        assert_eq!(self.body, body.to_string());
+        assert_eq!(self.field("Content-Type"), Some("application/json"));
+    }
+
+    /// Checks the refusal of a request with the id 1 that only admins may make, at a server without
+    /// issuers.
+    #[track_caller]
+    pub(crate) fn expect_admin_required(&self) {
+        let reason = "the tier admin is required";
+        let challenge =
+            format!("Bearer error=\"insufficient_scope\", error_description=\"{reason}\"");
+        let data = serde_json::json!({"retryable": false, "requiredScopes": []});
+        let error = serde_json::json!({"code": -32011, "message": reason, "data": data});
+        self.expect_error((403, &challenge), (Some(1), &error));
+    }
+
+    /// Checks the response to a token that cannot be verified at the moment.
+    #[track_caller]
+    pub(crate) fn expect_unavailable(&self, reason: &str) {
+        self.expect_refused((503, ""), ("temporarily_unavailable", reason));
+        assert_eq!(self.field("Retry-After"), Some("1"), "{reason}");
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -125,6 +195,11 @@ fn request_text(host: impl Display, target: &str, text: &str, fields: &str) -> S
 pub(crate) fn exchange(address: SocketAddr, request: &str) -> Response {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    exchange_over(&mut stream, request)
+}
+
+/// Sends bytes over an open connection, and reads until the end of the response.
+pub(crate) fn exchange_over(stream: &mut (impl Read + Write + ?Sized), request: &str) -> Response {
     stream.write_all(request.as_bytes()).expect("the request is sent");
     read(stream)
 }
@@ -150,8 +225,3 @@ pub(crate) fn read(stream: &mut (impl Read + ?Sized)) -> Response {
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
-    exchange_over(&mut stream, request)
-}
-
-/// Sends bytes over an open connection, and reads until the end of the response.
-pub(crate) fn exchange_over(stream: &mut (impl Read + Write + ?Sized), request: &str) -> Response {

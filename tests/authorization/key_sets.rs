@@ -27,19 +27,12 @@ fn post_until_known(server: &TestServer, token: &str) -> Response {
         if response.status != 503 {
             return response;
         }
-        expect_unavailable(&response, "");
+        response.expect_unavailable(NO_KEYS);
     }
 }
 
-fn expect_unavailable(response: &Response, what: &str) {
-    assert_eq!((response.status, response.challenge()), (503, ""), "{what} {response:?}");
-    assert_eq!(response.field("Retry-After"), Some("1"), "{what}");
-    let expected = json!({
-        "error": "temporarily_unavailable",
-        "error_description": "the keys of the issuer are not known yet",
-    });
-    assert_eq!(response.json(), expected, "{what}");
-}
+/// Why a token cannot be verified without keys.
+const NO_KEYS: &str = "the keys of the issuer are not known yet";
 
 #[test]
 fn fetched_keys_verify_tokens() {
@@ -51,11 +44,11 @@ fn fetched_keys_verify_tokens() {
     // The key of another issuer's set is unknown; it is asked for once, then refused.
     let foreign = TestIssuer::with_key("key-9").token("ada", "");
     let refused = post_until_known(&server, &foreign);
-    assert_eq!(refused.status, 401);
-    assert!(refused.challenge().contains("no key with the id"), "{refused:?}");
+    let reason = "the issuer has no key with the id of the token";
+    refused.expect_invalid_token(reason);
     let asked = keys.count();
     for _ in 0..20 {
-        assert_eq!(post(server.http(), &call("whoami"), Some(&foreign)).status, 401);
+        post(server.http(), &call("whoami"), Some(&foreign)).expect_invalid_token(reason);
     }
     assert_eq!(keys.count(), asked);
     server.close();
@@ -95,7 +88,9 @@ fn key_server_that_is_away_gives_503() {
         let server = start(&authority, &keys);
         assert!(keys.next_request().starts_with("GET /keys HTTP/1.1\r\n"));
         let token = authority.issuer.token("ada", "");
-        expect_unavailable(&post(server.http(), &call("whoami"), Some(&token)), what);
+        // Shown for a failed test.
+        eprintln!("keys: {what}");
+        post(server.http(), &call("whoami"), Some(&token)).expect_unavailable(NO_KEYS);
         server.close();
     }
     assert_eq!(target.count(), 0);
@@ -116,7 +111,7 @@ fn https_key_server_needs_listed_authority() {
         auth.server_authorities = authorities;
         let server = TestServer::with_catalog(options(auth.clone()), catalog());
         for _ in 0..20 {
-            expect_unavailable(&post(server.http(), &call("whoami"), Some(&token)), "https");
+            post(server.http(), &call("whoami"), Some(&token)).expect_unavailable(NO_KEYS);
             thread::yield_now();
         }
         server.close();

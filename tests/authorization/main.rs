@@ -42,6 +42,11 @@ const RESOURCE: &str = "https://mcp.test/mcp";
 /// The metadata URL in challenges.
 const METADATA: &str = "https://mcp.test/.well-known/oauth-protected-resource/mcp";
 
+/// The end of challenges of a server with [`Authority::jwt_options`].
+fn requirements() -> String {
+    format!("resource_metadata=\"{METADATA}\", scope=\"tools:read\"")
+}
+
 /// A directory with the keys of an issuer, and with API keys.
 struct Authority {
     issuer: TestIssuer,

@@ -16,9 +16,9 @@ use corelane_test_support::tls::{CertificateValidity, Issuer};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 
-use crate::http::{post, post_with, read, send};
+use crate::http::{MISSING, post, post_with, read, send};
 use crate::target::Target;
-use crate::{Authority, METADATA, RESOURCE, TestIssuer, catalog, options, start};
+use crate::{Authority, RESOURCE, TestIssuer, catalog, options, requirements, start};
 
 /// The target of the environment.
 #[expect(clippy::disallowed_methods, reason = "the target is chosen outside the test")]
@@ -115,9 +115,8 @@ fn each_refusal_has_its_exact_challenge() {
     let server = start(authority.jwt_options());
     let (address, issuer) = (server.http(), &authority.issuer);
     let message = crate::call("whoami");
-    let requirements = format!("resource_metadata=\"{METADATA}\", scope=\"tools:read\"");
-    let refused = post(address, &message, None);
-    assert_eq!((refused.status, refused.challenge()), (401, &*format!("Bearer {requirements}")));
+    let challenge = format!("Bearer {}", requirements());
+    post(address, &message, None).expect_refused((401, &challenge), MISSING);
     let with = |name: &str, value: Value| {
         let mut claims = issuer.claims("ada", "");
         claims[name] = value;
@@ -132,6 +131,11 @@ fn each_refusal_has_its_exact_challenge() {
         (with("nbf", json!(u32::MAX)), "the token is not valid yet"),
         (with("aud", json!("https://other.test")), "the audience of the token is not this server"),
         (with("aud", Value::Null), "the audience of the token is not this server"),
+        (with("aud", json!([])), "the audience of the token is not this server"),
+        (
+            with("aud", json!(["https://other.test", format!("{RESOURCE}/")])),
+            "the audience of the token is not this server",
+        ),
         (with("iss", json!("https://evil.test")), "the issuer of the token is not accepted"),
         (TestIssuer::new().token("ada", ""), "the signature of the token is invalid"),
         (
@@ -141,20 +145,14 @@ fn each_refusal_has_its_exact_challenge() {
         (format!("{valid}x"), "the signature of the token is invalid"),
     ];
     for (token, reason) in cases {
-        let refused = post(address, &message, Some(&token));
-        let expected = format!(
-            "Bearer error=\"invalid_token\", error_description=\"{reason}\", {requirements}"
-        );
-        assert_eq!((refused.status, refused.challenge()), (401, &*expected));
-        let body = refused.json();
-        assert_eq!(
-            (&body["error"], &body["error_description"]),
-            (&json!("invalid_token"), &json!(reason))
-        );
-        assert!(!refused.body.contains(&token));
+        post(address, &message, Some(&token)).expect_invalid_token(reason);
+    }
+    // The resource may be one of several audiences.
+    for audiences in [json!([RESOURCE]), json!(["https://other.test", RESOURCE])] {
+        assert_eq!(post(address, &message, Some(&with("aud", audiences))).text(), "ada (user)");
     }
     let counters = server.close();
-    assert_eq!((counters.auth.missing_token, counters.auth.invalid_token), (1, 11));
+    assert_eq!((counters.auth.missing_token, counters.auth.invalid_token), (1, 13));
 }
 
 #[test]
@@ -169,11 +167,14 @@ fn two_credentials_of_one_request_get_400() {
     let challenge = "Bearer error=\"invalid_request\"";
     let message = crate::call("whoami");
     let twice = post_with(address, "/mcp", &message, &format!("{field}{field}"));
-    assert_eq!((twice.status, twice.challenge()), (400, challenge));
-    let queried = post_with(address, "/mcp?access_token=x", &message, &field);
-    assert_eq!((queried.status, queried.challenge()), (400, challenge));
+    let repeated = json!({"code": -32600, "message": "the header field Authorization is repeated"});
+    twice.expect_error((400, challenge), (None, &repeated));
+    let refused = |reason| ((400, challenge), ("invalid_request", reason));
+    let (head, body) = refused("tokens in the query are not accepted");
+    post_with(address, "/mcp?access_token=x", &message, &field).expect_refused(head, body);
     let both = send(address, "GET", &format!("/mcp/ws?token={token}"), &field);
-    assert_eq!((both.status, both.challenge()), (400, challenge));
+    let (head, body) = refused("the request has a token in the header and in the query");
+    both.expect_refused(head, body);
     server.close();
 }
 
@@ -231,14 +232,7 @@ fn tricks_of_the_header_get_401() {
         (with_kid("KEY-1"), no_key),
     ];
     for (token, reason) in cases {
-        let refused = post(server.http(), &crate::call("whoami"), Some(&token));
-        let challenge = format!(
-            "Bearer error=\"invalid_token\", error_description=\"{reason}\", \
-             resource_metadata=\"{METADATA}\", scope=\"tools:read\""
-        );
-        assert_eq!((refused.status, refused.challenge()), (401, &*challenge));
-        let expected = json!({"error": "invalid_token", "error_description": reason});
-        assert_eq!(refused.json(), expected);
+        post(server.http(), &crate::call("whoami"), Some(&token)).expect_invalid_token(reason);
     }
     assert_eq!(post(server.http(), &crate::call("whoami"), Some(&with_kid("key-1"))).status, 200);
     server.close();
@@ -256,10 +250,16 @@ fn expiry_has_the_leeway_of_the_options() {
         let mut claims = authority.issuer.claims("ada", "");
         claims[name] = json!(value);
         let token = authority.issuer.sign(&claims);
-        post(server.http(), &crate::call("whoami"), Some(&token)).status
+        post(server.http(), &crate::call("whoami"), Some(&token))
     };
-    assert_eq!([with("exp", now - 240), with("nbf", now + 240), with("iat", now + 240)], [200; 3]);
-    assert_eq!([with("exp", now - 300), with("nbf", now + 400), with("iat", now + 400)], [401; 3]);
+    for (name, at, late, reason) in [
+        ("exp", now - 240, now - 300, "the token has expired"),
+        ("nbf", now + 240, now + 400, "the token is not valid yet"),
+        ("iat", now + 240, now + 400, "the token is issued in the future"),
+    ] {
+        assert_eq!(with(name, at).text(), "ada (user)", "{name}");
+        with(name, late).expect_invalid_token(reason);
+    }
     server.close();
 }
 
@@ -275,7 +275,8 @@ fn token_of_a_megabyte_is_refused() {
     let request = format!("{head}Authorization: Bearer {token}\r\n\r\n");
     stream.write_all(request.as_bytes()).ok();
     let refused = read(&mut stream);
-    assert_eq!((refused.status, refused.challenge()), (431, ""), "{refused:?}");
+    let error = json!({"code": -32600, "message": "the head is too large"});
+    refused.expect_error((431, ""), (None, &error));
     let mut client = server.connect_tcp();
     let mut message = corelane_test_support::messages::modern(crate::call("whoami"));
     message["params"]["_meta"]["auth_token"] = json!(token);

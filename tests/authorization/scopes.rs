@@ -29,10 +29,12 @@ fn missing_scope_gets_403_with_all_scopes() {
          resource_metadata=\"{METADATA}\", \
          error_description=\"the scope tools:deploy is missing\""
     );
-    assert_eq!((refused.status, refused.challenge()), (403, &*expected));
-    let error = &refused.json()["error"];
-    assert_eq!((&error["code"], &refused.json()["id"]), (&json!(-32011), &json!(1)));
-    assert_eq!(error["data"]["requiredScopes"], json!(["tools:deploy", "tools:call"]));
+    let error = json!({
+        "code": -32011,
+        "message": "the scope tools:deploy is missing",
+        "data": {"retryable": false, "requiredScopes": ["tools:deploy", "tools:call"]},
+    });
+    refused.expect_error((403, &expected), (Some(1), &error));
     // After step-up.
     let token = authority.issuer.token("ada", "tools:read tools:call tools:deploy");
     assert_eq!(post(server.http(), &call("deploy_app"), Some(&token)).text(), "deployed");
@@ -85,13 +87,13 @@ fn rule_for_uri_holds_for_encoded_forms() {
     auth.rules = vec!["resources/read docs://secret/* tier=admin".to_owned()];
     let server = start(auth);
     let read = |key: &str, uri: &str| {
-        post(server.http(), &request("resources/read", &json!({"uri": uri})), Some(key)).status
+        post(server.http(), &request("resources/read", &json!({"uri": uri})), Some(key))
     };
     for uri in ["docs://secret/plan", "docs://secret/page", "docs://%73ecret/page"] {
-        assert_eq!(read("key-bob", uri), 403, "{uri}");
-        assert_ne!(read("key-ada", uri), 403, "{uri}");
+        read("key-bob", uri).expect_admin_required();
+        assert_ne!(read("key-ada", uri).status, 403, "{uri}");
     }
-    assert_eq!(read("key-bob", "docs://open/page"), 200);
+    assert_eq!(read("key-bob", "docs://open/page").status, 200);
     server.close();
 }
 
@@ -107,15 +109,15 @@ fn related_requests_follow_rules_of_subject() {
     let argument = json!({"name": "x", "value": ""});
     let of_prompt = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": argument});
     let filter = json!({"notifications": {"resourceSubscriptions": ["docs://secret/plan"]}});
-    let requests =
-        [request("completion/complete", &of_prompt), request("subscriptions/listen", &filter)];
-    for request in requests {
-        let status = post(server.http(), &request, Some("key-bob")).status;
-        // A feature that the server does not have is not found before.
-        assert!(matches!(status, 403 | 404), "{request}: {status}");
-    }
+    let listen = request("subscriptions/listen", &filter);
+    post(server.http(), &listen, Some("key-bob")).expect_admin_required();
+    // A feature that the server does not have is not found before.
+    let completed =
+        post(server.http(), &request("completion/complete", &of_prompt), Some("key-bob"));
+    let error = json!({"code": -32601, "message": "method not found: completion/complete"});
+    completed.expect_error((404, ""), (Some(1), &error));
     let prompt = request("prompts/get", &json!({"name": "greet"}));
-    assert_eq!(post(server.http(), &prompt, Some("key-bob")).status, 403);
+    post(server.http(), &prompt, Some("key-bob")).expect_admin_required();
     assert_eq!(post(server.http(), &prompt, Some("key-ada")).status, 200);
     server.close();
 }
@@ -132,8 +134,7 @@ fn body_decides_when_headers_name_another_tool() {
          Mcp-Name: whoami\r\n"
     );
     let refused = post_legacy(server.http(), &call("whoami_local"), &fields);
-    assert_eq!(refused.status, 403, "{refused:?}");
-    assert!(refused.challenge().starts_with("Bearer error=\"insufficient_scope\""));
+    refused.expect_admin_required();
     assert_eq!(post_legacy(server.http(), &call("whoami"), &fields).text(), "bob (user)");
     server.close();
 }
@@ -152,10 +153,14 @@ fn rule_with_mfa_needs_several_factors() {
         authority.issuer.sign(&claims)
     };
     let refused = post(server.http(), &call("whoami"), Some(&token(json!(["pwd"]))));
-    assert_eq!(refused.status, 403);
-    assert!(refused.challenge().contains("multi-factor"), "{refused:?}");
-    let data = &refused.json()["error"]["data"];
-    assert_eq!((&data["mfaRequired"], &data["retryable"]), (&json!(true), &json!(true)));
+    let reason = "multi-factor authentication is required";
+    let challenge = format!(
+        "Bearer error=\"insufficient_scope\", resource_metadata=\"{METADATA}\", \
+         error_description=\"{reason}\""
+    );
+    let data = json!({"retryable": true, "mfaRequired": true, "requiredScopes": []});
+    let error = json!({"code": -32011, "message": reason, "data": data});
+    refused.expect_error((403, &challenge), (Some(1), &error));
     let token = token(json!(["pwd", "mfa"]));
     assert_eq!(post(server.http(), &call("whoami"), Some(&token)).text(), "ada (admin)");
     server.close();
