@@ -98,28 +98,28 @@ fn task_of_another_caller_is_not_found() {
     on_one_shard_and_two(|options| {
         let authority = Authority::new();
         let server = start_server(options, &authority);
-        let send = |key: &str, method: &str, params: &Value| {
-            post(server.address(), &able(method, params), Some(key)).json()
+        let post = |key: &str, method: &str, params: &Value| {
+            post(server.address(), &able(method, params), Some(key))
         };
+        let send = |key: &str, method: &str, params: &Value| post(key, method, params).json();
+        let error = json!({"code": -32602, "message": "unknown or expired task id"});
         let call = json!({"name": "task", "arguments": {}});
         let begun = send("key-ada", "tools/call", &call);
         let task = begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{begun}"));
         let task = json!({ "taskId": task });
         let unknown = json!({"taskId": "0123456789abcdef0123456789abcdef"});
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-            let mut params = task.clone();
-            params["inputResponses"] = json!({});
-            let refused = send("key-bob", method, &params);
-            let mut params = unknown.clone();
-            params["inputResponses"] = json!({});
-            let not_found = send("key-bob", method, &params);
-            assert_eq!(refused["error"]["code"], -32602, "{method} {refused}");
-            assert_eq!(refused["error"]["code"], not_found["error"]["code"], "{method}");
+            // An unknown task gets the same response.
+            for mut params in [task.clone(), unknown.clone()] {
+                params["inputResponses"] = json!({});
+                post("key-bob", method, &params).expect_error((400, ""), (Some(1), &error));
+            }
         }
         for _ in 0..CONNECTIONS {
             let found = send("key-ada", "tasks/get", &task);
             assert!(found["result"]["status"].is_string(), "{found}");
-            assert!(send("key-bob", "tasks/get", &task)["error"].is_object());
+            let refused = post("key-bob", "tasks/get", &task);
+            refused.expect_error((400, ""), (Some(1), &error));
         }
         server.close();
     });
@@ -130,17 +130,20 @@ fn request_state_of_another_caller_is_refused() {
     on_one_shard_and_two(|options| {
         let authority = Authority::new();
         let server = start_server(options, &authority);
-        let send = |key: &str, params: &Value| {
-            post(server.address(), &able("tools/call", params), Some(key)).json()
+        let post = |key: &str, params: &Value| {
+            post(server.address(), &able("tools/call", params), Some(key))
         };
+        let send = |key: &str, params: &Value| post(key, params).json();
         let call = json!({"name": "ask", "arguments": {}});
         let first = send("key-ada", &call);
         assert_eq!(first["result"]["resultType"], "input_required", "{first}");
         let mut retry = call.clone();
         retry["requestState"] = first["result"]["requestState"].clone();
         retry["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
-        let refused = send("key-bob", &retry);
-        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        let message = "params.requestState was not issued for this request, or is corrupt: retry \
+                       without requestState and inputResponses";
+        let error = json!({"code": -32602, "message": message});
+        post("key-bob", &retry).expect_error((400, ""), (Some(1), &error));
         // It is not consumed by the attempt.
         let answer = send("key-ada", &retry);
         assert_eq!(answer["result"]["content"][0]["text"], "Accept", "{answer}");

@@ -195,9 +195,11 @@ fn metadata_is_public_and_cached() {
         "bearer_methods_supported": ["header"],
     });
     assert_eq!(metadata.json(), expected);
-    assert_eq!(send(server.http(), "POST", place, "").status, 405);
+    let error = json!({"code": -32600, "message": "method not allowed: see the Allow header"});
+    send(server.http(), "POST", place, "").expect_error((405, ""), (None, &error));
     let other = send(server.http(), "GET", "/.well-known/oauth-protected-resource/x", "");
-    assert_eq!(other.status, 404);
+    let error = json!({"code": -32600, "message": "not found: the MCP endpoint is /mcp"});
+    other.expect_error((404, ""), (None, &error));
     server.close();
 }
 
