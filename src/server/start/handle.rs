@@ -19,8 +19,10 @@ use crate::guard::pressure::MemoryReading;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::{AuthSource, AuthUpdate};
 use crate::server::catalog_updates::CatalogWriter;
+#[cfg(feature = "signals")]
+use crate::server::diagnostics::ConfigReloads;
 use crate::server::diagnostics::{
-    ConfigReloads, ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
+    ConnectionPage, CounterSnapshots, ListPosition, PageBuilder, REPLY_TIMEOUT, Rows,
 };
 #[cfg(feature = "tower")]
 use crate::server::extension_slot::ExtensionSlot;
@@ -58,6 +60,7 @@ pub struct Handle {
     pub(super) auth: Arc<AuthSource>,
     pub(super) memory: Arc<MemoryWatch>,
     pub(super) rate: Arc<RateSource>,
+    #[cfg(feature = "signals")]
     pub(super) reloads: Arc<ConfigReloads>,
 }
 

@@ -473,6 +473,7 @@ impl Server {
             auth: Arc::clone(&auth),
             memory: Arc::default(),
             rate: Arc::clone(&rate),
+            #[cfg(feature = "signals")]
             reloads: Arc::clone(gauges.config_reloads()),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
