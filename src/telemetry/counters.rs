@@ -228,7 +228,8 @@ group! {
         streams_resumed,
         /// Resume attempts that failed: the stream was evicted or unknown.
         resumes_failed,
-        /// Events dropped because the replay buffer of a detached stream was full.
+        /// Events dropped because the connection of their stream was closed and its replay buffer
+        /// was full.
         events_dropped,
     }
 }

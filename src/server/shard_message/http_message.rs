@@ -147,6 +147,8 @@ pub(in crate::server) enum HttpOutput {
         outcome: Outcome,
         /// Data of the event.
         text: Bytes,
+        /// Whether its stream can replay it. If not, it is lost with its exchange.
+        is_stored: bool,
     },
     /// URI to which a client of 2024-11-05 posts its messages.
     Endpoint(Box<str>),

@@ -15,7 +15,8 @@ use crate::transport::http::sse;
 use crate::transport::http::status::Status;
 
 impl ExchangePath<'_> {
-    /// Writes output to an exchange of this shard, if it is not over.
+    /// Writes output to an exchange of this shard, if it is not over. An event for one that is over
+    /// counts as dropped unless its stream can replay it.
     pub(in crate::server::http) fn write_output(
         &mut self,
         to: ExchangeAddress,
@@ -24,6 +25,8 @@ impl ExchangePath<'_> {
         let connection = self.connections.table.get(to.connection);
         let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
         if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
+            let is_lost = matches!(output, HttpOutput::Event { is_stored: false, .. });
+            self.outbox.counters.sessions.events_dropped += u64::from(is_lost);
             return;
         }
         let key = to.connection;
@@ -39,7 +42,7 @@ impl ExchangePath<'_> {
                     }
                 });
             }
-            HttpOutput::Event { id, outcome, text } => {
+            HttpOutput::Event { id, outcome, text, .. } => {
                 self.write_message(key, (outcome, Some(id)), |out| out.extend_from_slice(&text));
             }
             HttpOutput::UnnumberedEvent(text) => {

@@ -164,7 +164,8 @@ impl SessionOutput<'_> {
         self.outbox.counters.sessions.events_dropped += u64::from(is_lost);
         if let Some(to) = pushed.exchange {
             let id = EventId { stream, number: pushed.number };
-            self.write(to, HttpOutput::Event { id, outcome, text });
+            let is_stored = pushed.is_stored;
+            self.write(to, HttpOutput::Event { id, outcome, text, is_stored });
         }
     }
 }

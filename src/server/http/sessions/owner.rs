@@ -220,7 +220,8 @@ impl SessionOwner<'_> {
         let events: Vec<(u32, Bytes)> = events.map(|(n, text)| (n, text.clone())).collect();
         for (number, text) in events {
             let id = EventId { stream, number };
-            self.write(from, HttpOutput::Event { id, outcome: Outcome::Notification, text });
+            let outcome = Outcome::Notification;
+            self.write(from, HttpOutput::Event { id, outcome, text, is_stored: true });
         }
         if self.sessions.streams(key).is_some_and(|streams| streams.is_listening(stream)) {
             self.outbox.push(Effect::SendMissedLists(key));
