@@ -139,12 +139,15 @@ impl<R: Ring> LoadThread<R> {
     /// Waits until `begin` and starts the schedules.
     fn start(&mut self, begin: Instant, end: Instant) {
         self.ctx.recorder.measured_from = begin.after(self.ctx.config.warm_up);
-        // Another load thread may publish before this one wakes up.
+        // Another load thread may publish before this one wakes up: what the last turn before the
+        // run finds belongs to the run.
         self.connections.lifecycle.start_publishing(&self.ctx, begin, end);
+        let mut lost_before = self.ctx.recorder.period.connects.lost;
         while self.ctx.now < begin {
+            lost_before = self.ctx.recorder.period.connects.lost;
             self.run_turn(begin);
         }
-        self.ctx.recorder.clear_before_run();
+        self.ctx.recorder.clear_before_run(lost_before);
         self.ctx.phase = RunPhase::Sending;
         self.connections.start(&self.ctx, begin);
         self.requests.start(&self.ctx, begin);

@@ -127,10 +127,10 @@ impl PeriodRecorder {
     }
 
     /// Discards the measurements from before the run, except connect times and notifications, which
-    /// belong to its first second.
-    pub(super) fn clear_before_run(&mut self) {
+    /// belong to its first second, and connections that were lost after the first `lost_before`.
+    pub(super) fn clear_before_run(&mut self, lost_before: u64) {
         let mut connects = std::mem::take(&mut self.period.connects);
-        connects.lost = 0;
+        connects.lost -= lost_before;
         let fanout = std::mem::take(&mut self.period.fanout);
         self.period.clear();
         (self.period.connects, self.period.fanout) = (connects, fanout);
