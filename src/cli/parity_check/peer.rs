@@ -49,6 +49,14 @@ impl Message {
         self.value["type"] == kind
     }
 
+    /// Returns whether it is the response to one of the requests, or an error that names one of
+    /// them or nothing.
+    pub(crate) fn is_answer(&self, ids: &[Value]) -> bool {
+        let id = self.value.get("id");
+        let is_named = id.is_some_and(|id| ids.contains(id));
+        self.is("error") && (is_named || id.is_none()) || self.is("response") && is_named
+    }
+
     /// Returns `seq`.
     pub(crate) fn seq(&self) -> u64 {
         self.value["seq"].as_u64().unwrap_or_default()
@@ -300,11 +308,14 @@ impl<'a> Peer<'a> {
 
     /// Waits for the response to a request, or for an error that names it or nothing.
     pub(crate) fn answer(&mut self, id: &Value) -> Result<Message, CheckError> {
-        self.wait(&format!("response to the request {id}"), |message| {
-            let is_error =
-                message.is("error") && message.value.get("id").is_none_or(|other| other == id);
-            is_error || (message.is("response") && message.value["id"] == *id)
-        })
+        self.first_answer(std::slice::from_ref(id))
+    }
+
+    /// Waits for the first response to one of the requests, or for such an error.
+    pub(crate) fn first_answer(&mut self, ids: &[Value]) -> Result<Message, CheckError> {
+        let names: Vec<String> = ids.iter().map(Value::to_string).collect();
+        let wanted = format!("response to the request {}", names.join(" or "));
+        self.wait(&wanted, |message| message.is_answer(ids))
     }
 
     /// Waits for the answer to what is no request: an error.
@@ -314,9 +325,13 @@ impl<'a> Peer<'a> {
         })
     }
 
-    /// Returns all other messages than keep-alives until none has come for a while.
+    /// Returns all other messages than keep-alives that come within a while. It begins once each
+    /// message that was sent over HTTP has its response.
     pub(crate) fn drain(&mut self) -> Vec<Message> {
         let settings = self.context.settings;
+        if let Some(channel) = self.channel.http() {
+            channel.settle(settings.deadline());
+        }
         let deadline = Deadline::after(settings.clock, settings.quiet);
         while let Some(message) = self.receive(deadline) {
             self.pending.push_back(message);
@@ -325,9 +340,9 @@ impl<'a> Peer<'a> {
         messages.filter(|message| !message.is("keepalive")).collect()
     }
 
-    /// Drops the messages that no step has asked for so far.
-    pub(crate) fn forget_pending(&mut self) {
-        self.pending.clear();
+    /// Takes the messages that no step has asked for so far.
+    pub(crate) fn take_pending(&mut self) -> VecDeque<Message> {
+        std::mem::take(&mut self.pending)
     }
 
     /// Waits until the server closes the connection, and returns the close code of a WebSocket.

@@ -29,11 +29,28 @@ pub(crate) fn expect_ready(peer: &mut Peer<'_>) -> CheckResult {
     Err(CheckError::failed(format!("the connection is not Ready: ping gave {}", answer.text)))
 }
 
-/// Waits until what was sent has arrived, where each message has a connection of its own.
+/// Waits until what was sent has arrived, where each message has a connection and a response of its
+/// own: otherwise a later one may overtake it.
 pub(crate) fn settle(peer: &mut Peer<'_>, context: &Context<'_>) {
-    if context.settings.endpoint.is_http() {
-        peer.drain();
+    if let Some(channel) = peer.channel().http() {
+        channel.settle(context.settings.deadline());
     }
+}
+
+/// Sends a request that runs for seconds twice. Returns the answer to the second one that arrives,
+/// and cancels the other one. Over HTTP, where either may overtake the other, the second one is
+/// that which is answered first.
+pub(crate) fn send_twice(
+    peer: &mut Peer<'_>,
+    context: &Context<'_>,
+    request: &Value,
+) -> Result<Message, CheckError> {
+    let ids = [peer.request(request.clone())?, peer.request(request.clone())?];
+    let awaited = if context.settings.endpoint.is_http() { &ids[..] } else { &ids[1..] };
+    let answer = peer.first_answer(awaited)?;
+    let other = ids.iter().find(|id| answer.value["id"] != **id);
+    peer.send(&json!({"type": "cancel", "id": other}))?;
+    Ok(answer)
 }
 
 /// Checks that the server sends nothing for a while.
@@ -86,6 +103,12 @@ pub(crate) fn chunks(peer: &mut Peer<'_>, context: &Context<'_>, stream: &str) -
         }
     }
     chunks
+}
+
+/// Checks that a stream has ended, which is the rule of another check: all chunks have come.
+pub(crate) fn expect_end(stream: &str, chunks: &[Message]) -> CheckResult {
+    let has_ended = chunks.last().is_some_and(|last| last.is_chunk("eos"));
+    ensure(has_ended, || format!("the stream '{stream}' has no eos")).map_err(CheckError::blocked)
 }
 
 /// Returns the parameters of a tool call that takes seconds.

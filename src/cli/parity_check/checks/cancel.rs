@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::parity_check::deadline::Deadline;
 use crate::cli::parity_check::peer::{Message, Peer, expect_error};
 use crate::cli::parity_check::steps::{
-    call, chunks, ensure, expect_ready, expect_silence, long_call, open_long_stream, settle,
+    call, chunks, ensure, expect_end, expect_ready, expect_silence, long_call, next_chunk,
+    open_long_stream, open_short_stream, settle,
 };
 use crate::cli::parity_check::suite::Level::{Must, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need, Settings};
 
 const NEEDS: &[Need] = &[Need::Flag("cancellation")];
 const LONG: &[Need] = &[Need::Flag("cancellation"), Need::LongTool];
@@ -118,15 +120,35 @@ fn rejected(context: &Context<'_>, cancel: &Value) -> CheckResult {
 fn cancelled_request(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::ready(context)?;
     let id = peer.request(json!({"method": "tools/call", "params": long_call(context)}))?;
-    settle(&mut peer, context);
-    peer.send(&json!({"type": "cancel", "id": id, "reason": "parity-check"}))?;
-    let answer = peer.answer(&id)?;
+    let answer = cancel_running(&mut peer, context, id)?;
     ensure(answer.value.get("result").is_none(), || format!("it went on: {}", answer.text))?;
     expect_error(&answer, "error.internal", None)?;
     let error = &answer.value["error"];
     ensure(error["retryable"] != true && error["details"]["reason"] == "cancelled", || {
         format!("not the error of a cancelled request: {}", answer.text)
     })
+}
+
+/// Cancels a request and returns its answer. Over HTTP the cancel may overtake the request, and is
+/// then one of an unknown id, which has no answer: another one follows.
+fn cancel_running(
+    peer: &mut Peer<'_>,
+    context: &Context<'_>,
+    id: Value,
+) -> Result<Message, CheckError> {
+    let Settings { clock, quiet, .. } = *context.settings;
+    let cancel = json!({"type": "cancel", "id": id, "reason": "parity-check"});
+    let (ids, deadline) = ([id], context.settings.deadline());
+    loop {
+        peer.send(&cancel)?;
+        let is_http = context.settings.endpoint.is_http();
+        let end = if is_http { Deadline::after(clock, quiet) } else { deadline };
+        let wanted = "response to the cancelled request";
+        let answer = peer.wait_until(end, wanted, |message| message.is_answer(&ids));
+        if answer.is_ok() || deadline.is_over() || peer.is_closed() {
+            return answer;
+        }
+    }
 }
 
 /// Cancels a stream, and returns the chunks that follow.
@@ -155,14 +177,20 @@ fn cancelled_stream(context: &Context<'_>, is_by_id: bool) -> CheckResult {
 fn stream_stops(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::ready(context)?;
     let (_, stream) = open_long_stream(&mut peer, context)?;
-    peer.send(&json!({"type": "cancel", "streamId": stream}))?;
-    // What was on its way when the cancel arrived precedes the response to a later request.
-    call(&mut peer, "ping", &json!({}))?;
+    peer.send(&json!({"type": "cancel", "streamId": stream.as_str()}))?;
     settle(&mut peer, context);
-    peer.forget_pending();
-    let late = peer.drain();
-    let data = late.iter().find(|message| message.is("stream.chunk") && !message.is_chunk("eos"));
-    match data {
+    // What was on its way when the cancel arrived precedes the chunks of a later stream.
+    let later = open_short_stream(&mut peer)?;
+    next_chunk(&mut peer, &later).map_err(CheckError::blocked)?;
+    let is_of_stream = |message: &Message| message.value["streamId"] == stream.as_str();
+    let earlier = peer.take_pending();
+    let has_ended = earlier.iter().any(|chunk| chunk.is_chunk("eos") && is_of_stream(chunk));
+    let next = if has_ended {
+        peer.drain().into_iter().find(is_of_stream)
+    } else {
+        next_chunk(&mut peer, &stream).ok()
+    };
+    match next.filter(|chunk| !chunk.is_chunk("eos")) {
         None => Ok(()),
         Some(data) => Err(CheckError::failed(format!("produced after the cancel: {}", data.text))),
     }
@@ -178,10 +206,15 @@ fn others_continue(context: &Context<'_>) -> CheckResult {
     let (_, kept) = open_long_stream(&mut peer, context)?;
     let (_, cancelled) = open_long_stream(&mut peer, context)?;
     peer.send(&json!({"type": "cancel", "streamId": cancelled}))?;
-    chunks(&mut peer, context, &cancelled);
+    let before = chunks(&mut peer, context, &cancelled);
+    expect_end(&cancelled, &before)?;
     let late = peer.drain();
     let ended = late.iter().find(|chunk| chunk.is_chunk("eos") && chunk.value["streamId"] == kept);
-    ensure(ended.is_none(), || format!("the other stream '{kept}' ended too"))?;
+    if let Some(eos) = ended {
+        return ensure(eos.value["reason"] == "completed", || {
+            format!("the other stream '{kept}' ended too: {}", eos.text)
+        });
+    }
     peer.send(&json!({"type": "cancel", "streamId": kept}))?;
     let chunks = chunks(&mut peer, context, &kept);
     ensure(chunks.last().is_some_and(|last| last.is_chunk("eos")), || {

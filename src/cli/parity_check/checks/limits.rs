@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::parity_check::peer::{Message, Peer, capabilities, expect_error, handshake};
 use crate::cli::parity_check::rules::FLAGS;
-use crate::cli::parity_check::steps::{ensure, expect_ready, long_call, settle};
+use crate::cli::parity_check::steps::{ensure, expect_ready, long_call, send_twice};
 use crate::cli::parity_check::suite::Level::Must;
 use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
 
@@ -113,11 +113,8 @@ fn payload_within(context: &Context<'_>) -> CheckResult {
 
 fn beyond_concurrent<'a>(context: &'a Context<'a>) -> Result<Message, CheckError> {
     let mut peer = limited(context, "maxConcurrent", 1)?;
-    let running = peer.request(json!({"method": "tools/call", "params": long_call(context)}))?;
-    settle(&mut peer, context);
-    let second = peer.request(json!({"method": "tools/call", "params": long_call(context)}))?;
-    let answer = peer.answer(&second)?;
-    peer.send(&json!({"type": "cancel", "id": running}))?;
+    let request = json!({"method": "tools/call", "params": long_call(context)});
+    let answer = send_twice(&mut peer, context, &request)?;
     expect_error(&answer, "error.rate_limited", None)?;
     Ok(answer)
 }
@@ -167,11 +164,7 @@ fn running(context: &Context<'_>) -> CheckResult {
     let request = json!({
         "method": "tools/call", "params": long_call(context), "idempotencyKey": "parity-check-2",
     });
-    let first = peer.request(request.clone())?;
-    settle(&mut peer, context);
-    let second = peer.request(request)?;
-    let answer = peer.answer(&second)?;
-    peer.send(&json!({"type": "cancel", "id": first}))?;
+    let answer = send_twice(&mut peer, context, &request)?;
     expect_error(&answer, "error.already_processed", None)
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::cli::parity_check::peer::{Message, Peer, expect_error};
 use crate::cli::parity_check::steps::{
-    call, chunks, ensure, expect_ready, long_call, next_chunk, open_long_stream, open_short_stream,
-    open_stream,
+    call, chunks, ensure, expect_end, expect_ready, long_call, next_chunk, open_long_stream,
+    open_short_stream, open_stream,
 };
 use crate::cli::parity_check::suite::Level::{Must, Should, Transition};
 use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
@@ -217,6 +217,7 @@ fn distinct(context: &Context<'_>) -> CheckResult {
     for stream in streams {
         let chunks = chunks(&mut peer, context, &stream);
         ensure(!chunks.is_empty(), || format!("no chunk of the stream '{stream}'"))?;
+        expect_end(&stream, &chunks)?;
     }
     Ok(())
 }
@@ -237,10 +238,12 @@ fn unread(context: &Context<'_>) -> CheckResult {
         streams.push(stream.to_owned());
     }
     for stream in streams {
-        let seqs: Vec<u64> = chunks(&mut peer, context, &stream).iter().map(Message::seq).collect();
+        let chunks = chunks(&mut peer, context, &stream);
+        let seqs: Vec<u64> = chunks.iter().map(Message::seq).collect();
         ensure(seqs.is_sorted() && !seqs.is_empty(), || {
             format!("the chunks of '{stream}' came as {seqs:?}")
         })?;
+        expect_end(&stream, &chunks)?;
     }
     Ok(())
 }

@@ -74,6 +74,15 @@ impl ByteStream {
         Ok(Self { io, read_timeout: EXIT_TIMEOUT })
     }
 
+    /// Waits until one of the streams has input or has ended, or `timeout` is over. What has gone
+    /// wrong is found by the next read.
+    pub(crate) fn wait_for_input<'a>(streams: impl Iterator<Item = &'a Self>, timeout: Duration) {
+        let mut waits: Vec<PollFd<'_>> = streams.map(|stream| stream.io.poll_input()).collect();
+        if let Ok(timeout) = Timespec::try_from(timeout) {
+            poll(&mut waits, Some(&timeout)).ok();
+        }
+    }
+
     /// Sets the timeout of reads.
     pub(crate) fn set_read_timeout(&mut self, timeout: Duration) -> io::Result<()> {
         self.read_timeout = timeout.max(TIMEOUT_MIN);
@@ -132,6 +141,15 @@ impl Write for ByteStream {
             Io::Plain(socket) => socket.flush(),
             Io::Tls(stream, _) => stream.flush(),
             Io::Program(program) => program.input.as_mut().map_or(Ok(()), Write::flush),
+        }
+    }
+}
+
+impl Io {
+    fn poll_input(&self) -> PollFd<'_> {
+        match self {
+            Self::Plain(socket) | Self::Tls(_, socket) => PollFd::new(socket, PollFlags::IN),
+            Self::Program(program) => PollFd::new(&program.output, PollFlags::IN),
         }
     }
 }

@@ -108,6 +108,11 @@ impl Exchange {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// Waits until one of the responses goes on, or `timeout` is over.
+    pub(crate) fn wait_for_input<'a>(exchanges: impl Iterator<Item = &'a Self>, timeout: Duration) {
+        ByteStream::wait_for_input(exchanges.map(|exchange| &exchange.stream), timeout);
+    }
+
     /// Reads what arrives within `timeout`.
     pub(crate) fn advance(&mut self, timeout: Duration) -> io::Result<()> {
         if self.is_complete {

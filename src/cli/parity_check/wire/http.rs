@@ -11,7 +11,9 @@ use crate::cli::parity_check::deadline::Deadline;
 use crate::cli::parity_check::endpoint::Address;
 
 /// Time of one look at a connection while several are open.
-const SLICE: Duration = Duration::from_millis(2);
+const SLICE: Duration = Duration::from_millis(1);
+/// Time after which each connection is looked at though none has input: TLS may have ended it.
+const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Requests without a complete response that are followed at a time; older ones are dropped.
 const EXCHANGES_MAX: usize = 64;
 
@@ -118,7 +120,7 @@ impl HttpChannel {
             if let Some(received) = self.queue.pop_front() {
                 return received;
             }
-            self.advance();
+            self.advance(deadline);
             let is_idle = self.exchanges.is_empty() && self.events.is_none();
             if self.queue.is_empty() && (is_idle || deadline.is_over()) {
                 return Received::Nothing;
@@ -126,8 +128,17 @@ impl HttpChannel {
         }
     }
 
-    /// Looks at each connection once.
-    fn advance(&mut self) {
+    /// Waits until each message that was sent has its response.
+    pub(crate) fn settle(&mut self, deadline: Deadline) {
+        while !self.exchanges.is_empty() && !deadline.is_over() {
+            self.advance(deadline);
+        }
+    }
+
+    /// Waits until a connection has input, and looks at each one once.
+    fn advance(&mut self, deadline: Deadline) {
+        let connections = self.exchanges.iter().chain(&self.events);
+        Exchange::wait_for_input(connections, deadline.left().min(WAIT_MAX));
         let mut open = Vec::new();
         for mut exchange in self.exchanges.drain(..) {
             let read = exchange.advance(SLICE);
