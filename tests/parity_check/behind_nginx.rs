@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::nginx::{Location, Nginx};
 use crate::own_server::{SERVES, api_key, arguments};
-use crate::{CORELANE, TOKEN, assert_passes, check, with_status};
+use crate::{CORELANE, TOKEN, assert_passes, broken, check, with_status};
 
 /// Runs the checks, and returns the reason why `name` has failed.
 fn failure(target: &str, arguments: &[&str], name: &str) -> String {
     let (status, report) = check(target, arguments);
-    assert_eq!((status, &report["complies"]), (1, &Value::Bool(false)), "{report:#}");
-    assert!(with_status(&report, "failed").contains(&name), "{report:#}");
+    let broken = broken(&report);
+    assert_eq!((status, &report["complies"]), (1, &Value::Bool(false)), "{broken}");
+    assert!(with_status(&report, "failed").contains(&name), "{broken}");
     let found = report["checks"].as_array().unwrap().iter().find(|check| check["name"] == name);
     found.unwrap()["reason"].as_str().unwrap().to_owned()
 }
@@ -40,7 +41,7 @@ fn documented_nginx_configuration_passes_every_check() {
     let server = ServeProcess::http(CORELANE, &SERVES);
     let nginx = Nginx::start(server.address, Location::documented(), None);
     let report = assert_passes(&nginx.target("http"), &arguments(&[]));
-    assert!(report["passed"].as_u64().unwrap() >= 130, "{report:#}");
+    assert!(report["passed"].as_u64().unwrap() >= 130, "{}", report["passed"]);
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn documented_nginx_configuration_passes_with_tls_and_token() {
     let nginx = Nginx::start(server.address, Location::documented(), Some(&certificate));
     let more = ["--ca-file", ca.to_str().unwrap(), "--token", TOKEN];
     let report = assert_passes(&nginx.target("https"), &arguments(&more));
-    assert!(report["passed"].as_u64().unwrap() >= 130, "{report:#}");
+    assert!(report["passed"].as_u64().unwrap() >= 130, "{}", report["passed"]);
 }
 
 #[test]

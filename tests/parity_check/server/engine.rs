@@ -316,7 +316,9 @@ impl Engine {
         if mutation == Mutation::NoHandshakeAck {
             return None;
         }
-        let new = || Session::new(id.clone(), mutation, capabilities);
+        let exchange_steps = self.options.handshake_timeout.as_millis() / STEP.as_millis();
+        let exchange_steps = u32::try_from(exchange_steps).unwrap();
+        let new = || Session::new(id.clone(), mutation, capabilities, exchange_steps);
         let session = self.sessions.entry(id.clone()).or_insert_with(new);
         session.is_ready = handshake["capabilitiesExchange"] != true;
         session.ack = ack.clone();

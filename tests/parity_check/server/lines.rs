@@ -15,15 +15,17 @@ use super::session::Output;
 /// Time of a read of a WebSocket, after which its output is looked at.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// Time to the first message.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Serves a connection of lines.
-pub(crate) fn serve_lines(connection: u64, stream: &TcpStream, engine: &Sender<Input>) {
+/// Serves a connection of lines, whose first message must come within `handshake_timeout`.
+pub(crate) fn serve_lines(
+    connection: u64,
+    stream: &TcpStream,
+    engine: &Sender<Input>,
+    handshake_timeout: Duration,
+) {
     let (reply, output) = channel();
     let writer = stream.try_clone().unwrap();
     thread::spawn(move || write_lines(writer, &output));
-    stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT)).unwrap();
+    stream.set_read_timeout(Some(handshake_timeout)).unwrap();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         stream.set_read_timeout(None).unwrap();
         let kind = InputKind::Message { text: line, reply: reply.clone(), http: None };

@@ -13,16 +13,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use self::engine::{Engine, Input, InputKind};
 use self::mutation::Mutation;
 
 /// What a scripted server does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerOptions {
     pub(crate) mutation: Mutation,
     /// Connections that send nothing for so long are closed.
     pub(crate) hint_seconds: u64,
+    /// Time that a client has for the handshake, and for the capabilities that it announces in it.
+    pub(crate) handshake_timeout: Duration,
     /// The token that clients must present.
     pub(crate) token: Option<&'static str>,
 }
@@ -37,11 +40,10 @@ pub(crate) struct ScriptedServer {
 impl ScriptedServer {
     pub(crate) fn start(options: ServerOptions) -> Self {
         let (engine, inputs) = channel();
-        let mutation = options.mutation;
         thread::spawn(move || Engine::new(options).run(&inputs));
         let is_ended = Arc::new(AtomicBool::new(false));
         let ids = Arc::new(AtomicU64::new(1));
-        let listen = |serve: fn(u64, TcpStream, &Sender<Input>, Mutation)| {
+        let listen = |serve: fn(u64, TcpStream, &Sender<Input>, &ServerOptions)| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
             let (engine, is_ended, ids) = (engine.clone(), Arc::clone(&is_ended), Arc::clone(&ids));
@@ -51,15 +53,19 @@ impl ScriptedServer {
                         break;
                     }
                     let (engine, id) = (engine.clone(), ids.fetch_add(1, Ordering::Relaxed));
-                    thread::spawn(move || serve(id, stream, &engine, mutation));
+                    thread::spawn(move || serve(id, stream, &engine, &options));
                 }
             });
             address
         };
         let addresses = [
-            listen(|id, stream, engine, _| lines::serve_lines(id, &stream, engine)),
+            listen(|id, stream, engine, options| {
+                lines::serve_lines(id, &stream, engine, options.handshake_timeout);
+            }),
             listen(|id, stream, engine, _| lines::serve_websocket(id, stream, engine)),
-            listen(http::serve_http),
+            listen(|id, stream, engine, options| {
+                http::serve_http(id, stream, engine, options.mutation);
+            }),
         ];
         Self { addresses, engine, is_ended }
     }

@@ -23,9 +23,6 @@ pub(crate) enum Output {
 /// Progress chunks of the tool `slow`.
 const STEPS: u32 = 250;
 
-/// Steps after which the first intersection stays.
-const EXCHANGE_STEPS: u32 = 100;
-
 /// A session and the connection that it is attached to.
 pub(crate) struct Session {
     pub(crate) id: String,
@@ -38,6 +35,8 @@ pub(crate) struct Session {
     keys: BTreeMap<String, Option<String>>,
     streams: BTreeMap<String, Stream>,
     running: Vec<Running>,
+    /// Steps after which the first intersection stays.
+    exchange_steps: u32,
     /// Steps without an announced exchange of capabilities.
     waiting_steps: u32,
 }
@@ -59,7 +58,12 @@ struct Running {
 }
 
 impl Session {
-    pub(crate) fn new(id: String, mutation: Mutation, capabilities: Value) -> Self {
+    pub(crate) fn new(
+        id: String,
+        mutation: Mutation,
+        capabilities: Value,
+        exchange_steps: u32,
+    ) -> Self {
         Self {
             id,
             is_ready: false,
@@ -70,6 +74,7 @@ impl Session {
             keys: BTreeMap::new(),
             streams: BTreeMap::new(),
             running: Vec::new(),
+            exchange_steps,
             waiting_steps: 0,
         }
     }
@@ -394,7 +399,7 @@ impl Session {
     /// Makes a step of each running call.
     pub(crate) fn step(&mut self) {
         self.waiting_steps += 1;
-        self.is_ready |= self.waiting_steps > EXCHANGE_STEPS;
+        self.is_ready |= self.waiting_steps > self.exchange_steps;
         let kind = match self.mutation {
             Mutation::UnknownChunkType => "progressing",
             _ => "progress",
