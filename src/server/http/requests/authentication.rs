@@ -65,7 +65,10 @@ pub(super) fn authenticate(
     kind: &RequestKind<'_>,
     part: RequestPart,
 ) -> Authenticated {
-    if !path.dispatcher.auth.is_active() || !kind.is_of_client() {
+    if !path.dispatcher.auth.is_active()
+        || !kind.is_of_client()
+        || repeats_token(path, incoming) == Some(true)
+    {
         return Authenticated::Served;
     }
     match check(path, incoming, (kind, part)) {
@@ -78,7 +81,19 @@ pub(super) fn authenticate(
     }
 }
 
+/// Returns whether a request has the token of the one before, which needs no other check.
+#[inline]
+fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<bool> {
+    let credential = path.connections.table.get(incoming.key)?.state.credential()?;
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    let token = bearer::unchecked_token(head.field(bytes, Field::Authorization)?)?;
+    let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
+    let is_current = path.dispatcher.auth.is_current(credential, time);
+    Some(is_current && !head.has_query() && credential.has_token(token))
+}
+
 /// Verifies the token of a request, and keeps it as the credential of the connection.
+#[inline(never)]
 fn check(
     path: &mut HttpPath<'_>,
     incoming: &IncomingRequest<'_>,
@@ -91,16 +106,6 @@ fn check(
     let (auth, facts) = (&mut path.dispatcher.auth, &mut path.dispatcher.facts);
     let counters = &mut path.outbox.counters.auth;
     let state = &mut connection.state;
-    let IncomingRequest { head, bytes, .. } = *incoming;
-    // The token of the request before needs no other check.
-    if let Some(credential) = state.credential()
-        && let Some(value) = head.field(bytes, Field::Authorization)
-        && bearer::unchecked_token(value).is_some_and(|token| credential.has_token(token))
-        && !head.has_query()
-        && auth.is_current(credential, time)
-    {
-        return Ok(());
-    }
     let token = read_token(incoming, (auth.accepts_query_token(), auth.accepts_proofs()));
     let certificate = state.certificate();
     let credential = match token {
