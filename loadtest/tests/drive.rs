@@ -111,7 +111,7 @@ fn streamed_calls_count_their_chunks() {
         assert!(outcomes.answered > 0, "{transport:?} {outcomes:?}");
         assert_eq!((outcomes.failures(), outcomes.unsolicited), (0, 0), "{outcomes:?}");
         // The result and the end; those of the last calls arrive after the measured time.
-        assert!(outcomes.chunks >= 2 * (outcomes.answered - 8), "{outcomes:?}");
+        assert!(outcomes.chunks + 2 * 8 >= 2 * outcomes.answered, "{outcomes:?}");
     }
 }
 
@@ -137,14 +137,11 @@ fn keepalives_of_parity_server_are_answered() {
 #[test]
 fn closed_loop_sends_when_answered() {
     let test_server = TestServer::for_load();
-    let finding = run(&on(
-        &test_server,
-        Transport::Tcp,
-        Era::Legacy,
-        LoadMode::Closed { span: SPAN, requests: None },
-    ));
+    // Eight are in flight at a time.
+    let closed = LoadMode::Closed { span: Duration::from_mins(1), requests: Some(400) };
+    let finding = run(&on(&test_server, Transport::Tcp, Era::Legacy, closed));
     let outcomes = finding.total.outcomes;
-    assert!(outcomes.answered > 100 && outcomes.failures() == 0, "{outcomes:?}");
+    assert_eq!((outcomes.answered, outcomes.failures()), (400, 0), "{outcomes:?}");
     assert_eq!(finding.total.sent, outcomes.answered);
 }
 
