@@ -139,9 +139,9 @@ impl<R: Ring> LoadThread<R> {
     /// Waits until `begin` and starts the schedules.
     fn start(&mut self, begin: Instant, end: Instant) {
         self.ctx.recorder.measured_from = begin.after(self.ctx.config.warm_up);
-        // Another load thread may publish before this one wakes up: what the last turn before the
-        // run finds belongs to the run.
+        // Another load thread may publish before this one wakes up.
         self.connections.lifecycle.start_publishing(&self.ctx, begin, end);
+        // A turn may end after `begin`: what the last one finds belongs to the run.
         let mut lost_before = self.ctx.recorder.period.connects.lost;
         while self.ctx.now < begin {
             lost_before = self.ctx.recorder.period.connects.lost;

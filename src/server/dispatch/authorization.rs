@@ -73,6 +73,7 @@ fn has_rules(auth: &Authentication, catalog: &Catalog) -> bool {
     auth.has_rules() || catalog.requires_scopes()
 }
 
+/// Checks the token of a message of a connection, and whether the caller may make the request.
 #[inline(never)]
 fn check_message(
     dispatcher: &mut Dispatcher,

@@ -81,7 +81,8 @@ pub(super) fn authenticate(
     }
 }
 
-/// Returns whether a request has the token of the one before, which needs no other check.
+/// Returns whether a request has the token of the one before, which needs no other check. `None` if
+/// either has no bearer token.
 #[inline]
 fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<bool> {
     let credential = path.connections.table.get(incoming.key)?.state.credential()?;
