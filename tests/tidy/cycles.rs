@@ -10,7 +10,6 @@ use crate::Finding;
 use crate::repository::module_of;
 use crate::siblings::resolve;
 use crate::source::Source;
-use crate::types::{inherent, methods_of};
 
 type Path = Vec<String>;
 
@@ -142,6 +141,51 @@ fn cycles(parent: &[String], graph: &Graph) -> Vec<Finding> {
             Finding::new(file, *line, message)
         })
         .collect()
+}
+
+/// The type's name and the opening brace of the inherent `impl` block at `index`.
+fn inherent(file: &Source, index: usize) -> Option<(&str, usize)> {
+    // `impl` in a type (`-> impl Trait`, `: impl Fn`) begins no item.
+    if index > 0 && !matches!(file.word(index - 1), "}" | ";" | "]" | "{" | "unsafe") {
+        return None;
+    }
+    let open = file.body(index)?;
+    if (index..open).any(|at| file.word(at) == "for" && file.word(at + 1) != "<") {
+        return None;
+    }
+    let mut at = index + 1;
+    if file.word(at) == "<" {
+        let mut depth = 0_usize;
+        loop {
+            match file.word(at) {
+                "<" => depth += 1,
+                ">" if file.word(at - 1) != "-" => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    let path_end = (at..open).find(|&at| matches!(file.word(at), "<" | "where")).unwrap_or(open);
+    Some((file.word(path_end.checked_sub(1)?), open))
+}
+
+/// The names of the functions directly inside the block that opens at `open`.
+fn methods_of(file: &Source, open: usize) -> Vec<&str> {
+    let (mut at, end, mut names) = (open + 1, file.closing(open), Vec::new());
+    while at < end {
+        match file.word(at) {
+            "fn" => {
+                names.push(file.word(at + 1));
+                at += 1;
+            }
+            "{" | "(" | "[" => at = file.closing(at) + 1,
+            _ => at += 1,
+        }
+    }
+    names
 }
 
 #[cfg(test)]

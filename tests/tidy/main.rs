@@ -21,7 +21,6 @@ mod repository;
 mod siblings;
 mod sizes;
 mod source;
-mod types;
 mod words;
 
 use std::fmt;
@@ -56,45 +55,6 @@ fn expect_none(mut findings: Vec<Finding>) {
     assert!(lines.is_empty(), "{} broken rules:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// Types above a limit of [`types`]: fields, methods and other files with `impl` blocks, at most.
-const LARGE_TYPES: &[types::Exception] = &[
-    exception("Plan", 27, 25, 1, "mirrors the keys of a plan file"),
-    exception("RunResult", 19, 25, 1, "mirrors the JSON of a result"),
-    exception("Totals", 16, 25, 1, "mirrors the JSON of a result"),
-    exception("SecondResult", 23, 25, 1, "mirrors the JSON and CSV of one second"),
-    exception("Counters", 13, 25, 1, "one field for each group of counters"),
-    exception("Dialect", 27, 25, 1, "table of the differences between revisions, one field each"),
-    exception("Options", 16, 25, 1, "mirrors the sections of the configuration file"),
-    exception("AuthOptions", 29, 25, 1, "mirrors the keys of the configuration file"),
-    exception("HttpOptions", 20, 25, 1, "mirrors the keys of the configuration file"),
-    exception("ListenerTlsOptions", 15, 25, 1, "mirrors the keys of the configuration file"),
-    exception("LimitOptions", 18, 25, 1, "mirrors the keys of the configuration file"),
-    exception("ShardLimits", 17, 25, 1, "the limits that can be reloaded, one field each"),
-    exception("Handle", 12, 26, 1, "what a program may do with a running server"),
-    exception("ShardBuilder", 18, 25, 1, "what a shard is built from, one field each"),
-    exception("Catalog", 12, 32, 1, "one method for each query of the dispatcher"),
-    exception("CatalogBuilder", 12, 29, 1, "one method for each setting of a catalog"),
-    exception("Error", 12, 27, 2, "constructors stand beside the types they describe"),
-    exception("Field", 12, 25, 2, "schema and validation of a form field are files of their own"),
-    exception(
-        "FieldType",
-        12,
-        25,
-        2,
-        "schema and validation of a form field are files of their own",
-    ),
-];
-
-const fn exception(
-    type_name: &'static str,
-    fields_max: usize,
-    methods_max: usize,
-    neighbours_max: usize,
-    reason: &'static str,
-) -> types::Exception {
-    types::Exception { type_name, fields_max, methods_max, neighbours_max, reason }
-}
-
 #[test]
 fn module_uses_only_allowed_modules() {
     let repository = Repository::read();
@@ -122,18 +82,9 @@ fn modules_have_no_cycles() {
 }
 
 #[test]
-fn files_functions_and_folders_are_small() {
+fn files_and_functions_are_small() {
     let repository = Repository::read();
-    let mut findings: Vec<Finding> = repository.rust().flat_map(sizes::check).collect();
-    findings.extend(sizes::check_folders(repository.paths()));
-    expect_none(findings);
-}
-
-#[test]
-fn types_are_small_and_in_one_place() {
-    let repository = Repository::read();
-    assert!(LARGE_TYPES.iter().all(|exception| exception.reason.contains(' ')));
-    expect_none(types::check(&repository.rust().collect::<Vec<_>>(), LARGE_TYPES));
+    expect_none(repository.rust().flat_map(sizes::check).collect());
 }
 
 #[test]
