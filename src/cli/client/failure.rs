@@ -77,6 +77,10 @@ impl From<ClientError> for Failure {
             _ if is_unauthorized(&error) => {
                 Some("log in with --login, or send a token with --header 'Authorization: …'")
             }
+            // RFC 8707, section 2.
+            ClientErrorKind::Authorization if error.message().contains("invalid_target") => {
+                Some("log in with --login --no-resource if the login server knows no resources")
+            }
             ClientErrorKind::Authorization => Some("log in again with --login"),
             ClientErrorKind::Parity { code: ParityErrorCode::Unauthorized } => {
                 Some("send a token with --header 'Authorization: Bearer …'")

@@ -3,6 +3,8 @@
 
 use serde::Deserialize;
 
+use super::challenge::PROOF_ALGORITHM;
+
 /// The metadata of a protected resource, as far as a client uses it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 pub(super) struct ResourceMetadata {
@@ -14,10 +16,14 @@ pub(super) struct ResourceMetadata {
 }
 
 impl ResourceMetadata {
-    /// Returns whether the resource accepts tokens with proofs of possession.
+    /// Returns whether the resource accepts tokens with the proofs of possession of this library.
     pub(super) fn supports_dpop(&self) -> bool {
-        self.dpop_bound_access_tokens_required == Some(true)
-            || self.dpop_signing_alg_values_supported.as_ref().is_some_and(|algs| !algs.is_empty())
+        match self.dpop_signing_alg_values_supported.as_deref() {
+            Some(algorithms) if !algorithms.is_empty() => {
+                contains(Some(algorithms), PROOF_ALGORITHM)
+            }
+            _ => self.dpop_bound_access_tokens_required == Some(true),
+        }
     }
 }
 
@@ -72,7 +78,7 @@ impl ServerMetadata {
     /// state its algorithms.
     pub(super) fn supports_dpop(&self) -> bool {
         let algorithms = self.dpop_signing_alg_values_supported.as_deref();
-        algorithms.is_none() || contains(algorithms, "ES256")
+        algorithms.is_none() || contains(algorithms, PROOF_ALGORITHM)
     }
 }
 

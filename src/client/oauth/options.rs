@@ -134,6 +134,8 @@ pub struct OAuthOptions {
     pub(in crate::client) redirect_port: u16,
     pub(in crate::client) user_agent: UserAgent,
     pub(in crate::client) login_timeout: Duration,
+    /// Requests have no parameter `resource`.
+    pub(in crate::client) omits_resource: bool,
     pub(in crate::client) store: Arc<dyn TokenStore>,
     /// Which authorization servers are trusted; `None` for those that the system trusts.
     tls: Option<TlsOptions>,
@@ -150,6 +152,7 @@ impl OAuthOptions {
             redirect_port: 0,
             user_agent: UserAgent::default(),
             login_timeout: Duration::from_mins(5),
+            omits_resource: false,
             store: Arc::new(MemoryTokenStore::new()),
             tls: None,
         }
@@ -167,6 +170,15 @@ impl OAuthOptions {
     pub fn scope(self, scope: &str) -> Self {
         let scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
         Self { scopes: Some(scopes), ..self }
+    }
+
+    /// Leaves out the parameter `resource` (RFC 8707), which names the server that a token is for,
+    /// for authorization servers that refuse requests with it. Their tokens may be accepted by
+    /// other servers, too. Tokens remember it for their refresh. Default: it is sent, as MCP
+    /// requires (2026-07-28 basic/authorization, "Resource Parameter Implementation").
+    #[must_use]
+    pub fn without_resource(self) -> Self {
+        Self { omits_resource: true, ..self }
     }
 }
 

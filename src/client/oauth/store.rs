@@ -230,6 +230,7 @@ mod tests {
             issued_at: 100,
             expires_in: Some(50),
             dpop_key: None,
+            omits_resource: false,
         }
     }
 

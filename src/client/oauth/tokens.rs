@@ -68,6 +68,9 @@ pub struct StoredTokens {
     pub(in crate::client) expires_in: Option<u64>,
     /// The encoded key that the access token is bound to.
     pub(in crate::client) dpop_key: Option<Secret>,
+    /// The authorization server refuses the parameter `resource`.
+    #[serde(default)]
+    pub(in crate::client) omits_resource: bool,
 }
 
 impl StoredTokens {

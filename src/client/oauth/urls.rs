@@ -29,6 +29,15 @@ pub(super) fn parse_endpoint(text: &str, server: &Url) -> Result<Url, String> {
     }
 }
 
+/// Parses the reference to a document that the server at `server` names: a URL, or a path on the
+/// same server (RFC 3986, section 4.2).
+pub(super) fn parse_reference(text: &str, server: &Url) -> Result<Url, String> {
+    match server.join(text) {
+        Ok(url) => parse_endpoint(url.as_str(), server),
+        Err(error) => Err(format!("'{text}' is not a URL: {error}")),
+    }
+}
+
 /// Returns `url` with the well-known path `name` before its own path.
 fn inserted(url: &Url, name: &str) -> Url {
     let mut inserted = url.clone();

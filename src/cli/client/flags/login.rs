@@ -11,9 +11,10 @@ pub(crate) const LOGIN: &str = "login";
 const CLIENT_ID: &str = "client-id";
 const CLIENT_SECRET_FILE: &str = "client-secret-file";
 const SCOPE: &str = "scope";
+const NO_RESOURCE: &str = "no-resource";
 
 /// Returns the flags.
-pub(crate) fn arguments() -> [Arg; 4] {
+pub(crate) fn arguments() -> [Arg; 5] {
     [
         Arg::new(LOGIN)
             .long(LOGIN)
@@ -35,6 +36,10 @@ pub(crate) fn arguments() -> [Arg; 4] {
             .value_name("SCOPES")
             .requires(LOGIN)
             .help("Scopes to ask for, separated by spaces [those that the server names]"),
+        Arg::new(NO_RESOURCE).long(NO_RESOURCE).action(ArgAction::SetTrue).requires(LOGIN).help(
+            "Leave out the parameter resource (RFC 8707), for an authorization server that \
+             refuses it",
+        ),
     ]
 }
 
@@ -72,6 +77,9 @@ pub(crate) fn options(
     }
     if let Some(scope) = matches.get_one::<String>(SCOPE) {
         options = options.scope(scope);
+    }
+    if matches.get_flag(NO_RESOURCE) {
+        options = options.without_resource();
     }
     Ok(Some(options.on_authorization_url(|url| {
         print_note(&format!("Open this page to allow access:\n{url}"));

@@ -26,7 +26,8 @@ pub(super) struct AuthorizationRequest<'a> {
     pub(super) server: &'a ServerMetadata,
     pub(super) client_id: &'a str,
     pub(super) redirect_uri: &'a str,
-    pub(super) resource: &'a str,
+    /// `None` for a server that refuses the parameter.
+    pub(super) resource: Option<&'a str>,
     pub(super) scopes: &'a [String],
     pub(super) state: &'a str,
     /// `code_verifier` of PKCE.
@@ -45,7 +46,9 @@ impl AuthorizationRequest<'_> {
         query.append_pair("state", self.state);
         query.append_pair("code_challenge", &challenge);
         query.append_pair("code_challenge_method", "S256");
-        query.append_pair("resource", self.resource);
+        if let Some(resource) = self.resource {
+            query.append_pair("resource", resource);
+        }
         if !self.scopes.is_empty() {
             query.append_pair("scope", &self.scopes.join(" "));
         }
@@ -66,7 +69,8 @@ impl AuthorizationRequest<'_> {
                 return Err(refused("it has a parameter twice"));
             }
         }
-        let mut take = |name: &str| parameters.remove(name);
+        // A parameter without a value counts as omitted (RFC 6749, section 3.1).
+        let mut take = |name: &str| parameters.remove(name).filter(|value| !value.is_empty());
         if take("state").as_deref() != Some(self.state) {
             return Err(refused("its state is not that of the request"));
         }

@@ -70,9 +70,14 @@ impl FetchResponse {
         matches!(self.status, 200..300)
     }
 
+    /// Returns the body without a byte order mark (RFC 8259, section 8.1).
+    pub(super) fn text(&self) -> &[u8] {
+        self.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.body)
+    }
+
     /// Reads the body; `what` names it in the error.
     pub(super) fn json<T: DeserializeOwned>(&self, what: &str) -> Result<T, ClientError> {
-        serde_json::from_slice(&self.body)
+        serde_json::from_slice(self.text())
             .map_err(|error| ClientError::authorization(format!("{what} is invalid: {error}")))
     }
 
@@ -100,7 +105,11 @@ pub(in crate::client) enum FlowStep {
     /// [`FlowInput::RedirectUri`].
     Listen(u16),
     /// Let the user open this URL and provide [`FlowInput::Redirect`].
-    Authorize(Url),
+    Authorize {
+        url: Url,
+        /// `state` of the redirect; one with another is not that of this request.
+        state: String,
+    },
     /// Nothing: the flow has ended.
     Done(Result<StoredTokens, ClientError>),
 }
@@ -214,9 +223,10 @@ impl Channel {
         }
     }
 
-    /// Lets the user open `url`; returns the query of the redirect.
-    pub(super) async fn authorize(&self, url: Url) -> Result<Secret, ClientError> {
-        match self.ask(FlowStep::Authorize(url)).await {
+    /// Lets the user open `url`; returns the query of the redirect with this `state`.
+    pub(super) async fn authorize(&self, url: Url, state: &str) -> Result<Secret, ClientError> {
+        let step = FlowStep::Authorize { url, state: state.to_owned() };
+        match self.ask(step).await {
             FlowInput::Redirect(query) => query.map_err(ClientError::authorization),
             _ => Err(unexpected_input()),
         }

@@ -3,14 +3,16 @@
 //! Source: MCP 2026-07-28 basic/authorization, "Authorization Server Location" and
 //! "Authorization Server Metadata Discovery"; 2025-03-26, "Server Metadata Discovery".
 
+use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::channel::Channel;
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, quote};
 use crate::client::oauth::challenge::Challenge;
 use crate::client::oauth::metadata::{ResourceMetadata, ServerMetadata};
 use crate::client::oauth::urls::{
-    parse_endpoint, resource_contains, resource_metadata_urls, server_metadata_urls, server_root,
+    parse_endpoint, parse_reference, resource_contains, resource_metadata_urls,
+    server_metadata_urls, server_root,
 };
 
 /// What discovery has found.
@@ -34,10 +36,14 @@ pub(super) async fn discover(
     only_issuer: Option<&str>,
 ) -> Result<Discovered, ClientError> {
     let resource = find_resource(channel, server, challenge).await?;
+    let (resource, unusable) = match resource {
+        Search::Found(resource) => (Some(resource), None),
+        Search::Missing(unusable) => (None, unusable),
+    };
     let issuers = resource.as_ref().and_then(|resource| resource.authorization_servers.as_ref());
     let issuers: &[String] = issuers.map_or(&[], Vec::as_slice);
     let authorization_server = if issuers.is_empty() {
-        find_legacy_server(channel, server).await?
+        find_legacy_server(channel, server, unusable).await?
     } else {
         let is_named = |issuer: &&str| issuers.iter().any(|named| named == issuer);
         let issuer = only_issuer.or_else(|| known_issuer.filter(is_named)).unwrap_or(&issuers[0]);
@@ -49,11 +55,80 @@ pub(super) async fn discover(
     if let Some(only) = only_issuer.filter(|only| *only != authorization_server.issuer) {
         return Err(foreign_issuer(&authorization_server.issuer, only));
     }
-    let supports_dpop =
-        challenge.is_dpop || resource.as_ref().is_some_and(ResourceMetadata::supports_dpop);
+    let of_metadata = || resource.as_ref().is_some_and(ResourceMetadata::supports_dpop);
+    let supports_dpop = challenge.offers_dpop().unwrap_or_else(of_metadata);
     let scopes_supported = resource.as_ref().and_then(|resource| resource.scopes_supported.clone());
     let resource = resource.map_or_else(|| canonical(server), |resource| resource.resource);
     Ok(Discovered { resource, scopes_supported, supports_dpop, authorization_server })
+}
+
+/// How the search for a document has ended.
+enum Search<T> {
+    Found(T),
+    /// There is none; the error states which answers were more than a refusal.
+    Missing(Option<ClientError>),
+}
+
+/// Looks for a document below several URLs: an answer that is not the document ends nothing.
+struct DocumentSearch<'a> {
+    channel: &'a Channel,
+    /// What is looked for.
+    what: &'static str,
+    /// What answered otherwise than with status 4xx.
+    unusable: Vec<String>,
+    /// An attempt has failed that may succeed another time: no answer, or status 5xx.
+    has_failed: bool,
+}
+
+impl<'a> DocumentSearch<'a> {
+    const fn new(channel: &'a Channel, what: &'static str) -> Self {
+        Self { channel, what, unusable: Vec::new(), has_failed: false }
+    }
+
+    /// Reads the document at `url`, if there is one that `is_usable`.
+    async fn read<T: DeserializeOwned>(
+        &mut self,
+        url: &Url,
+        is_usable: impl FnOnce(&T) -> Result<(), &'static str>,
+    ) -> Option<T> {
+        let response = match self.channel.fetch_document(url.clone()).await {
+            Ok(response) => response,
+            Err(error) => {
+                self.has_failed = true;
+                return self.note(url, error.message());
+            }
+        };
+        match response.status {
+            200 => {}
+            400..500 => return None,
+            status => {
+                self.has_failed |= status >= 500;
+                return self.note(url, &format!("HTTP status {status}{}", quote(&response.body)));
+            }
+        }
+        let document = match serde_json::from_slice::<T>(response.text()) {
+            Ok(document) => document,
+            Err(error) => {
+                let text = format!("not the document ({error}){}", quote(&response.body));
+                return self.note(url, &text);
+            }
+        };
+        match is_usable(&document) {
+            Ok(()) => Some(document),
+            Err(reason) => self.note(url, reason),
+        }
+    }
+
+    fn note<T>(&mut self, url: &Url, reason: &str) -> Option<T> {
+        tracing::debug!(%url, reason, "a metadata document is looked for elsewhere");
+        self.unusable.push(format!("{} at {url}: {reason}", self.what));
+        None
+    }
+
+    /// Returns why no URL has the document; `None` if each has refused it with status 4xx.
+    fn failure(&self) -> Option<ClientError> {
+        (!self.unusable.is_empty()).then(|| ClientError::authorization(self.unusable.join("; ")))
+    }
 }
 
 /// Returns the URI that names `server` if it does not state one.
@@ -64,14 +139,20 @@ fn canonical(server: &Url) -> String {
 }
 
 /// Reads the metadata of the resource: where the challenge says, else below the well-known paths.
+///
+/// # Errors
+///
+/// If a document names another resource, or the search has failed in a way that may succeed another
+/// time.
 async fn find_resource(
     channel: &Channel,
     server: &Url,
     challenge: &Challenge,
-) -> Result<Option<ResourceMetadata>, ClientError> {
+) -> Result<Search<ResourceMetadata>, ClientError> {
+    let mut search = DocumentSearch::new(channel, "the metadata of the protected resource");
     let mut urls = Vec::new();
-    if let Some(text) = &challenge.resource_metadata {
-        let url = parse_endpoint(text, server);
+    if let Some(text) = challenge.resource_metadata.as_deref().filter(|text| !text.is_empty()) {
+        let url = parse_reference(text, server);
         urls.push(url.map_err(|reason| refused("resource_metadata of the server", &reason))?);
     }
     for url in resource_metadata_urls(server) {
@@ -80,25 +161,24 @@ async fn find_resource(
         }
     }
     for url in urls {
-        let response = channel.fetch_document(url.clone()).await?;
-        let what = format!("the metadata of the protected resource at {url}");
-        match response.status {
-            200 => {}
-            400..500 => continue,
-            _ => return Err(response.failure(&what)),
-        }
-        let metadata: ResourceMetadata = response.json(&what)?;
+        let Some(metadata) = search.read(&url, |_: &ResourceMetadata| Ok(())).await else {
+            continue;
+        };
         let resource = Url::parse(&metadata.resource).ok();
         if !resource.is_some_and(|resource| resource_contains(&resource, server)) {
             let text = format!(
-                "{what} is that of {}, not of this server {server}: no token is requested for it",
+                "the metadata of the protected resource at {url} is that of {}, not of this server \
+                 {server}: no token is requested for it",
                 metadata.resource
             );
             return Err(ClientError::authorization(text));
         }
-        return Ok(Some(metadata));
+        return Ok(Search::Found(metadata));
     }
-    Ok(None)
+    match search.failure() {
+        Some(error) if search.has_failed => Err(error),
+        failure => Ok(Search::Missing(failure)),
+    }
 }
 
 /// Reads the metadata of the authorization server `issuer`.
@@ -109,28 +189,34 @@ async fn find_server(
 ) -> Result<ServerMetadata, ClientError> {
     let url = parse_endpoint(issuer, server)
         .map_err(|reason| refused("the authorization server of the server", &reason))?;
-    let metadata = read_first(channel, &server_metadata_urls(&url)).await?.ok_or_else(|| {
-        let text = format!("the authorization server {issuer} has no metadata (RFC 8414)");
-        ClientError::authorization(text)
-    })?;
-    // Compared as text (RFC 8414, section 3.3).
-    if metadata.issuer == issuer {
-        Ok(metadata)
-    } else {
-        Err(foreign_issuer(&metadata.issuer, issuer))
+    match read_first(channel, &server_metadata_urls(&url)).await {
+        // Compared as text (RFC 8414, section 3.3).
+        Search::Found(metadata) if metadata.issuer == issuer => Ok(metadata),
+        Search::Found(metadata) => Err(foreign_issuer(&metadata.issuer, issuer)),
+        Search::Missing(Some(error)) => Err(error),
+        Search::Missing(None) => {
+            let text = format!("the authorization server {issuer} has no metadata (RFC 8414)");
+            Err(ClientError::authorization(text))
+        }
     }
 }
 
-/// Finds the authorization server of a server without metadata (2025-03-26): itself.
+/// Finds the authorization server of a server without metadata (2025-03-26): itself. `unusable` is
+/// what it has instead of the metadata of the resource: it has no default endpoints then.
 async fn find_legacy_server(
     channel: &Channel,
     server: &Url,
+    unusable: Option<ClientError>,
 ) -> Result<ServerMetadata, ClientError> {
     let root = server_root(server);
     parse_endpoint(root.as_str(), server)
         .map_err(|reason| refused("the server as its own authorization server", &reason))?;
-    let Some(metadata) = read_first(channel, &server_metadata_urls(&root)).await? else {
-        return Ok(ServerMetadata::fallback(root.as_str()));
+    let metadata = match (read_first(channel, &server_metadata_urls(&root)).await, unusable) {
+        (Search::Found(metadata), _) => metadata,
+        (Search::Missing(_), Some(error)) | (Search::Missing(Some(error)), None) => {
+            return Err(error);
+        }
+        (Search::Missing(None), None) => return Ok(ServerMetadata::fallback(root.as_str())),
     };
     let issuer = Url::parse(&metadata.issuer).ok();
     if issuer.is_some_and(|issuer| issuer.origin() == root.origin()) {
@@ -140,21 +226,19 @@ async fn find_legacy_server(
     }
 }
 
-/// Reads the first document that exists.
-async fn read_first(
-    channel: &Channel,
-    urls: &[Url],
-) -> Result<Option<ServerMetadata>, ClientError> {
+/// Reads the first usable document of an authorization server.
+async fn read_first(channel: &Channel, urls: &[Url]) -> Search<ServerMetadata> {
+    let mut search = DocumentSearch::new(channel, "the metadata of the authorization server");
     for url in urls {
-        let response = channel.fetch_document(url.clone()).await?;
-        let what = format!("the metadata of the authorization server at {url}");
-        match response.status {
-            200 => return response.json(&what).map(Some),
-            400..500 => {}
-            _ => return Err(response.failure(&what)),
+        let is_usable = |metadata: &ServerMetadata| match metadata.token_endpoint {
+            Some(_) => Ok(()),
+            None => Err("it names no token_endpoint"),
+        };
+        if let Some(metadata) = search.read(url, is_usable).await {
+            return Search::Found(metadata);
         }
     }
-    Ok(None)
+    Search::Missing(search.failure())
 }
 
 fn refused(what: &str, reason: &str) -> ClientError {

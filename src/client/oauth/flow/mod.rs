@@ -6,8 +6,9 @@
 mod channel;
 
 mod discovery;
-mod registration;
 mod token;
+
+mod registration;
 
 mod authorization_code;
 mod other_grants;

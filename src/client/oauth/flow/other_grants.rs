@@ -17,14 +17,15 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 /// `resource` and `scope` of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access<'a> {
-    pub(super) resource: &'a str,
+    /// `None` for a server that refuses the parameter.
+    pub(super) resource: Option<&'a str>,
     /// Empty for none.
     pub(super) scope: &'a str,
 }
 
 impl<'a> Access<'a> {
     fn extend(self, form: &mut Vec<(&'static str, &'a str)>) {
-        form.push(("resource", self.resource));
+        form.extend(self.resource.map(|resource| ("resource", resource)));
         if !self.scope.is_empty() {
             form.push(("scope", self.scope));
         }

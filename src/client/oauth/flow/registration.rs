@@ -6,6 +6,7 @@ use serde_json::json;
 use url::Url;
 
 use super::channel::{Channel, FetchRequest};
+use super::token::error_of;
 use crate::client::error::ClientError;
 use crate::client::oauth::metadata::ServerMetadata;
 use crate::client::oauth::options::ClientIdentity;
@@ -77,6 +78,10 @@ pub(super) async fn register(
     });
     let request = FetchRequest::post(url, "application/json", body.to_string());
     let response = channel.fetch(request).await?;
+    let refusal = error_of(&response);
+    if !refusal.error.is_empty() {
+        return Err(refusal.describe(&what));
+    }
     if !response.is_success() {
         return Err(response.failure(&what));
     }

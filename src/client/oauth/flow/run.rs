@@ -15,13 +15,16 @@ use super::other_grants::{Access, client_credentials, exchange_identity, jwt_bea
 use super::registration::{known_client, register};
 use super::token::{TokenEndpoint, TokenFailure, TokenResponse};
 use crate::client::error::ClientError;
-use crate::client::oauth::challenge::Challenge;
+use crate::client::oauth::challenge::{Challenge, PROOF_ALGORITHM};
 use crate::client::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
 use crate::client::oauth::options::{Grant, OAuthOptions, UserAgent};
 use crate::client::oauth::secret::Secret;
 use crate::client::oauth::signing::DpopKey;
 use crate::client::oauth::tokens::{RegisteredClient, StoredTokens};
 use crate::client::oauth::urls::parse_endpoint;
+
+/// The client, the token that it was issued, and whether the token is bound to its key.
+type IssuedToken = (RegisteredClient, TokenResponse, bool);
 
 /// What a run needs.
 pub(super) struct FlowTask {
@@ -59,20 +62,24 @@ impl FlowTask {
         if may_refresh && let Some(tokens) = self.refresh(&mut stored).await? {
             return Ok(tokens);
         }
-        let scopes = self.select_scopes(&found, &challenge, is_forbidden, stored.as_ref());
         let dpop_key = select_dpop_key(&found, &challenge, stored.as_ref())?;
-        let (client, response) = match &self.options.grant {
+        let scopes = self.select_scopes(
+            &found,
+            challenge.scope(dpop_key.is_some()),
+            is_forbidden,
+            stored.as_ref(),
+        );
+        let (client, response, is_bound) = match &self.options.grant {
             Grant::AuthorizationCode => {
                 self.authorize(&found, stored.as_ref(), &scopes, dpop_key.as_ref()).await?
             }
             grant => self.request_directly(grant, &found, &scopes, dpop_key.as_ref()).await?,
         };
-        let is_dpop = response.token_type.eq_ignore_ascii_case("dpop");
-        if challenge.is_dpop && !is_dpop {
+        if challenge.requires_dpop() && !is_bound {
             let text = format!("the server requires DPoP, and {issuer} has issued another token");
             return Err(ClientError::authorization(text));
         }
-        let dpop_key = dpop_key.filter(|_| is_dpop);
+        let dpop_key = dpop_key.filter(|_| is_bound);
         Ok(StoredTokens {
             issuer: issuer.clone(),
             token_endpoint: self.token_endpoint(&found)?.to_string(),
@@ -84,6 +91,7 @@ impl FlowTask {
             issued_at: channel.unix_seconds(),
             expires_in: response.expires_in,
             dpop_key: dpop_key.map(|key| Secret::new(key.encode())),
+            omits_resource: self.options.omits_resource,
         })
     }
 
@@ -128,13 +136,17 @@ impl FlowTask {
             identity: &self.options.client,
             dpop_key: dpop_key.as_ref(),
         };
-        let form = [
-            ("grant_type", "refresh_token"),
-            ("refresh_token", refresh_token.expose()),
-            ("resource", &tokens.resource),
-        ];
-        match endpoint.request(&self.channel, &form).await {
+        let mut form =
+            vec![("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
+        if !tokens.omits_resource && !self.options.omits_resource {
+            form.push(("resource", &tokens.resource));
+        }
+        let response = endpoint.request(&self.channel, &form).await;
+        let is_bound = response.as_ref().map(|response| response.is_bound(&endpoint, true));
+        let is_bound = is_bound.unwrap_or(Ok(false))?;
+        match response {
             Ok(response) => Ok(Some(StoredTokens {
+                dpop_key: tokens.dpop_key.clone().filter(|_| is_bound),
                 access_token: response.access_token,
                 refresh_token: response.refresh_token.or(Some(refresh_token)),
                 issued_at: self.channel.unix_seconds(),
@@ -167,11 +179,11 @@ impl FlowTask {
     fn select_scopes(
         &self,
         found: &Discovered,
-        challenge: &Challenge,
+        challenged: Option<&str>,
         is_forbidden: bool,
         stored: Option<&StoredTokens>,
     ) -> Vec<String> {
-        let challenged = challenge.scope.as_deref().map(|scope| {
+        let challenged = challenged.map(|scope| {
             scope.split_ascii_whitespace().map(str::to_owned).collect::<Vec<String>>()
         });
         let chosen = self.options.scopes.clone().filter(|_| !is_forbidden);
@@ -217,7 +229,7 @@ impl FlowTask {
         stored: Option<&StoredTokens>,
         scopes: &[String],
         dpop_key: Option<&DpopKey>,
-    ) -> Result<(RegisteredClient, TokenResponse), ClientError> {
+    ) -> Result<IssuedToken, ClientError> {
         let (channel, options) = (&*self.channel, &*self.options);
         let server = &found.authorization_server;
         let issuer = &server.issuer;
@@ -239,7 +251,7 @@ impl FlowTask {
             server,
             client_id: &client.id,
             redirect_uri: &redirect_uri,
-            resource: &found.resource,
+            resource: self.resource(found),
             scopes,
             state: &state,
             verifier: &verifier,
@@ -248,7 +260,9 @@ impl FlowTask {
             UserAgent::Automatic => {
                 approve_automatically(channel, request.url(), &redirect_uri).await?
             }
-            UserAgent::None | UserAgent::Callback(_) => channel.authorize(request.url()).await?,
+            UserAgent::None | UserAgent::Callback(_) => {
+                channel.authorize(request.url(), &state).await?
+            }
         };
         let code = request.read_redirect(query.expose())?;
         let endpoint = TokenEndpoint {
@@ -258,15 +272,16 @@ impl FlowTask {
             identity: &options.client,
             dpop_key,
         };
-        let form = [
+        let mut form = vec![
             ("grant_type", "authorization_code"),
-            ("code", &code),
+            ("code", &*code),
             ("redirect_uri", &redirect_uri),
             ("code_verifier", &verifier),
-            ("resource", &found.resource),
         ];
+        form.extend(self.resource(found).map(|resource| ("resource", resource)));
         let response = endpoint.request(channel, &form).await?;
-        Ok((client, response))
+        let is_bound = response.is_bound(&endpoint, false)?;
+        Ok((client, response, is_bound))
     }
 
     /// Notes a registration, which is used again if the login fails.
@@ -290,7 +305,13 @@ impl FlowTask {
             issued_at: self.channel.unix_seconds(),
             expires_in: None,
             dpop_key: None,
+            omits_resource: self.options.omits_resource,
         });
+    }
+
+    /// Returns `resource` of requests, unless it is left out.
+    fn resource<'a>(&self, found: &'a Discovered) -> Option<&'a str> {
+        (!self.options.omits_resource).then_some(&*found.resource)
     }
 
     /// Returns a redirect URI, and the client for which it is registered.
@@ -334,7 +355,7 @@ impl FlowTask {
         found: &Discovered,
         scopes: &[String],
         dpop_key: Option<&DpopKey>,
-    ) -> Result<(RegisteredClient, TokenResponse), ClientError> {
+    ) -> Result<IssuedToken, ClientError> {
         let (channel, identity) = (&*self.channel, &self.options.client);
         let issuer = &found.authorization_server.issuer;
         let client = known_client(identity, &found.authorization_server)?.ok_or_else(|| {
@@ -349,7 +370,7 @@ impl FlowTask {
             dpop_key,
         };
         let scope = scopes.join(" ");
-        let access = Access { resource: &found.resource, scope: &scope };
+        let access = Access { resource: self.resource(found), scope: &scope };
         let response = match grant {
             Grant::AuthorizationCode | Grant::ClientCredentials => {
                 client_credentials(channel, &endpoint, access).await?
@@ -364,7 +385,8 @@ impl FlowTask {
                 jwt_bearer(channel, &endpoint, &assertion, access).await?
             }
         };
-        Ok((client, response))
+        let is_bound = response.is_bound(&endpoint, false)?;
+        Ok((client, response, is_bound))
     }
 }
 
@@ -374,25 +396,30 @@ fn select_dpop_key(
     challenge: &Challenge,
     stored: Option<&StoredTokens>,
 ) -> Result<Option<DpopKey>, ClientError> {
-    if !found.supports_dpop {
-        return Ok(None);
-    }
+    let is_required = challenge.requires_dpop();
     let server = &found.authorization_server;
+    let refused = |text: String| match is_required {
+        true => Err(ClientError::authorization(format!("the server requires DPoP, and {text}"))),
+        false => Ok(None),
+    };
+    if !found.supports_dpop {
+        let named = challenge.algorithms().unwrap_or_default();
+        let named: String =
+            named.chars().filter(|character| !character.is_control()).take(200).collect();
+        return refused(format!(
+            "accepts proofs signed with {named} only; this client signs with {PROOF_ALGORITHM}"
+        ));
+    }
     if !server.supports_dpop() {
-        if challenge.is_dpop {
-            let text = format!(
-                "the server requires DPoP, and the authorization server {} does not support \
-                 it with ES256",
-                server.issuer
-            );
-            return Err(ClientError::authorization(text));
-        }
-        return Ok(None);
+        return refused(format!(
+            "the authorization server {} does not support it with {PROOF_ALGORITHM}",
+            server.issuer
+        ));
     }
     let known = stored.and_then(|stored| stored.dpop_key.as_ref());
     match known.and_then(|key| DpopKey::decode(key.expose())) {
         Some(key) => Ok(Some(key)),
-        None if challenge.is_dpop => DpopKey::generate().map(Some),
+        None if is_required => DpopKey::generate().map(Some),
         // The server accepts other tokens, too.
         None => Ok(DpopKey::generate().ok()),
     }

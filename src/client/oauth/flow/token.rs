@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::channel::{Channel, FetchRequest, FetchResponse};
@@ -19,17 +20,50 @@ const QUOTED_CHARACTERS_MAX: usize = 200;
 #[derive(Debug, Deserialize)]
 pub(super) struct TokenResponse {
     pub(super) access_token: Secret,
-    #[serde(default)]
-    pub(super) token_type: String,
+    token_type: Option<String>,
     #[serde(default, deserialize_with = "read_seconds")]
     pub(super) expires_in: Option<u64>,
     pub(super) refresh_token: Option<Secret>,
     pub(super) issued_token_type: Option<String>,
 }
 
+impl TokenResponse {
+    /// Returns whether the access token is bound to the key of the request, and so needs proofs.
+    /// `binding` is that of a token which the response does not describe.
+    ///
+    /// # Errors
+    ///
+    /// For a type that this client does not understand: such a token must not be used (RFC 6749,
+    /// section 7.1).
+    pub(super) fn is_bound(
+        &self,
+        endpoint: &TokenEndpoint<'_>,
+        binding: bool,
+    ) -> Result<bool, ClientError> {
+        let has_key = endpoint.dpop_key.is_some();
+        let refused = |reason: &str| {
+            let issuer = endpoint.issuer;
+            let text = format!("the token of the authorization server {issuer} is refused");
+            Err(ClientError::authorization(format!("{text}: {reason}")))
+        };
+        match self.token_type.as_deref() {
+            None | Some("") => Ok(binding && has_key),
+            Some(name) if name.eq_ignore_ascii_case("bearer") => Ok(false),
+            Some(name) if name.eq_ignore_ascii_case("dpop") && has_key => Ok(true),
+            Some(name) if name.eq_ignore_ascii_case("dpop") => {
+                refused("its token_type is DPoP, which was not asked for")
+            }
+            Some(name) => {
+                let name = error_text(name, None);
+                refused(&format!("its token_type is {name}, neither Bearer nor DPoP"))
+            }
+        }
+    }
+}
+
 /// Reads a number, or a text that holds one.
 fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let value = serde_json::Value::deserialize(deserializer)?;
+    let value = Value::deserialize(deserializer)?;
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
     let fraction = || value.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64);
@@ -141,16 +175,14 @@ impl TokenEndpoint<'_> {
 
     fn read(&self, response: &FetchResponse) -> Result<TokenResponse, TokenFailure> {
         let what = format!("the token request at the authorization server {}", self.issuer);
+        // Some servers send it with status 200.
+        let refusal = error_of(response);
+        if !refusal.error.is_empty() {
+            let message = refusal.describe(&what);
+            return Err(TokenFailure::Refused { error: refusal.error, message });
+        }
         if !response.is_success() {
-            let ErrorResponse { error, error_description } = error_of(response);
-            if error.is_empty() {
-                return Err(response.failure(&what).into());
-            }
-            let message = ClientError::authorization(format!(
-                "{what} was refused: {}",
-                error_text(&error, error_description.as_deref())
-            ));
-            return Err(TokenFailure::Refused { error, message });
+            return Err(response.failure(&what).into());
         }
         let tokens: TokenResponse = response.json(&what)?;
         let is_valid = |token: &Secret| {
@@ -165,17 +197,38 @@ impl TokenEndpoint<'_> {
     }
 }
 
-/// An error of an authorization server (RFC 6749, section 5.2).
-#[derive(Debug, Default, Deserialize)]
-struct ErrorResponse {
-    #[serde(default)]
-    error: String,
-    error_description: Option<String>,
+/// An error of an authorization server (RFC 6749, section 5.2; RFC 7591, section 3.2.2).
+#[derive(Debug, Default)]
+pub(super) struct ErrorResponse {
+    /// Empty for none.
+    pub(super) error: String,
+    description: Option<String>,
+}
+
+impl ErrorResponse {
+    /// Returns the error of `what`, which was refused.
+    pub(super) fn describe(&self, what: &str) -> ClientError {
+        let text = error_text(&self.error, self.description.as_deref());
+        ClientError::authorization(format!("{what} was refused: {text}"))
+    }
 }
 
 /// Returns the error that a response holds, or an empty one.
-fn error_of(response: &FetchResponse) -> ErrorResponse {
-    serde_json::from_slice(&response.body).unwrap_or_default()
+pub(super) fn error_of(response: &FetchResponse) -> ErrorResponse {
+    let body: Value = serde_json::from_slice(response.text()).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let description = text(&body["error_description"]);
+    match &body["error"] {
+        Value::String(error) => ErrorResponse { error: error.clone(), description },
+        // Not of OAuth, but it says why.
+        Value::Object(error) => {
+            let code = ["code", "status", "type"].iter().find_map(|key| error.get(*key));
+            let error = code.map(|code| text(code).unwrap_or_else(|| code.to_string()));
+            let description = description.or_else(|| text(&body["error"]["message"]));
+            ErrorResponse { error: error.unwrap_or_else(|| "error".to_owned()), description }
+        }
+        _ => ErrorResponse::default(),
+    }
 }
 
 /// Returns an error with its description as one line.

@@ -80,10 +80,12 @@ impl FlowRun {
                         uri
                     }))
                 }
-                FlowStep::Authorize(url) => match self.begin_login(url.as_str(), now) {
-                    Ok(()) => return,
-                    Err(error) => FlowInput::Redirect(Err(error)),
-                },
+                FlowStep::Authorize { url, state } => {
+                    match self.begin_login(url.as_str(), state, now) {
+                        Ok(()) => return,
+                        Err(error) => FlowInput::Redirect(Err(error)),
+                    }
+                }
                 FlowStep::Done(outcome) => {
                     self.outcome = Some(outcome);
                     return;
@@ -92,13 +94,13 @@ impl FlowRun {
         }
     }
 
-    /// Passes the URL to the program and waits for the redirect.
-    fn begin_login(&mut self, url: &str, now: Instant) -> Result<(), String> {
+    /// Passes the URL to the program and waits for the redirect with this `state`.
+    fn begin_login(&mut self, url: &str, state: String, now: Instant) -> Result<(), String> {
         let UserAgent::Callback(on_url) = &self.user_agent else {
             return Err("there is no way to ask the user".to_owned());
         };
         let listener = self.listener.as_mut().ok_or("no port waits for the redirect")?;
-        let waits = listener.wait(self.redirects.clone(), self.number);
+        let waits = listener.wait(self.redirects.clone(), self.number, state);
         waits.map_err(|error| format!("no port waits for the redirect: {error}"))?;
         self.login_deadline = Some(now.after(self.login_timeout));
         run_callback(|| on_url(url));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
+use url::form_urlencoded;
 
 use crate::client::io::commands::{Command, PeerId, SHARD};
 use crate::client::oauth::Secret;
@@ -68,12 +69,17 @@ impl RedirectListener {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Starts the thread that waits for the redirect.
-    pub(super) fn wait(&mut self, redirects: RedirectSender, run: u64) -> io::Result<()> {
+    /// Starts the thread that waits for the redirect with this `state`.
+    pub(super) fn wait(
+        &mut self,
+        redirects: RedirectSender,
+        run: u64,
+        state: String,
+    ) -> io::Result<()> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
         let (stop, stopped) = UnixStream::pair()?;
         self.stop = Some(stop);
-        let wait = move || match receive(&listener, &stopped) {
+        let wait = move || match receive(&listener, &stopped, &state) {
             Ok(Some(query)) => redirects.send(run, Ok(Secret::new(query))),
             Ok(None) => {}
             Err(error) => {
@@ -85,8 +91,13 @@ impl RedirectListener {
     }
 }
 
-/// Returns the query of the first request for the redirect URI, or `None` once it is stopped.
-fn receive(listener: &TcpListener, stopped: &UnixStream) -> io::Result<Option<String>> {
+/// Returns the query of the first request for the redirect URI with this `state`, or `None` once it
+/// is stopped.
+fn receive(
+    listener: &TcpListener,
+    stopped: &UnixStream,
+    state: &str,
+) -> io::Result<Option<String>> {
     loop {
         let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
         retry_on_intr(|| poll(&mut fds, None))?;
@@ -95,14 +106,14 @@ fn receive(listener: &TcpListener, stopped: &UnixStream) -> io::Result<Option<St
         }
         let (mut stream, _) = listener.accept()?;
         // A connection that fails is not that of the redirect.
-        if let Ok(Some(query)) = answer(&mut stream) {
+        if let Ok(Some(query)) = answer(&mut stream, state) {
             return Ok(Some(query));
         }
     }
 }
 
-/// Answers one request; returns its query if it is for the redirect URI.
-fn answer(stream: &mut TcpStream) -> io::Result<Option<String>> {
+/// Answers one request; returns its query if it is the redirect with this `state`.
+fn answer(stream: &mut TcpStream, state: &str) -> io::Result<Option<String>> {
     stream.set_read_timeout(Some(READ_TIMEOUT))?;
     stream.set_write_timeout(Some(READ_TIMEOUT))?;
     let mut bytes = Vec::new();
@@ -115,8 +126,17 @@ fn answer(stream: &mut TcpStream) -> io::Result<Option<String>> {
         bytes.extend_from_slice(&part[..length]);
     }
     let query = redirect_query(&bytes);
+    // A page of another login, or of another site, ends nothing.
+    let is_expected = query.as_deref().is_some_and(|query| has_state(query, state));
     let (status, text) = match &query {
-        Some(_) => ("200 OK", "Received. You may close this window and return to the program."),
+        Some(_) if is_expected => {
+            ("200 OK", "Received. You may close this window and return to the program.")
+        }
+        Some(_) => (
+            "400 Bad Request",
+            "This is not the login that the program waits for: its state is another one. Open the \
+             address that the program has printed last.",
+        ),
         None => ("404 Not Found", "Not found."),
     };
     let length = text.len();
@@ -125,7 +145,13 @@ fn answer(stream: &mut TcpStream) -> io::Result<Option<String>> {
         "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{text}"
     )?;
-    Ok(query)
+    Ok(query.filter(|_| is_expected))
+}
+
+/// Returns whether a query has this `state`, once.
+fn has_state(query: &str, state: &str) -> bool {
+    let mut states = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "state");
+    states.next().is_some_and(|(_, value)| value == state) && states.next().is_none()
 }
 
 /// Returns the query of a GET request for the redirect URI.
@@ -142,14 +168,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirect_is_received_after_other_requests() {
+    fn redirect_with_own_state_is_received() {
         let listener = RedirectListener::bind(0).unwrap();
         assert!(listener.uri().ends_with(PATH) && !listener.uri().contains(":0/"));
         let (_stop, stopped) = UnixStream::pair().unwrap();
         let port = listener.port;
         let browser = std::thread::spawn(move || {
             let mut answers = Vec::new();
-            for path in ["/favicon.ico", "/callback?code=a&state=b"] {
+            let paths = [
+                "/favicon.ico",
+                "/callback?code=a&state=c",
+                "/callback?code=a",
+                "/callback?code=a&state=b&state=c",
+                "/callback?code=a&state=b",
+            ];
+            for path in paths {
                 let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
                 write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
                 let mut answer = String::new();
@@ -158,9 +191,9 @@ mod tests {
             }
             answers
         });
-        let query = receive(listener.listener.as_ref().unwrap(), &stopped).unwrap();
+        let query = receive(listener.listener.as_ref().unwrap(), &stopped, "b").unwrap();
         assert_eq!(query.as_deref(), Some("code=a&state=b"));
-        assert_eq!(browser.join().unwrap(), ["404", "200"]);
+        assert_eq!(browser.join().unwrap(), ["404", "400", "400", "400", "200"]);
     }
 
     #[test]
@@ -168,6 +201,6 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (stop, stopped) = UnixStream::pair().unwrap();
         drop(stop);
-        assert_eq!(receive(&listener, &stopped).unwrap(), None);
+        assert_eq!(receive(&listener, &stopped, "b").unwrap(), None);
     }
 }

@@ -172,7 +172,7 @@ impl HttpAuthorization {
             RefusalVerdict::Failed(error) => return Verdict::Refused(exchange, error),
             RefusalVerdict::Challenge { cause, needs_nonce } => (cause, needs_nonce),
         };
-        let has_nonce = needs_nonce && head.dpop_nonce.is_some();
+        let has_nonce = needs_nonce && head.dpop_nonce.is_some() && self.needs_proof();
         let is_renewed = head.status == UNAUTHORIZED && exchange.generation() < self.generation;
         if self.credentials.is_some() && (has_nonce || is_renewed) {
             queue.push_front(exchange);
@@ -185,8 +185,9 @@ impl HttpAuthorization {
         Verdict::Kept
     }
 
-    pub(super) const fn has_credentials(&self) -> bool {
-        self.credentials.is_some()
+    /// Returns whether there is a token whose requests need proofs.
+    pub(super) fn needs_proof(&self) -> bool {
+        self.credentials.as_ref().is_some_and(Credentials::needs_proof)
     }
 
     /// Sets the last nonce of the server.
@@ -356,11 +357,12 @@ fn refused_again(challenge: &Challenge, status: u16) -> ClientError {
         "the server refuses the request with HTTP status {status} after {ATTEMPTS_MAX} \
          authorizations"
     );
-    for part in [&challenge.error, &challenge.error_description].into_iter().flatten() {
+    let (error, description) = challenge.reason();
+    for part in [error, description].into_iter().flatten() {
         text.push_str(": ");
         text.extend(part.chars().filter(|character| !character.is_control()).take(200));
     }
-    if let Some(scope) = &challenge.scope {
+    if let Some(scope) = challenge.scope(false) {
         text.push_str("; it asks for the scope ");
         text.extend(scope.chars().filter(|character| !character.is_control()).take(200));
     }

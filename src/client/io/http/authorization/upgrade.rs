@@ -88,7 +88,7 @@ impl UpgradeAuthorization {
             }
             RefusalVerdict::Challenge { cause, needs_nonce } => {
                 self.refusals = attempt;
-                if needs_nonce && refusal.dpop_nonce.is_some() && authorization.has_credentials() {
+                if needs_nonce && refusal.dpop_nonce.is_some() && authorization.needs_proof() {
                     return UpgradeVerdict::Repeat;
                 }
                 authorization.start(cause, now);

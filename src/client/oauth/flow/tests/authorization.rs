@@ -101,6 +101,8 @@ fn invalid_redirect_is_refused() {
         (vec![("code", "a")], "state"),
         (vec![("code", "a"), ("state", "STATE"), ("code", "b")], "twice"),
         (vec![("state", "STATE")], "no code"),
+        (vec![("state", "STATE"), ("code", "")], "no code"),
+        (vec![("state", ""), ("code", "a")], "state"),
         (vec![("state", "STATE"), ("error", "access_denied"), ("code", "a")], "access_denied"),
         (vec![("state", "STATE"), ("error", "x"), ("iss", "https://evil")], "https://evil"),
     ] {
@@ -305,6 +307,63 @@ fn refused_code_is_an_error() {
     let invalid = json!({ "access_token": "a\r\nb" });
     world.token_answers.push_back(document(&invalid));
     assert!(world.authorize(automatic(), Challenge::default()).is_err());
+}
+
+#[test]
+fn error_with_status_200_is_shown() {
+    let answer = json!({ "error": "bad_verification_code", "error_description": "it has expired" });
+    let mut world = World::new();
+    world.token_answers.push_back(document(&answer));
+    let error = world.authorize(automatic(), Challenge::default()).unwrap_err();
+    assert!(error.to_string().ends_with("bad_verification_code: it has expired"), "{error}");
+
+    let mut world = World::new();
+    let stored = with_refresh_token(&mut world);
+    world.token_answers.push_back(document(&json!({ "error": "invalid_grant" })));
+    world.run(automatic(), Some(stored), FlowCause::Refresh).unwrap();
+    assert_eq!(world.parameters("/authorize").len(), 1, "the refresh token is of no use");
+
+    let mut world = World::new();
+    let answer = json!({ "error": { "code": 403, "message": "no clients here" } });
+    world.set("https://as/register", document(&answer));
+    let error = world.refuse(automatic());
+    assert!(error.ends_with("403: no clients here"), "{error}");
+}
+
+#[test]
+fn unknown_token_type_is_refused() {
+    for (token_type, is_accepted) in [
+        (json!("Bearer"), true),
+        (json!("BEARER"), true),
+        (json!(null), true),
+        (json!("mac"), false),
+        (json!("N_A"), false),
+        // Without a key of the client.
+        (json!("DPoP"), false),
+    ] {
+        let mut world = World::new();
+        let answer = json!({ "access_token": "a", "token_type": token_type });
+        world.token_answers.push_back(document(&answer));
+        let outcome = world.authorize(automatic(), Challenge::default());
+        assert_eq!(outcome.is_ok(), is_accepted, "{token_type}");
+        if let Err(error) = outcome {
+            assert!(error.to_string().contains("token_type"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn resource_parameter_can_be_left_out() {
+    let mut world = World::new();
+    world.token_answers.push_back(document(&json!({
+        "access_token": "a", "token_type": "Bearer", "refresh_token": "refresh",
+    })));
+    let tokens = world.authorize(automatic().without_resource(), Challenge::default()).unwrap();
+    // Tokens remember it.
+    world.run(automatic(), Some(tokens), FlowCause::Refresh).unwrap();
+    let requests = [world.parameters("/authorize"), world.parameters("/token")].concat();
+    assert_eq!(requests.len(), 3);
+    assert!(requests.iter().all(|request| !request.contains_key("resource")), "{requests:?}");
 }
 
 #[test]

@@ -123,7 +123,8 @@ fn redirects_of_metadata_are_bounded() {
     let mut world = World::new();
     world.set(first, redirect_to(first));
     assert!(world.refuse(automatic()).contains("too many redirects"));
-    assert_eq!(world.requests.len(), 4);
+    // Then the other well-known path.
+    assert_eq!(world.requests.len(), 5);
 
     world.set(first, redirect_to("https://evil/"));
     assert!(world.refuse(automatic()).contains("another server"));
@@ -133,6 +134,81 @@ fn redirects_of_metadata_are_bounded() {
     world.set(first, redirect_to("/moved"));
     world.set("https://mcp/moved", metadata);
     assert!(world.authorize(automatic(), Challenge::default()).is_ok());
+}
+
+/// Answers of servers that have no document below a path, and of those that fail.
+fn unusable() -> [FetchResponse; 5] {
+    let answer = |status, body: &str| FetchResponse {
+        status,
+        body: body.into(),
+        ..FetchResponse::default()
+    };
+    [
+        answer(200, "<!doctype html>"),
+        answer(200, "{}"),
+        answer(200, ""),
+        answer(502, "bad gateway"),
+        redirect_to("https://elsewhere/"),
+    ]
+}
+
+#[test]
+fn unusable_metadata_is_searched_elsewhere() {
+    let resource = "https://mcp/.well-known/oauth-protected-resource";
+    let server = "https://as/.well-known/";
+    for answer in unusable() {
+        let mut world = World::new();
+        let metadata = world.documents[&format!("{resource}/mcp")].clone();
+        world.set(&format!("{resource}/mcp"), answer.clone());
+        world.set(resource, metadata);
+        let metadata = world.documents[&format!("{server}oauth-authorization-server")].clone();
+        world.set(&format!("{server}oauth-authorization-server"), answer);
+        world.set(&format!("{server}openid-configuration"), metadata);
+        let tokens = world.authorize(automatic(), Challenge::default()).unwrap();
+        assert_eq!((&*tokens.resource, &*tokens.issuer), (SERVER, ISSUER));
+    }
+}
+
+#[test]
+fn unusable_metadata_everywhere_is_named() {
+    for answer in unusable() {
+        let mut world = World::new();
+        world.set("https://as/.well-known/oauth-authorization-server", answer.clone());
+        world.set("https://as/.well-known/openid-configuration", answer);
+        let error = world.refuse(automatic());
+        for path in ["oauth-authorization-server: ", "openid-configuration: "] {
+            assert!(error.contains(&format!("https://as/.well-known/{path}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn page_instead_of_resource_metadata_leaves_server() {
+    let page = FetchResponse { status: 200, body: b"<html>".into(), ..FetchResponse::default() };
+    let mut world = World::new();
+    world.set("https://mcp/.well-known/oauth-protected-resource/mcp", page);
+    // No default endpoints: the server has said nothing of MCP 2025-03-26.
+    assert!(world.refuse(automatic()).contains("<html>"));
+    world.set_server("https://mcp", &json!({}));
+    let tokens = world.authorize(automatic(), Challenge::default()).unwrap();
+    assert_eq!(tokens.issuer, "https://mcp");
+}
+
+#[test]
+fn metadata_url_may_be_relative() {
+    let metadata = json!({ "resource": SERVER, "authorization_servers": [ISSUER] });
+    for reference in ["/custom", "https://mcp/custom", "//mcp/custom", "custom"] {
+        let mut world = World::new();
+        world.documents.remove("https://mcp/.well-known/oauth-protected-resource/mcp");
+        world.set("https://mcp/custom", document(&metadata));
+        let named = challenge(&format!("Bearer resource_metadata=\"{reference}\""));
+        assert!(world.authorize(automatic(), named).is_ok(), "{reference}");
+    }
+    for reference in ["http://mcp/custom", "file:///custom", "https://u@mcp/custom"] {
+        let named = challenge(&format!("Bearer resource_metadata=\"{reference}\""));
+        let error = World::new().authorize(automatic(), named).unwrap_err();
+        assert!(error.to_string().contains("resource_metadata"), "{error}");
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ mod keys {
     use serde_json::Value;
 
     use super::*;
-    use crate::client::oauth::FetchResponse;
+    use crate::client::oauth::{FetchResponse, FlowCause};
 
     fn claims(jwt: &str) -> Value {
         let part = jwt.split('.').nth(1).unwrap();
@@ -114,5 +114,43 @@ mod keys {
         assert!(error.to_string().contains("ES256"), "{error}");
         let tokens = world.authorize(automatic(), challenge("Bearer")).unwrap();
         assert!(tokens.dpop_key.is_none());
+    }
+
+    #[test]
+    fn bearer_token_meets_one_of_two_challenges() {
+        for value in [
+            "DPoP algs=\"ES256\", Bearer scope=\"read\"",
+            "Bearer scope=\"read\", DPoP algs=\"ES256\"",
+            "DPoP algs=\"RS256\", Bearer scope=\"read\"",
+        ] {
+            let mut world = World::new();
+            let tokens = world.authorize(automatic(), challenge(value)).unwrap();
+            assert!(tokens.dpop_key.is_none(), "{value}");
+            assert_eq!(world.parameters("/authorize")[0]["scope"], "read");
+            let has_proof = world.field("/token", "DPoP").is_some();
+            assert_eq!(has_proof, !value.contains("RS256"), "{value}");
+        }
+        // The server does not take a token that it does not offer.
+        let mut world = World::new();
+        let error = world.authorize(automatic(), challenge("DPoP algs=\"RS256\"")).unwrap_err();
+        assert!(error.to_string().contains("RS256"), "{error}");
+    }
+
+    #[test]
+    fn refreshed_token_keeps_its_binding() {
+        let bound =
+            json!({ "access_token": "a", "token_type": "DPoP", "refresh_token": "refresh" });
+        for (token_type, is_bound) in
+            [(json!("DPoP"), true), (json!(null), true), (json!("Bearer"), false)]
+        {
+            let mut world = World::new();
+            world.token_answers.push_back(document(&bound));
+            let tokens = world.authorize(automatic(), challenge("DPoP")).unwrap();
+            let refreshed = json!({ "access_token": "b", "token_type": token_type });
+            world.token_answers.push_back(document(&refreshed));
+            let tokens = world.run(automatic(), Some(tokens), FlowCause::Refresh).unwrap();
+            assert_eq!(tokens.access_token.expose(), "b");
+            assert_eq!(tokens.dpop_key.is_some(), is_bound);
+        }
     }
 }

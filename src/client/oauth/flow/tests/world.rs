@@ -144,7 +144,7 @@ impl World {
                     let port = if port == 0 { 7_777 } else { port };
                     FlowInput::RedirectUri(Ok(format!("http://127.0.0.1:{port}/callback")))
                 }
-                FlowStep::Authorize(url) => {
+                FlowStep::Authorize { url, .. } => {
                     let response = self.respond(&FetchRequest::get(url, "text/html"));
                     let location = Url::parse(&response.location.unwrap()).unwrap();
                     FlowInput::Redirect(Ok(Secret::new(location.query().unwrap())))
