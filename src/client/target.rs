@@ -243,6 +243,11 @@ impl FromStr for Target {
             let text = format!("{shown} is not a target: {reason}");
             ClientError::new(ClientErrorKind::InvalidInput, text)
         };
+        // A scheme has no case (RFC 3986, section 3.1).
+        let text = &match text.split_once(':') {
+            Some((scheme, rest)) => format!("{}:{rest}", scheme.to_ascii_lowercase()),
+            None => text.to_owned(),
+        };
         if let Some(address) = text.strip_prefix("tcp://") {
             let (host, port) = parse_address(address).map_err(invalid)?;
             return Ok(Self::Tcp { host, port });
@@ -333,8 +338,9 @@ impl Target {
     }
 }
 
-/// Reads `HOST:PORT`.
+/// Reads `HOST:PORT`, or `HOST:PORT/`.
 fn parse_address(address: &str) -> Result<(String, u16), &'static str> {
+    let address = address.strip_suffix('/').unwrap_or(address);
     let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
     let port = port.parse().map_err(|_| "the port is not a number up to 65535")?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -413,6 +419,17 @@ mod tests {
             let is_encrypted = text.starts_with("https");
             let endpoint = HttpEndpoint { is_encrypted, host, port, path };
             assert_eq!(target(text), Target::Http(endpoint));
+        }
+        for (text, expected) in [
+            ("HTTP://A:1/X", "http://A:1/X"),
+            ("Https://a/x", "https://a/x"),
+            ("WSS://a/x", "wss://a/x"),
+            ("TCP://a:1", "tcp://a:1"),
+            ("tcp://a:1/", "tcp://a:1"),
+            ("Stdio:A", "stdio:A"),
+            ("UNIX:/A", "unix:/A"),
+        ] {
+            assert_eq!(target(text).to_string(), expected);
         }
         assert_eq!(target("tls://a:1"), Target::Tls { host: "a".into(), port: 1 });
         assert_eq!(target("tls://[::1]:1").to_string(), "tls://[::1]:1");

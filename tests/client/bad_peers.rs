@@ -225,9 +225,10 @@ fn unanswered_handshake_times_out() {
 #[test]
 fn lists_end_after_a_bounded_number_of_pages() {
     let (client, peer) = ready_peer(|mut peer| {
-        for _ in 0..1_000 {
+        for page in 0..1_000 {
             let list = peer.receive();
-            peer.send(response(&list, &json!({ "tools": [], "nextCursor": "" })));
+            let cursor = page.to_string();
+            peer.send(response(&list, &json!({ "tools": [], "nextCursor": cursor })));
         }
         peer.expect_end();
     });

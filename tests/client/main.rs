@@ -4,6 +4,7 @@ mod bad_peers;
 mod cache;
 mod calls;
 mod cli;
+mod cli_foreign;
 mod cli_parity;
 mod cli_tasks;
 mod connects;

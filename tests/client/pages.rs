@@ -90,7 +90,7 @@ fn failed_page_is_requested_again() {
 
 #[test]
 fn more_pages_than_allowed_end_list() {
-    let page = |_| json!({ "tools": [tool("a")], "nextCursor": "x" });
+    let page = |page: u8| json!({ "tools": [tool("a")], "nextCursor": page.to_string() });
     let (client, peer) = serve((0..3).map(page).collect());
     let mut pages = client.pages::<ToolInfo>().pages_max(3);
     for _ in 0..3 {
@@ -128,4 +128,17 @@ fn request_for_list_teaches_tool_headers() {
     }
     drop(client);
     peer.join().unwrap();
+}
+
+#[test]
+fn repeated_cursor_ends_pages() {
+    let page = json!({ "tools": [tool("a")], "nextCursor": "2" });
+    let (client, peer) = serve(vec![page.clone(), page]);
+    let mut pages = client.pages::<ToolInfo>();
+    assert_eq!((names(&mut pages), names(&mut pages)), (vec!["a".into()], vec!["a".into()]));
+    let error = pages.wait_next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Protocol);
+    assert!(pages.wait_next().is_none());
+    drop((client, pages));
+    assert_eq!(peer.join().unwrap(), [json!(null), json!("2")]);
 }

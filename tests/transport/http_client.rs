@@ -179,14 +179,40 @@ fn fields_of_mcp_are_read() {
                 Content-Type: Text/Event-Stream;charset=utf-8\r\n\r\n";
     let head = ResponseHead::parse(head.as_bytes()).unwrap();
     assert_eq!(head.session_id.as_deref(), Some("a-1"));
-    assert_eq!(head.retry_after_seconds, Some(120));
+    assert_eq!(head.retry_after, Some(RetryAfter::Seconds(120)));
+    assert_eq!(head.retry_delay(0), Some(Duration::from_mins(2)));
     assert_eq!(head.keep_alive_seconds, Some(5));
     assert_eq!(head.media_type, MediaType::EventStream);
     assert!(!head.is_event_stream());
-    let date = "HTTP/1.1 503 A\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n\r\n";
-    assert_eq!(ResponseHead::parse(date.as_bytes()).unwrap().retry_after_seconds, None);
     let error = ResponseHead::parse(b"HTTP/2 200\r\n\r\n").unwrap_err();
     assert!(matches!(error, ResponseError::Invalid(_)));
+}
+
+#[test]
+fn retry_after_is_read_in_every_form() {
+    let delay = |fields: &str| {
+        let head = format!("HTTP/1.1 503 A\r\n{fields}\r\n");
+        ResponseHead::parse(head.as_bytes()).unwrap().retry_delay(784_111_775_500)
+    };
+    for (value, milliseconds) in [
+        ("0", Some(0)),
+        ("7", Some(7_000)),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", Some(1_500)),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", Some(1_500)),
+        ("Sun Nov  6 08:49:37 1994", Some(1_500)),
+        ("Fri, 31 Dec 1993 23:59:59 GMT", Some(0)),
+        ("soon", None),
+        ("+7", None),
+        ("", None),
+    ] {
+        let expected = milliseconds.map(Duration::from_millis);
+        assert_eq!(delay(&format!("Retry-After: {value}\r\n")), expected, "{value}");
+    }
+    let endless = delay("Retry-After: 99999999999999999999\r\n");
+    assert_eq!(endless, Some(Duration::from_secs(u64::MAX)));
+    let fields = "Date: Sun, 06 Nov 1994 08:00:00 GMT\r\n\
+                  Retry-After: Sun, 06 Nov 1994 08:00:09 GMT\r\n";
+    assert_eq!(delay(fields), Some(Duration::from_secs(9)));
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::protocol::eras::Method;
 
 /// Longest list of names in a message, in characters.
 const NAMES_WIDTH_MAX: usize = 400;
+/// Code of an unknown tool or prompt, and of invalid arguments (MCP 2025-11-25 server/tools,
+/// "Error Handling").
+const INVALID_PARAMS: i64 = -32602;
 
 /// A call as the command line gives it.
 #[derive(Debug)]
@@ -64,7 +67,7 @@ impl ToolCall {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {
-                    kind if is_answer(kind) => self.hint(server, tools, &arguments, true),
+                    kind if is_about_arguments(kind) => self.hint(server, tools, &arguments, true),
                     _ => None,
                 };
                 return Err(Failure::from(error).with_hint(hint));
@@ -75,6 +78,7 @@ impl ToolCall {
         }
         let result: CallToolResult = read(&document)?;
         if result.is_error {
+            // Also the form of invalid arguments (MCP 2025-11-25 server/tools, "Error Handling").
             let hint = self.hint(server, tools, &arguments, false);
             let text = format!("the tool {} failed: {}", self.name, error_text(&result));
             return Err(Failure::call(text, hint));
@@ -153,19 +157,22 @@ fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
         // A tool that cannot be read is left out.
         Ok(list) => Ok(list.items.iter().filter_map(|item| read_item(item).ok()).collect()),
         Err(error) => match error.kind() {
-            ClientErrorKind::Unsupported | ClientErrorKind::Protocol => Ok(Vec::new()),
-            kind if is_answer(kind) => Ok(Vec::new()),
+            ClientErrorKind::Unsupported
+            | ClientErrorKind::Protocol
+            | ClientErrorKind::Rpc { .. }
+            | ClientErrorKind::Parity { .. } => Ok(Vec::new()),
             _ => Err(error),
         },
     }
 }
 
-/// Returns whether the server may have answered so because of the arguments.
-pub(crate) fn is_answer(kind: ClientErrorKind) -> bool {
+/// Returns whether the server has answered so because of the name or the arguments. The parity
+/// dialect has no code of its own for that.
+pub(crate) fn is_about_arguments(kind: ClientErrorKind) -> bool {
     use crate::client::ParityErrorCode::{FeatureNotAvailable, Internal};
     matches!(
         kind,
-        ClientErrorKind::Rpc { .. }
+        ClientErrorKind::Rpc { code: INVALID_PARAMS }
             | ClientErrorKind::Parity { code: Internal | FeatureNotAvailable }
     )
 }

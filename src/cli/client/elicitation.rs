@@ -122,7 +122,7 @@ fn read_answer(
     out: &mut impl Write,
     prompt: &str,
 ) -> io::Result<Option<String>> {
-    write!(out, "{prompt}")?;
+    write!(out, "{}", printable(prompt))?;
     out.flush()?;
     let mut line = String::new();
     if input.read_line(&mut line)? == 0 {

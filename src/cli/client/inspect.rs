@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::lists::{write_prompts, write_resources, write_templates, write_tools};
 use super::output::Output;
 use super::text::{one_line, wrap};
-use crate::client::ServerInfo;
+use crate::client::{ClientErrorKind, ServerInfo};
 use crate::protocol::eras::Method;
 
 /// Longest value beside its name, in characters.
@@ -54,17 +54,30 @@ const SECTIONS: [Section; 4] = [
     },
 ];
 
-/// Prints identity, revision, capabilities, instructions, and every list that is declared.
+/// Prints identity, revision, capabilities, instructions, and every list that is declared. A list
+/// that fails does not keep the others from being printed.
 pub(crate) fn inspect(server: &Connection, output: &mut Output) -> Result<(), Failure> {
     let mut page = declared(server)?;
     if !output.is_json() {
         write_head(&page, output)?;
     }
+    let mut failed = None;
     for section in &SECTIONS {
         if page["capabilities"].get(section.capability).is_none() {
             continue;
         }
-        let items = server.list(section.method, section.key)?.items;
+        let list = match server.optional_list(section.method, section.key) {
+            Ok(list) => list,
+            Err(error) if is_answer(error.kind()) => {
+                failed.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let items = list.map_or_else(Vec::new, |list| {
+            failed = failed.take().or(list.failure);
+            list.items
+        });
         if output.is_json() {
             page[section.key] = Value::Array(items);
         } else {
@@ -75,7 +88,15 @@ pub(crate) fn inspect(server: &Connection, output: &mut Output) -> Result<(), Fa
     if output.is_json() {
         output.write_document(&to_document(&page)?)?;
     }
-    Ok(())
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Returns whether the server has answered, so that it may answer another request.
+const fn is_answer(kind: ClientErrorKind) -> bool {
+    matches!(
+        kind,
+        ClientErrorKind::Rpc { .. } | ClientErrorKind::Parity { .. } | ClientErrorKind::Protocol
+    )
 }
 
 /// Returns what the server declared in the handshake.

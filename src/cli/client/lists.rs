@@ -15,46 +15,57 @@ const INDENT: usize = 2;
 
 /// Lists the tools.
 pub(crate) fn tools(server: &Connection, output: &mut Output) -> Result<(), Failure> {
-    let list = server.list(Method::ToolsList, "tools")?;
-    write_list(&list, output, write_tools)
+    write_list(server.list(Method::ToolsList, "tools")?, output, write_tools)
 }
 
 /// Lists the prompts.
 pub(crate) fn prompts(server: &Connection, output: &mut Output) -> Result<(), Failure> {
-    let list = server.list(Method::PromptsList, "prompts")?;
-    write_list(&list, output, write_prompts)
+    write_list(server.list(Method::PromptsList, "prompts")?, output, write_prompts)
 }
 
 /// Lists the resources and resource templates. Their document has the items of both.
 pub(crate) fn resources(server: &Connection, output: &mut Output) -> Result<(), Failure> {
-    let resources = server.list(Method::ResourcesList, "resources")?;
-    let templates = server.list(Method::ResourcesTemplatesList, "resourceTemplates")?;
+    let resources = server.optional_list(Method::ResourcesList, "resources")?;
+    let templates = (Method::ResourcesTemplatesList, "resourceTemplates");
+    let templates = match &resources {
+        Some(_) => server.optional_list(templates.0, templates.1)?,
+        // One of the two is what the capability stands for.
+        None => Some(server.list(templates.0, templates.1)?),
+    };
+    let mut failure = None;
+    let mut items = |list: Option<List>| {
+        let Some(list) = list else { return Vec::new() };
+        failure = failure.take().or(list.failure);
+        list.items
+    };
+    let (resources, templates) = (items(resources), items(templates));
     if output.is_json() {
-        let document =
-            json!({ "resources": resources.items, "resourceTemplates": templates.items });
+        let document = json!({ "resources": resources, "resourceTemplates": templates });
         output.write_document(&to_document(&document)?)?;
-        return Ok(());
+    } else {
+        if resources.is_empty() && templates.is_empty() {
+            print_note("the list is empty");
+        }
+        write_resources(&resources, output)?;
+        write_templates(&templates, output)?;
     }
-    if resources.items.is_empty() && templates.items.is_empty() {
-        print_note("the list is empty");
-    }
-    write_resources(&resources.items, output)?;
-    write_templates(&templates.items, output)
+    failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn write_list(
-    list: &List,
+    list: List,
     output: &mut Output,
     write: fn(&[Value], &mut Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if output.is_json() {
         output.write_document(&list.document)?;
-        return Ok(());
+    } else {
+        if list.items.is_empty() {
+            print_note("the list is empty");
+        }
+        write(&list.items, output)?;
     }
-    if list.items.is_empty() {
-        print_note("the list is empty");
-    }
-    write(&list.items, output)
+    list.failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Prints each tool on a line, and its arguments below.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::flags::{JSON, OUTPUT};
-use super::text::{self, printable};
+use super::text::{self, printable, printable_json};
 use crate::client::{CallToolResult, ContentBlock, ResourceContents};
 
 /// Standard output.
@@ -87,9 +87,10 @@ impl Output {
         self.is_json
     }
 
-    /// Prints a document as it is.
+    /// Prints a document as it is, except that characters which are harmful on a terminal are
+    /// escaped.
     pub(crate) fn write_document(&mut self, document: &RawValue) -> io::Result<()> {
-        self.out.write_all(document.get().as_bytes())?;
+        self.out.write_all(printable_json(document.get()).as_bytes())?;
         self.out.write_all(b"\n")
     }
 

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Argument, GivenArguments, Pair, PairValue};
-use super::call::{explain, is_answer, suggest_name};
+use super::call::{explain, is_about_arguments, suggest_name};
 use super::connection::{Connection, format_time, read, read_item, to_document};
 use super::failure::Failure;
 use super::flags::{COUNT, NAME, PROMPT, RESOURCE, URIS, given_arguments, given_pairs};
@@ -57,7 +57,7 @@ impl PromptRequest {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {
-                    kind if is_answer(kind) => self.hint(server, &arguments),
+                    kind if is_about_arguments(kind) => self.hint(server, &arguments),
                     _ => None,
                 };
                 return Err(Failure::from(error).with_hint(hint));

@@ -120,8 +120,10 @@ fn list(server: &Connection, output: &mut Output) -> Result<(), Failure> {
         let hint = (error.kind() == ClientErrorKind::Unsupported).then(|| hint.to_owned());
         Failure::from(error).with_hint(hint)
     })?;
+    let failed = |error: Option<ClientError>| error.map_or(Ok(()), |error| Err(error.into()));
     if output.is_json() {
-        return Ok(output.write_document(&list.document)?);
+        output.write_document(&list.document)?;
+        return failed(list.failure);
     }
     if list.items.is_empty() {
         print_note("the list is empty");
@@ -134,7 +136,8 @@ fn list(server: &Connection, output: &mut Output) -> Result<(), Failure> {
     };
     let rows = list.items.iter().map(|item| read_item(item).map(row));
     let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>()?;
-    Ok(output.write_rows(0, &rows)?)
+    output.write_rows(0, &rows)?;
+    failed(list.failure)
 }
 
 /// Returns the members of a task, each with its name.

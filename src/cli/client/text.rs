@@ -1,6 +1,7 @@
 //! Text of a server for a terminal: clipped, without control characters, in columns.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Longest line of a table, in characters.
@@ -9,6 +10,8 @@ pub(crate) const LINE_WIDTH: usize = 100;
 const COLUMN_WIDTH_MAX: usize = 36;
 /// Spaces between two columns.
 const GAP: usize = 2;
+/// What is shown instead of a character that is harmful on a terminal.
+const REPLACEMENT: &str = "\u{fffd}";
 
 /// Returns `text` on one line of `width` characters at most.
 pub(crate) fn clip(text: &str, width: usize) -> String {
@@ -22,10 +25,29 @@ pub(crate) fn clip(text: &str, width: usize) -> String {
     clipped
 }
 
-/// Returns `text` with each run of white space and control characters as one space.
+/// Returns whether a terminal interprets `character`, or shows the text around it in another order
+/// or not at all: control characters of C0 and C1, line separators, characters that change the
+/// direction of text (Unicode Standard Annex 9), and tags (Unicode, section 23.9).
+const fn is_harmful(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\x1f'
+            | '\x7f'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200e}' | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{206f}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Returns `text` with each run of white space and control characters as one space. Other
+/// characters that are harmful on a terminal are replaced.
 pub(crate) fn one_line(text: &str) -> String {
     let is_space = |character: char| character.is_whitespace() || character.is_control();
-    text.split(is_space).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = text.split(is_space).filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    if line.contains(is_harmful) { line.replace(is_harmful, REPLACEMENT) } else { line }
 }
 
 /// Returns the words of `text` in lines of `width` characters at most; a longer word is not broken.
@@ -43,14 +65,38 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Replaces control characters but tabs and line breaks, which a terminal would interpret.
+/// Replaces the characters that are harmful on a terminal, but tabs and line breaks.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let is_harmful = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    if text.contains(is_harmful) {
-        text.replace(is_harmful, "\u{fffd}").into()
+    let is_replaced = |character: char| is_harmful(character) && !matches!(character, '\n' | '\t');
+    if text.contains(is_replaced) {
+        text.replace(is_replaced, REPLACEMENT).into()
     } else {
         text.into()
     }
+}
+
+/// Returns a JSON text of the same value without characters that are harmful on a terminal: in
+/// strings they are escaped (RFC 8259, section 7), between values they are spaces.
+pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
+    let is_replaced = |character: char| is_harmful(character) && !matches!(character, '\n' | '\t');
+    if !text.contains(is_replaced) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        match character {
+            // No string contains it unescaped.
+            '\r' => out.push(' '),
+            _ if is_replaced(character) => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string does not fail.
+                    write!(out, "\\u{unit:04x}").unwrap_or(());
+                }
+            }
+            _ => out.push(character),
+        }
+    }
+    out.into()
 }
 
 /// Writes rows of aligned columns. The last column is clipped at [`LINE_WIDTH`].
@@ -127,5 +173,28 @@ mod tests {
         assert_eq!(printable("a\x1b[2Jb\n\tc"), "a\u{fffd}[2Jb\n\tc");
         assert_eq!(clip(" a\x1b\n b  c ", 9), "a b c");
         assert_eq!(clip("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn invisible_characters_are_replaced() {
+        for harmful in ['\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}', '\u{e0041}'] {
+            let text = format!("a{harmful}b");
+            assert_eq!(printable(&text), "a\u{fffd}b", "{harmful:?}");
+            assert!(!one_line(&text).contains(harmful), "{harmful:?}");
+        }
+        // Joiners are part of words and of emoji.
+        assert_eq!(printable("می\u{200c}خواهم"), "می\u{200c}خواهم");
+    }
+
+    #[test]
+    fn escaped_json_has_the_same_value() {
+        let value =
+            serde_json::json!({ "a\u{202e}": ["\u{7f}\u{9b}2J", "\u{e0041}", "é\n\u{1b}"] });
+        let text = format!("{value}\r\n");
+        let escaped = printable_json(&text);
+        assert!(!escaped.contains(|it| is_harmful(it) && it != '\n'), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+        assert!(escaped.contains(r"\udb40\udc41"), "{escaped}");
+        assert_eq!(printable_json("{\"a\":1}"), "{\"a\":1}");
     }
 }

@@ -1,5 +1,6 @@
 //! Lists of the server, page by page.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -106,6 +107,10 @@ pub struct Pages<T> {
     key: &'static str,
     /// Pages that may still be read.
     pages_left: usize,
+    /// The cursors that pages have named.
+    cursors: BTreeSet<Box<str>>,
+    /// Why the list ends after the page that was read last.
+    failure: Option<ClientError>,
     is_usable: fn(&T, &KnownTools) -> bool,
 }
 
@@ -119,7 +124,16 @@ impl<T: DeserializeOwned> Pages<T> {
     /// The list of `method`, whose pages have their items in the member `key`.
     pub(in crate::client) fn raw(peer: Arc<PeerRef>, method: Method, key: &'static str) -> Self {
         let request = Some(Box::new(CallRequest::new(method)));
-        Self { peer, request, call: None, key, pages_left: PAGES_MAX, is_usable: |_, _| true }
+        Self {
+            peer,
+            request,
+            call: None,
+            key,
+            pages_left: PAGES_MAX,
+            cursors: BTreeSet::new(),
+            failure: None,
+            is_usable: |_, _| true,
+        }
     }
 
     /// Sets how many pages may be read; a longer list ends with [`ClientErrorKind::Protocol`].
@@ -141,7 +155,8 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Those of a request; [`ClientErrorKind::Protocol`] for more pages than allowed.
+    /// Those of a request; [`ClientErrorKind::Protocol`] for more pages than allowed, and after a
+    /// page whose cursor an earlier page has named.
     pub async fn next(&mut self) -> Option<Result<Page<T>, ClientError>> {
         poll_fn(|context| self.poll_page(context)).await
     }
@@ -150,6 +165,9 @@ impl<T: DeserializeOwned> Pages<T> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Page<T>, ClientError>>> {
+        if let Some(error) = self.failure.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Some(request) = &self.request else { return Poll::Ready(None) };
         let (method, is_fresh) = (request.method, request.is_fresh);
         if self.pages_left == 0 {
@@ -167,6 +185,7 @@ impl<T: DeserializeOwned> Pages<T> {
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         self.pages_left -= 1;
+        let next_cursor = next_cursor.filter(|cursor| self.check_cursor(cursor, method));
         self.request = next_cursor.map(|cursor| {
             let params = json!({ "cursor": cursor }).to_string().into_bytes();
             Box::new(CallRequest { params, is_fresh, ..CallRequest::new(method) })
@@ -175,6 +194,20 @@ impl<T: DeserializeOwned> Pages<T> {
             page.items.retain(|item| (self.is_usable)(item, self.peer.tools()));
         }
         Poll::Ready(Some(Ok(page)))
+    }
+
+    /// Returns whether `cursor` is new; a list whose page names one that an earlier page has named
+    /// does not end.
+    fn check_cursor(&mut self, cursor: &str, method: Method) -> bool {
+        let is_new = self.cursors.insert(cursor.into());
+        if !is_new {
+            let text = format!(
+                "{} does not end: the server has named the cursor {cursor:?} twice",
+                method.as_str()
+            );
+            self.failure = Some(ClientError::new(ClientErrorKind::Protocol, text));
+        }
+        is_new
     }
 
     /// [`Pages::next`], blocking the thread.

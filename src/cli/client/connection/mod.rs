@@ -27,6 +27,9 @@ use crate::protocol::eras::Method;
 /// Time to open a connection, unless the timeout is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The error of a method that the server does not know.
+const METHOD_NOT_FOUND: ClientErrorKind = ClientErrorKind::Rpc { code: -32601 };
+
 /// A connected client.
 pub(crate) struct Connection {
     peer: Peer,
@@ -52,6 +55,8 @@ struct McpServer {
 pub(crate) struct List {
     pub(crate) document: Box<RawValue>,
     pub(crate) items: Vec<Value>,
+    /// Why the list may be longer: the server repeats the cursor of a page.
+    pub(crate) failure: Option<ClientError>,
 }
 
 impl Connection {
@@ -138,7 +143,7 @@ impl Connection {
     }
 
     /// Reads all pages of a list whose items are in the member `key`. The document of more than
-    /// one page is the first page with the items of all.
+    /// one page is the first page with the items of all. A page that is invalid ends the list.
     pub(crate) fn list(&self, method: Method, key: &'static str) -> Result<List, ClientError> {
         let client = match &self.peer {
             Peer::Mcp(server) => &server.client,
@@ -150,8 +155,16 @@ impl Connection {
         };
         let mut pages = client.raw_pages(method, key);
         let (mut first, mut items, mut count) = (None, Vec::new(), 0);
+        let mut failure = None;
         while let Some(page) = pages.wait_next() {
-            let page = page?;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) if count > 0 && error.kind() == ClientErrorKind::Protocol => {
+                    failure = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             self.note(method.as_str());
             count += 1;
             let document = page.document()?;
@@ -160,12 +173,29 @@ impl Connection {
         }
         let document = first.unwrap_or(to_document(&json!({}))?);
         if count == 1 {
-            return Ok(List { document, items });
+            return Ok(List { document, items, failure });
         }
         let mut page: Map<String, Value> = read(&document)?;
         page.remove("nextCursor");
         page.insert(key.to_owned(), Value::Array(items.clone()));
-        Ok(List { document: to_document(&Value::Object(page))?, items })
+        Ok(List { document: to_document(&Value::Object(page))?, items, failure })
+    }
+
+    /// As [`Connection::list`], for one of several lists: a server that declares their capability
+    /// and does not know the method of this one has no such items.
+    pub(crate) fn optional_list(
+        &self,
+        method: Method,
+        key: &'static str,
+    ) -> Result<Option<List>, ClientError> {
+        match self.list(method, key) {
+            Ok(list) => Ok(Some(list)),
+            Err(error) if error.kind() == METHOD_NOT_FOUND => {
+                self.note(&format!("the server does not know {}", method.as_str()));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes a ping and returns the time of its round trip.

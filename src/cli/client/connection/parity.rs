@@ -92,7 +92,7 @@ impl ParityServer {
     /// items of all.
     pub(super) fn list(&self, method: Method, key: &str) -> Result<List, ClientError> {
         let (mut items, mut first) = (Vec::new(), None);
-        let mut params = json!({});
+        let (mut params, mut cursors, mut failure) = (json!({}), Vec::new(), None);
         for _ in 0..PAGES_MAX {
             let document: Box<RawValue> = self.client.request(method.as_str(), &params).wait()?;
             let mut page: Map<String, Value> = read(&document)?;
@@ -101,15 +101,22 @@ impl ParityServer {
                 return Err(ClientError::new(ClientErrorKind::Protocol, text));
             };
             items.extend(found);
-            match (page.remove("nextCursor"), &mut first) {
-                (None | Some(Value::Null), None) => return Ok(List { document, items }),
-                (None | Some(Value::Null), Some(first)) => {
+            let mut cursor = page.remove("nextCursor").filter(|cursor| !cursor.is_null());
+            if let Some(repeated) = cursor.take_if(|cursor| cursors.contains(cursor)) {
+                let text = format!("the list does not end: the server repeats cursor {repeated}");
+                failure = Some(ClientError::new(ClientErrorKind::Protocol, text));
+            }
+            match (cursor, &mut first) {
+                (None, None) => return Ok(List { document, items, failure }),
+                (None, Some(first)) => {
                     let mut first: Map<String, Value> = std::mem::take(first);
                     first.insert(key.to_owned(), Value::Array(items.clone()));
-                    return Ok(List { document: to_document(&Value::Object(first))?, items });
+                    let document = to_document(&Value::Object(first))?;
+                    return Ok(List { document, items, failure });
                 }
                 (Some(cursor), first) => {
                     params = json!({ "cursor": cursor });
+                    cursors.push(cursor);
                     first.get_or_insert(page);
                 }
             }
