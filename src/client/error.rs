@@ -164,6 +164,29 @@ impl ClientError {
         Self::new(kind, format!("the server answered with HTTP status {status}{}", quote(body)))
     }
 
+    /// Creates the error of a request over HTTP that the server refuses for now: `body` may be a
+    /// JSON-RPC error, whose message is quoted.
+    pub(crate) fn from_refusal(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
+        let document: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+        let message = document.as_ref().and_then(|document| document["error"]["message"].as_str());
+        let error = Self::from_http(status, message.map_or(body, str::as_bytes));
+        error.with_retry_after(retry_after)
+    }
+
+    /// Sets the time before which a repetition does not succeed.
+    pub(crate) fn with_retry_after(mut self, after: Option<Duration>) -> Self {
+        self.0.retry.after = after;
+        self
+    }
+
+    /// Returns the error of a request that was refused so until its time, `timeout`, was over.
+    pub(super) fn after_refusals(&self, timeout: Duration) -> Self {
+        let text = format!("{self}; it was not accepted within {timeout:?}");
+        let mut error = Self::with_source(self.kind(), text, self.clone());
+        error.0.retry = self.0.retry;
+        error
+    }
+
     /// The error of a redirect that is not followed.
     pub(crate) fn from_redirect(status: u16, location: &str) -> Self {
         let text = format!(
@@ -201,7 +224,7 @@ impl ClientError {
     }
 
     /// Returns the time before which a repetition does not succeed: `retryAfter` of an error of the
-    /// parity dialect.
+    /// parity dialect, `Retry-After` of a response over HTTP.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry.after
     }

@@ -84,7 +84,7 @@ pub use self::parity_session::{
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
-pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
+pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions, RetryEvent};
 pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,

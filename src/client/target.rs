@@ -15,7 +15,8 @@ use super::error::{ClientError, ClientErrorKind};
 ///
 /// As text: `https://HOST:PORT/PATH`, `http://HOST:PORT/PATH` or `HOST:PORT/PATH`, which means
 /// `http://`; the path is `/mcp` if missing. `wss://HOST:PORT/PATH` or `ws://HOST:PORT/PATH`, where
-/// it is `/mcp/ws`. For lines `tls://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND`
+/// it is `/mcp/ws`. Where the path is `/`, and the server has no endpoint there, this path is tried
+/// next. For lines `tls://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, or `stdio:COMMAND`
 /// with the quoting of a shell.
 ///
 /// ```
@@ -309,13 +310,23 @@ impl Target {
     /// Returns the target of the parity dialect: over HTTP one that names no path is that of MCP.
     #[must_use]
     pub(crate) fn for_parity(mut self) -> Self {
-        if let Self::Http(HttpEndpoint { path, .. }) = &mut self
-            && let Some(query) = path.strip_prefix(HTTP_PATH)
-            && (query.is_empty() || query.starts_with('?'))
-        {
-            *path = format!("{PARITY_PATH}{query}");
+        if let Self::Http(HttpEndpoint { path, .. }) = &mut self {
+            let query = if path == "/" { Some("") } else { path.strip_prefix(HTTP_PATH) };
+            if let Some(query) = query.filter(|query| query.is_empty() || query.starts_with('?')) {
+                *path = format!("{PARITY_PATH}{query}");
+            }
         }
         self
+    }
+
+    /// Returns the target at the path that most servers have, of a WebSocket target whose URL names
+    /// only the slash.
+    pub(super) fn at_usual_path(&self) -> Option<Self> {
+        let Self::WebSocket(endpoint) = self else { return None };
+        let is_unnamed = endpoint.path == "/";
+        is_unnamed.then(|| {
+            Self::WebSocket(HttpEndpoint { path: WEBSOCKET_PATH.to_owned(), ..endpoint.clone() })
+        })
     }
 
     /// Returns the URL of a server of HTTP, or that of the upgrade to WebSocket.

@@ -1,8 +1,11 @@
 //! The client commands against servers of others, which do not answer as this library does.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use corelane_test_support::{ExitResult, run_program};
+use corelane_test_support::{ExitResult, TestServer, http_options, run_program};
 use serde_json::{Value, json};
 
 use super::http_peer::{HttpRequest, http_response};
@@ -140,6 +143,173 @@ fn repeated_cursor_ends_list_with_its_items() {
     let text = "tools/list does not end: the server has named the cursor \"same\" twice";
     assert!(result.stderr.contains(text), "{}", result.stderr);
     assert_eq!(server.count("tools/list"), 2);
+}
+
+/// Answers GET with this response.
+fn answering_get(
+    status: &'static str,
+    fields: &'static str,
+    body: &'static str,
+) -> impl Fn(&HttpRequest) -> Option<String> + Send + Sync {
+    move |request| request.body.is_null().then(|| http_response(status, fields, body))
+}
+
+#[test]
+fn listen_fails_if_nothing_can_arrive() {
+    for (status, fields, body, expected) in [
+        (
+            "405 A",
+            "",
+            "",
+            "the server has no event stream for notifications (GET: HTTP status 405)",
+        ),
+        ("401 A", "", "", "log in with --login"),
+        ("404 A", "", "nothing here", "HTTP status 404: nothing here"),
+        ("200 OK", "Content-Type: text/html\r\n", "<html>", "neither JSON nor an event stream"),
+        ("500 A", "", "", "HTTP status 500"),
+    ] {
+        let server = ForeignServer::start(answering_get(status, fields, body));
+        let result = server.run(&["listen"]);
+        assert_eq!((result.status, result.stdout.as_str()), (1, ""), "{status}");
+        assert!(result.stderr.contains(expected), "{}", result.stderr);
+    }
+    let result = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "tools": {} },
+        "serverInfo": { "name": "foreign", "version": "1" },
+    });
+    let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let initialize = answering("initialize", result);
+    let server = ForeignServer::start(move |request| match request.body {
+        Value::Null if request.line() == "GET /mcp" => Some(stream.to_owned()),
+        _ => initialize(request),
+    });
+    let result = server.run(&["listen"]);
+    assert_eq!(result.status, 1);
+    assert!(result.stderr.contains("declares neither listChanged"), "{}", result.stderr);
+}
+
+#[test]
+fn listen_begins_new_session_for_lost_one() {
+    let sessions = AtomicUsize::new(0);
+    let server = ForeignServer::start(move |request| {
+        if request.body["method"] == "initialize" {
+            let number = sessions.fetch_add(1, Ordering::SeqCst);
+            let answer = answer_default(request);
+            let field = format!("Mcp-Session-Id: s{number}\r\nContent-Type");
+            return Some(answer.replacen("Content-Type", &field, 1));
+        }
+        let change = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+        match (request.line(), request.header("Mcp-Session-Id")) {
+            ("GET /mcp", Some("s0")) => Some(http_response("404 Not Found", "", "unknown")),
+            ("GET /mcp", _) => {
+                let fields = "Content-Type: text/event-stream\r\n";
+                Some(format!("HTTP/1.1 200 OK\r\n{fields}\r\ndata: {change}\n\n"))
+            }
+            _ => None,
+        }
+    });
+    let mut listen = Command::new(CORELANE);
+    listen.args(["listen", &server.server.url()]).stdout(Stdio::piped());
+    let mut listen = listen.spawn().expect("a program");
+    let mut line = String::new();
+    BufReader::new(listen.stdout.take().unwrap()).read_line(&mut line).expect("a line");
+    assert_eq!(line, "the list of tools has changed\n");
+    listen.kill().expect("it runs");
+    listen.wait().expect("it ends");
+    assert_eq!(server.count("initialize"), 2);
+}
+
+#[test]
+fn stream_that_is_never_known_ends_listen() {
+    let server = ForeignServer::start(|request| match request.body["method"].as_str() {
+        Some("initialize") => {
+            let answer = answer_default(request);
+            Some(answer.replacen("Content-Type", "Mcp-Session-Id: s\r\nContent-Type", 1))
+        }
+        None => Some(http_response("404 Not Found", "", "unknown")),
+        Some(_) => None,
+    });
+    let result = server.run(&["listen"]);
+    assert_eq!(result.status, 1);
+    assert!(result.stderr.contains("HTTP status 404: unknown"), "{}", result.stderr);
+    assert_eq!(server.count("initialize"), 2);
+}
+
+/// Refuses calls for now: the first `count`.
+fn overloaded(
+    count: usize,
+    fields: impl Fn() -> String + Send + Sync,
+    body: &'static str,
+) -> impl Fn(&HttpRequest) -> Option<String> + Send + Sync {
+    let refused = AtomicUsize::new(0);
+    move |request| {
+        let is_call = request.body["method"] == "tools/call";
+        let is_refused = is_call && refused.fetch_add(1, Ordering::SeqCst) < count;
+        is_refused.then(|| http_response("503 A", &fields(), body))
+    }
+}
+
+#[test]
+fn refused_request_is_named_while_it_waits() {
+    // The clock of the server counts.
+    let fields = || {
+        let (date, later) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT");
+        format!("Date: {date}\r\nRetry-After: {later}\r\n")
+    };
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1001,"message":"breaker open"}}"#;
+    let server = ForeignServer::start(overloaded(1, fields, body));
+    let result = server.run(&["call", "t"]);
+    assert_eq!((result.status, result.stdout.as_str()), (0, "fine\n"));
+    let expected = "the server answered with HTTP status 503: breaker open; tools/call is sent \
+                    again in 1.0 s\n";
+    assert_eq!(result.stderr, expected);
+}
+
+#[test]
+fn refused_request_without_time_names_the_refusal() {
+    let later = |seconds: u32| move || format!("Retry-After: {seconds}\r\n");
+    let server = ForeignServer::start(overloaded(9, later(1), "busy"));
+    let result = server.run(&["call", "t", "--timeout", "1.5"]);
+    assert_eq!(result.status, 1);
+    let line = result.stderr.lines().last().unwrap_or_default();
+    assert!(line.contains("HTTP status 503: busy"), "{line}");
+    assert!(line.contains("within 1.5s") && !line.contains("no response"), "{line}");
+
+    let server = ForeignServer::start(overloaded(9, later(60), "busy"));
+    let result = server.run(&["call", "t", "--timeout", "5"]);
+    let expected = "error: the server answered with HTTP status 503: busy; retry in 60s\n";
+    assert_eq!((result.status, result.stderr.as_str()), (1, expected));
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+#[test]
+fn slash_after_host_finds_usual_path() {
+    for page in [("404 A", ""), ("405 A", ""), ("200 OK", "Content-Type: text/html\r\n")] {
+        let server = ForeignServer::start(move |request| {
+            (request.line() == "POST /").then(|| http_response(page.0, page.1, "<html>"))
+        });
+        let target = format!("HTTP://{}/", server.server.address());
+        let result = run_program(CORELANE, ["call", &target, "t"]);
+        assert_eq!((result.status, result.stdout.as_str()), (0, "fine\n"), "{}", result.stderr);
+    }
+    // An endpoint at the slash stays the endpoint.
+    let server = ForeignServer::start(|request| {
+        (request.line() == "POST /mcp").then(|| http_response("404 A", "", ""))
+    });
+    let target = format!("http://{}/", server.server.address());
+    let result = run_program(CORELANE, ["call", &target, "t"]);
+    assert_eq!((result.status, result.stdout.as_str()), (0, "fine\n"), "{}", result.stderr);
+}
+
+#[test]
+fn slash_after_host_finds_own_server() {
+    let server = TestServer::start(http_options());
+    for scheme in ["http", "ws"] {
+        let target = format!("{scheme}://{}/", server.http());
+        let result = run_program(CORELANE, ["call", &target, "echo", "message=hi"]);
+        assert_eq!((result.status, result.stdout.as_str()), (0, "hi\n"), "{}", result.stderr);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use corelane::transport::http::client::event_reader::EventReader;
 use corelane::transport::http::client::response_head::{
-    MediaType, ResponseError, ResponseHead, ResponseLimits,
+    MediaType, ResponseError, ResponseHead, ResponseLimits, RetryAfter,
 };
 use corelane::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use proptest::prelude::*;

@@ -149,6 +149,11 @@ pub(crate) fn listen(
     let uris = matches.get_many::<String>(URIS).unwrap_or_default();
     let filter = uris.fold(SubscriptionFilter::lists(), SubscriptionFilter::resource);
     let mut changes = server.subscribe(&filter)?;
+    if *changes.granted() == SubscriptionFilter::default() {
+        let text = "the server notifies of none of these changes, so nothing can arrive: it \
+                    declares neither listChanged nor subscribe for them";
+        return Err(Failure::call(text, None));
+    }
     while let Some(change) = block_on(changes.next()) {
         let change = change?;
         let text = match &change {

@@ -11,11 +11,12 @@ use crate::client::inputs::{
 };
 use crate::client::io::{
     ConnectOptions, ConnectionCallback, IoThread, PeerHandle, ProgramCallback, ProgramEvent,
+    RetryCallback,
 };
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions, RetryEvent};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
 use crate::client::sync::SharedValue;
 use crate::client::target::Target;
@@ -64,6 +65,7 @@ pub struct ClientBuilder {
     on_program_event: Option<ProgramCallback>,
     reconnect: ReconnectOptions,
     on_connection_event: Option<ConnectionCallback>,
+    on_retry: Option<RetryCallback>,
     thread: Option<IoThread>,
 }
 
@@ -81,6 +83,7 @@ impl ClientBuilder {
             on_program_event: None,
             reconnect: ReconnectOptions::default(),
             on_connection_event: None,
+            on_retry: None,
             thread: None,
         }
     }
@@ -250,6 +253,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Receives each request over HTTP that is sent again because the server has refused it for
+    /// now. `on_retry` is called on the I/O thread and must not block.
+    pub fn on_retry(mut self, on_retry: impl Fn(RetryEvent) + Send + Sync + 'static) -> Self {
+        self.on_retry = Some(RetryCallback::new(on_retry));
+        self
+    }
+
     /// Shares an I/O thread with other clients. Default: a thread for each client.
     pub fn io_thread(self, thread: &IoThread) -> Self {
         Self { thread: Some(thread.clone()), ..self }
@@ -288,6 +298,7 @@ impl ClientBuilder {
             on_event: self.on_program_event,
             reconnect: RECONNECT.share(self.reconnect),
             on_connection_event: self.on_connection_event,
+            on_retry: self.on_retry,
         };
         Ok((handle, thread))
     }

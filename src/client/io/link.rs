@@ -16,6 +16,7 @@ use crate::client::session::restart::renewal;
 use crate::client::session::{MessageSink, OutgoingMessage, Session};
 use crate::client::target::HttpEndpoint;
 use crate::engine::ring::{Ring, Socket};
+use crate::protocol::revision::Revision;
 
 /// What a server needs of its thread after an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -70,6 +71,12 @@ impl MessageSink for LinkSink<'_> {
         match self {
             Self::Closed | Self::Stream(_) => true,
             Self::Http(queue) => queue.receives_notifications(),
+        }
+    }
+
+    fn request_notifications(&mut self, revision: Revision) {
+        if let Self::Http(queue) = self {
+            queue.request_notifications(revision);
         }
     }
 }

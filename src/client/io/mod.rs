@@ -41,7 +41,9 @@ pub use self::parity_commands::ParityEvent;
 pub(in crate::client) use self::parity_commands::{
     ChunkCallback, NewParityPeer, ParityEventCallback, ParitySlot,
 };
-pub(in crate::client) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle};
+pub(in crate::client) use self::peer_handle::{
+    ConnectOptions, ConnectionCallback, PeerHandle, RetryCallback,
+};
 pub(in crate::client) use self::process::ProgramCallback;
 pub use self::process::ProgramEvent;
 pub use self::task::IoTask;

@@ -30,6 +30,7 @@ use crate::engine::executor::Task;
 use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
+use crate::transport::websocket::client::handshake::UpgradeRefusal;
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -319,6 +320,14 @@ impl Peer {
         if may_fall_back {
             self.is_legacy = true;
             self.session.reset_handshake(error);
+            self.link = Link::Connecting;
+            return (PeerAction::Connect, left);
+        }
+        if let Some(UpgradeRefusal { status: 200..300 | 404 | 405 | 426 | 501, .. }) =
+            refusal.as_deref()
+            && let Some(target) = self.handle.target.at_usual_path()
+        {
+            self.handle.target = Arc::new(target);
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }

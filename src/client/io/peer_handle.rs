@@ -11,7 +11,7 @@ use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions, RetryEvent};
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -19,6 +19,26 @@ use crate::transport::tls::TlsClient;
 
 /// Called on the I/O thread when a connection begins or ends.
 pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
+
+/// Called on the I/O thread when a request over HTTP is to be sent again.
+#[derive(Clone)]
+pub(in crate::client) struct RetryCallback(Arc<dyn Fn(RetryEvent) + Send + Sync>);
+
+impl RetryCallback {
+    pub(in crate::client) fn new(on_retry: impl Fn(RetryEvent) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(on_retry))
+    }
+
+    pub(super) fn report(&self, event: RetryEvent) {
+        run_callback(|| (self.0)(event));
+    }
+}
+
+impl fmt::Debug for RetryCallback {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RetryCallback")
+    }
+}
 
 /// How connections are opened.
 #[derive(Clone, Debug)]
@@ -47,6 +67,7 @@ pub(in crate::client) struct PeerHandle {
     pub(in crate::client) on_event: Option<ProgramCallback>,
     pub(in crate::client) reconnect: Arc<ReconnectOptions>,
     pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
+    pub(in crate::client) on_retry: Option<RetryCallback>,
 }
 
 impl PeerHandle {

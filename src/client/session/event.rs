@@ -63,6 +63,10 @@ pub trait MessageSink {
     fn receives_notifications(&self) -> bool {
         true
     }
+
+    /// Asks again for the notifications that belong to no request, if the server of a session of
+    /// `revision` has refused them.
+    fn request_notifications(&mut self, _revision: Revision) {}
 }
 
 /// A complete message of the server, as it was received.

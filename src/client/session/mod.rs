@@ -37,15 +37,15 @@ pub mod fuzz;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::calls::{Call, CallTable};
 use self::handshake::{FailedDiscover, NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{
-    busy, closed, explain_end, explain_failure, timeout_error, unconnected, unsupported,
-};
+use self::refusal::{busy, closed, explain_end, explain_failure, unconnected, unsupported};
+use self::restart::renewal;
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
@@ -115,6 +115,8 @@ pub struct Session<T> {
     side_requests: SideRequests,
     /// The last error that belongs to no request: servers send one before they close a connection.
     server_error: Option<ClientError>,
+    /// Why the server has refused requests for now, which are sent again, by their ids.
+    refusals: BTreeMap<u64, ClientError>,
 }
 
 /// Lifecycle.
@@ -135,6 +137,7 @@ impl<T: Clone> Session<T> {
             tasks: TaskTable::new(),
             subscriptions: SubscriptionTable::new(),
             side_requests: SideRequests::default(),
+            refusals: BTreeMap::new(),
         }
     }
 
@@ -213,7 +216,8 @@ impl<T: Clone> Session<T> {
         if let Phase::Handshake(request) = self.phase
             && request.deadline <= ctx.now
         {
-            self.fail_request(request.id, timeout_error(request.timeout), ctx);
+            let error = renewal::timeout_error(self, Some(request.id), request.timeout);
+            self.fail_request(request.id, error, ctx);
         }
         for (id, mut call) in self.calls.take_expired(ctx.now) {
             if let Some(id) = id {
@@ -222,7 +226,7 @@ impl<T: Clone> Session<T> {
             tasks::abandon(self, &mut call, ctx);
             let result = Err(match &self.suspended {
                 Some(cause) if id.is_none() => unconnected(call.timeout, cause),
-                _ => timeout_error(call.timeout),
+                _ => renewal::timeout_error(self, id, call.timeout),
             });
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
@@ -319,6 +323,20 @@ impl<T: Clone> Session<T> {
             self.send_waiting(ctx);
         }
         Some(call.token)
+    }
+
+    /// Fails the subscriptions of a legacy session, whose notifications cannot arrive.
+    pub fn fail_subscriptions<S: MessageSink>(
+        &mut self,
+        error: &ClientError,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        subscriptions::fail_all(self, error, ctx);
+    }
+
+    /// Returns whether notifications of a legacy session are subscribed to.
+    pub fn has_subscriptions(&self) -> bool {
+        !self.subscriptions.is_empty()
     }
 
     /// Fails a request for which no response will come: HTTP refused it, or its exchange ended.

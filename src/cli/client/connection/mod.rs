@@ -18,7 +18,7 @@ use super::flags::{DIALECT, ENV, ERA, HEADER, PARITY, TARGET, TIMEOUT, VERBOSE, 
 use super::progress_line::ProgressLine;
 use crate::base::time::Instant;
 use crate::client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, ServerInfo,
+    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, ServerInfo,
     Subscription, SubscriptionFilter, Target, Task, block_on,
 };
 use crate::engine::clock::Clock;
@@ -281,6 +281,11 @@ impl McpServer {
                 elicitation::ask_user(request)
             });
         }
+        let line = Arc::clone(progress);
+        builder = builder.on_retry(move |retry| {
+            line.clear();
+            print_note(&describe_retry(&retry));
+        });
         let client = builder.era(era).connect_lazy()?;
         match block_on(client.server()) {
             Ok(server) => Ok(Self { client, server }),
@@ -305,6 +310,13 @@ impl McpServer {
         }
         request.wait()
     }
+}
+
+/// Returns why a request is sent again, and when.
+fn describe_retry(retry: &RetryEvent) -> String {
+    let RetryEvent { method, error, delay, .. } = retry;
+    let delay = delay.as_secs_f64();
+    format!("{error}; {method} is sent again in {delay:.1} s")
 }
 
 /// Formats a time in milliseconds.

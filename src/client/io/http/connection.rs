@@ -7,6 +7,7 @@ use super::exchange_connection::{ExchangeConnection, Response};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::io::stream::Loss;
+use crate::engine::clock::unix_ms;
 use crate::engine::ring::{Ring, Socket};
 use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
 use crate::transport::http::client::response_head::{
@@ -157,7 +158,10 @@ impl Response {
             (status @ 300..400, Some(location)) => {
                 return ClientError::from_redirect(status, location);
             }
-            (status, _) => return ClientError::from_http(status, body),
+            (status, _) => {
+                let error = ClientError::from_http(status, body);
+                return error.with_retry_after(self.head.retry_delay(unix_ms()));
+            }
         }
         if self.head.content_coding != ContentCoding::Identity {
             return protocol("the response is compressed, which was not asked for".to_owned());
@@ -176,6 +180,12 @@ impl Response {
                 protocol(format!("{text} (HTTP status {}){}", self.head.status, quote(body)))
             }
         }
+    }
+
+    /// Returns the error of a request that is refused for now.
+    pub(super) fn refusal(&self) -> ClientError {
+        let delay = self.head.retry_delay(unix_ms());
+        ClientError::from_refusal(self.head.status, &self.body, delay)
     }
 
     /// Returns the cursor to resume the response to `call`, or `None` if it is not resumable.
@@ -214,6 +224,24 @@ pub(super) fn end_error(loss: &Loss) -> ClientError {
         }
         Some(error) => ClientError::new(ClientErrorKind::Closed, error.to_string()),
         None => response_error(ResponseError::Truncated),
+    }
+}
+
+/// Returns the error of subscriptions whose notifications cannot arrive, because the session has no
+/// stream for them (MCP 2025-11-25 basic/transports, "Listening for Messages from the Server").
+pub(super) fn no_notifications(error: &ClientError) -> ClientError {
+    match error.kind() {
+        ClientErrorKind::Http { status: 405 } => {
+            let text = "the server has no event stream for notifications (GET: HTTP status 405), \
+                        so no change can arrive";
+            ClientError::with_source(ClientErrorKind::Unsupported, text, error.clone())
+        }
+        kind => {
+            let text = format!("there is no event stream for notifications: {error}");
+            let error = ClientError::with_source(kind, text, error.clone());
+            let retry_after = error.cause().and_then(ClientError::retry_after);
+            error.with_retry_after(retry_after)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::time::Instant;
 use crate::client::session::{OutgoingKind, OutgoingMessage, ParameterField};
+use crate::engine::clock::unix_ms;
 use crate::protocol::eras::Method;
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::event_reader::EventReader;
@@ -262,6 +263,14 @@ impl Exchange {
         self.not_before.is_none_or(|not_before| not_before <= now)
     }
 
+    /// Returns the method of the message that it carries, or of the HTTP request.
+    pub(super) const fn method(&self) -> &'static str {
+        match self.kind {
+            ExchangeKind::Request { method, .. } => method.as_str(),
+            _ => self.http_method(),
+        }
+    }
+
     /// Returns the method of the HTTP request.
     pub(super) const fn http_method(&self) -> &'static str {
         match self.kind {
@@ -337,10 +346,12 @@ impl Exchange {
         is_allowed
     }
 
-    /// Returns the session it was sent in if it may be sent again, once, in another: a request, or
-    /// a stream that the server has opened before.
-    pub(super) const fn leave_session(&mut self) -> Option<u32> {
-        let is_of_session = matches!(self.kind, ExchangeKind::Request { .. }) || was_open(self);
+    /// Returns the session it was sent in if it may be sent again, once, in another: a request, a
+    /// stream that the server has opened before, or one that is `needed`.
+    pub(super) const fn leave_session(&mut self, needed: bool) -> Option<u32> {
+        let is_of_session = matches!(self.kind, ExchangeKind::Request { .. })
+            || was_open(self)
+            || self.is_session_stream() && needed;
         if self.lost_session || !is_of_session {
             return None;
         }
@@ -349,28 +360,28 @@ impl Exchange {
         session
     }
 
-    /// Postpones the exchange after status 429 or 503. Returns `false` if it is not sent again:
-    /// after too many times, if it may have run, or if the time exceeds `delay_max`.
+    /// Postpones the exchange after status 429 or 503, and returns for how long. Returns `None` if
+    /// it is not sent again: after too many times, if it may have run, or if the time exceeds
+    /// `delay_max`.
     pub(super) fn postpone(
         &mut self,
         head: &ResponseHead,
         now: Instant,
         delay_max: Duration,
-    ) -> bool {
+    ) -> Option<Duration> {
         let has_not_run = match head.status {
             429 => true,
-            503 => head.retry_after_seconds.is_some() || self.is_idempotent(),
+            503 => head.retry_after.is_some() || self.is_idempotent(),
             _ => false,
         };
-        let seconds = head.retry_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        let delay =
-            seconds.unwrap_or_else(|| RETRY_DELAY.saturating_mul(1 << self.repeats.retries));
+        let stated = head.retry_delay(unix_ms());
+        let delay = stated.unwrap_or_else(|| RETRY_DELAY.saturating_mul(1 << self.repeats.retries));
         if !has_not_run || self.repeats.retries >= RETRIES_MAX || delay > delay_max {
-            return false;
+            return None;
         }
         self.repeats.retries += 1;
         self.not_before = Some(now.after(delay));
-        true
+        Some(delay)
     }
 }
 
@@ -468,15 +479,16 @@ mod tests {
         let refused = head("HTTP/1.1 429 A\r\n\r\n");
         let mut exchange = call(Method::ToolsCall);
         for delay in [1, 2, 4] {
-            assert!(exchange.postpone(&refused, Instant::ORIGIN, seconds(30)));
+            let postponed = exchange.postpone(&refused, Instant::ORIGIN, seconds(30));
+            assert_eq!(postponed, Some(seconds(delay)));
             assert_eq!(exchange.not_before(), Some(Instant::ORIGIN.after(seconds(delay))));
         }
-        assert!(!exchange.postpone(&refused, Instant::ORIGIN, seconds(30)));
+        assert_eq!(exchange.postpone(&refused, Instant::ORIGIN, seconds(30)), None);
 
         let overloaded = head("HTTP/1.1 503 A\r\n\r\n");
         let later = head("HTTP/1.1 503 A\r\nRetry-After: 31\r\n\r\n");
         let postpone = |method, head: &ResponseHead, delay_max| {
-            call(method).postpone(head, Instant::ORIGIN, seconds(delay_max))
+            call(method).postpone(head, Instant::ORIGIN, seconds(delay_max)).is_some()
         };
         assert!(!postpone(Method::ToolsCall, &overloaded, 30));
         assert!(postpone(Method::ToolsList, &overloaded, 30));

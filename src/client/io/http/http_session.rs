@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, was_open};
 use crate::base::time::Instant;
 use crate::transport::http::client::response_head::ResponseHead;
 
@@ -18,6 +18,9 @@ pub(super) struct HttpSession {
     number: u32,
     /// The server lacks a message without which it may refuse requests.
     is_broken: bool,
+    /// The session before was left because the server did not know it when its stream was to be
+    /// opened; no stream was opened since.
+    follows_refused_stream: bool,
 }
 
 impl HttpSession {
@@ -29,6 +32,17 @@ impl HttpSession {
         {
             self.id.clone_from(&head.session_id);
         }
+        if exchange.is_some_and(Exchange::is_session_stream)
+            && head.is_some_and(ResponseHead::is_event_stream)
+        {
+            self.follows_refused_stream = false;
+        }
+    }
+
+    /// Returns whether a stream that is refused with status 404 may be one of a session that the
+    /// server has ended: not twice in turn, since a server without a stream may answer so, too.
+    pub(super) const fn may_end_with_stream(&self) -> bool {
+        !self.follows_refused_stream
     }
 
     /// Returns the id, and the number of the session.
@@ -45,11 +59,14 @@ impl HttpSession {
         self.is_broken
     }
 
-    /// Ends session `number`. Returns `false` if it has ended before.
-    pub(super) fn lose(&mut self, number: u32) -> bool {
+    /// Ends session `number`, which the server did not know for `exchange`. Returns `false` if it
+    /// has ended before.
+    pub(super) fn lose(&mut self, number: u32, exchange: &Exchange) -> bool {
         let is_current = number == self.number;
         if is_current {
-            *self = Self { id: None, number: number + 1, is_broken: false };
+            let follows_refused_stream = exchange.is_session_stream() && !was_open(exchange);
+            let number = number + 1;
+            *self = Self { id: None, number, is_broken: false, follows_refused_stream };
         }
         is_current
     }

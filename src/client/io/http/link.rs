@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
-use super::connection::{end_error, response_error, unresumed};
+use super::connection::{end_error, no_notifications, response_error, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
 use super::exchange_connection::Response;
 use super::http_session::{Closing, HttpSession};
 use super::legacy_sse::LegacySse;
+use super::path_search::PathSearch;
 use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::seen_events::SeenEvents;
@@ -18,8 +19,9 @@ use super::session_input::SessionInput;
 use super::stream_retries::StreamRetries;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::peer_handle::PeerHandle;
+use crate::client::io::peer_handle::{PeerHandle, RetryCallback};
 use crate::client::io::stream::Loss;
+use crate::client::reconnect::RetryEvent;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -43,6 +45,8 @@ pub(in crate::client::io) struct HttpLink {
     closing: Closing,
     legacy_sse: LegacySse,
     authorization: OptionalAuthorization,
+    path_search: PathSearch,
+    on_retry: Option<RetryCallback>,
 }
 
 /// Exchanges.
@@ -56,6 +60,8 @@ impl HttpLink {
     ) -> Self {
         let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
+            path_search: PathSearch::new(&writer),
+            on_retry: handle.on_retry.clone(),
             writer,
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
             timeout: handle.config.options().request_timeout,
@@ -143,7 +149,10 @@ impl HttpLink {
         self.session.note_loss(self.queue.has_ordered_waiting());
         let failed = self.retries.handle_unconnected(&mut self.queue, error, input.now());
         for (call, error) in failed {
-            input.fail(Some(call), &error, &mut self.queue);
+            match call {
+                Some(_) => input.fail(call, &error, &mut self.queue),
+                None => input.refuse_stream(&error, &mut self.queue),
+            }
         }
         self.closing.end();
     }
@@ -283,8 +292,13 @@ impl HttpLink {
         if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
             return;
         }
-        let is_redirected = follow_redirect(&mut exchange, &response.head, &mut self.writer);
-        if is_redirected || exchange.postpone(&response.head, input.now(), self.timeout) {
+        if follow_redirect(&mut exchange, &response.head, &mut self.writer)
+            || self.path_search.tries_other(&exchange, &response, &mut self.writer)
+        {
+            return self.queue.push_front(exchange);
+        }
+        if let Some(delay) = exchange.postpone(&response.head, input.now(), self.timeout) {
+            self.report_retry(&exchange, response.refusal(), delay, input);
             return self.queue.push_front(exchange);
         }
         let (queue, now) = (&mut self.queue, input.now());
@@ -293,11 +307,12 @@ impl HttpLink {
             Verdict::Answer(exchange) => exchange,
             Verdict::Kept => return,
             Verdict::Refused(exchange, error) => {
-                return input.fail(exchange.call(), &error, &mut self.queue);
+                return input.fail_exchange(&exchange, &error, &mut self.queue);
             }
         };
+        let needs_stream = input.has_subscriptions() && self.session.may_end_with_stream();
         if status == NOT_FOUND
-            && let Some(number) = exchange.leave_session()
+            && let Some(number) = exchange.leave_session(needs_stream)
         {
             return self.handle_lost_session(ring, exchange, number, input);
         }
@@ -311,12 +326,45 @@ impl HttpLink {
                     tracing::debug!(status, "the server refused a message over HTTP");
                 }
             }
-            ExchangeKind::Stream(StreamCursor { call, .. }) => {
-                let (call, revision) = (*call, exchange.revision());
-                let error = unresumed(&response.error(&response.excerpt()));
-                self.reopen(call, response.next_cursor(exchange), revision, &error, input);
-            }
+            ExchangeKind::Stream(_) => self.finish_stream(exchange, &response, input),
             ExchangeKind::Delete => self.closing = Closing::Done,
+        }
+    }
+
+    /// Reports that a request is sent again, and why.
+    fn report_retry<T: Clone>(
+        &self,
+        exchange: &Exchange,
+        error: ClientError,
+        delay: Duration,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        if let Some(on_retry) = &self.on_retry {
+            let (method, error) = (exchange.method(), error.clone());
+            on_retry.report(RetryEvent { method, error, delay });
+        }
+        input.note_refusal(exchange.call(), error);
+    }
+
+    /// Handles the end of a stream, or its refusal.
+    fn finish_stream<T: Clone>(
+        &mut self,
+        exchange: Exchange,
+        response: &Response,
+        input: &mut SessionInput<'_, T>,
+    ) {
+        let (call, revision) = (exchange.call(), exchange.revision());
+        let error = response.error(&response.excerpt());
+        if call.is_some() {
+            let next = response.next_cursor(exchange);
+            return self.reopen(call, next, revision, &unresumed(&error), input);
+        }
+        let exchange = match response.head.status {
+            500.. => self.retries.retry(exchange, &mut self.queue, input.now()),
+            _ => Some(exchange),
+        };
+        if let Some(exchange) = exchange {
+            self.reopen(None, response.next_cursor(exchange), revision, &error, input);
         }
     }
 
@@ -371,9 +419,7 @@ impl HttpLink {
                 self.queue.push_back(Exchange::of_stream(cursor, revision, input.now()));
             }
             (None, Some(_)) => input.fail(call, error, &mut self.queue),
-            (None, None) => {
-                tracing::debug!(%error, "the server has no stream of messages");
-            }
+            (None, None) => input.refuse_stream(&no_notifications(error), &mut self.queue),
         }
     }
 
@@ -385,7 +431,7 @@ impl HttpLink {
         number: u32,
         input: &mut SessionInput<'_, T>,
     ) {
-        if self.session.lose(number) {
+        if self.session.lose(number, &exchange) {
             self.seen.clear();
             let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
             self.pool.close_exchanges(ring, &mut self.queue, is_stream);

@@ -6,13 +6,15 @@
 mod exchange;
 mod exchange_connection;
 mod http_session;
+mod path_search;
 mod seen_events;
-mod session_input;
 
 mod connection;
 
 mod legacy_sse;
 mod queue;
+
+mod session_input;
 
 mod authorization;
 mod pool;

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::connection::unresumed;
+use super::connection::{no_notifications, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, needs_session};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
+use crate::protocol::revision::Revision;
 use crate::transport::http::client::event_reader::EventReader;
 
 /// Requests in flight; further calls wait in the session.
@@ -25,6 +26,8 @@ pub(in crate::client::io) struct HttpQueue {
     has_ordered_in_flight: bool,
     /// A stream of the session is being opened.
     opens_stream: bool,
+    /// The session has no stream, and none is tried again by itself.
+    has_refused_stream: bool,
     /// The session is begun again.
     is_renewing: bool,
     /// Requests that wait for the next session.
@@ -60,6 +63,12 @@ impl MessageSink for HttpQueue {
     fn receives_notifications(&self) -> bool {
         !self.opens_stream
     }
+
+    fn request_notifications(&mut self, revision: Revision) {
+        if std::mem::take(&mut self.has_refused_stream) {
+            self.push_back(Exchange::first_stream(revision));
+        }
+    }
 }
 
 impl HttpQueue {
@@ -74,7 +83,12 @@ impl HttpQueue {
 
     /// Adds exchanges, in order.
     pub(super) fn extend(&mut self, exchanges: impl IntoIterator<Item = Exchange>) {
-        self.waiting.extend(exchanges);
+        exchanges.into_iter().for_each(|exchange| self.push_back(exchange));
+    }
+
+    /// Notes that the session has no stream, until notifications are asked for again.
+    pub(super) const fn note_refused_stream(&mut self) {
+        self.has_refused_stream = true;
     }
 
     /// Adds an exchange that was sent before those that wait. A request waits for the next session
@@ -84,6 +98,7 @@ impl HttpQueue {
             self.parked.push(exchange);
         } else {
             // Not before a message that must precede the requests of the session.
+            self.opens_stream |= exchange.is_session_stream();
             let ordered = self.waiting.iter().rposition(Exchange::is_ordered);
             let index = ordered.filter(|_| !exchange.is_ordered()).map_or(0, |index| index + 1);
             self.waiting.insert(index, exchange);
@@ -93,7 +108,7 @@ impl HttpQueue {
     /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
     /// last one and is removed; the next one opens a stream of its own.
     pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
-        (self.is_renewing, self.opens_stream) = (true, true);
+        (self.is_renewing, self.opens_stream, self.has_refused_stream) = (true, true, false);
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         let waiting = std::iter::once(exchange).chain(waiting);
         self.parked.extend(waiting.filter(needs_session));
@@ -202,23 +217,25 @@ impl HttpQueue {
     }
 
     /// Handles that no connection can be opened because of `error`. Returns the requests that fail,
-    /// with their errors; streams are opened again later, a few times.
+    /// and `None` for the stream of the session, with their errors; streams are opened again later,
+    /// a few times.
     pub(super) fn take_unconnected(
         &mut self,
         error: &ClientError,
         now: Instant,
-    ) -> Vec<(u64, ClientError)> {
+    ) -> Vec<(Option<u64>, ClientError)> {
         let mut failed = Vec::new();
         for exchange in std::mem::take(&mut self.waiting) {
             let (call, revision) = (exchange.call(), exchange.revision());
             let ExchangeKind::Stream(cursor) = exchange.into_kind() else {
-                failed.extend(call.map(|id| (id, error.clone())));
+                failed.extend(call.map(|id| (Some(id), error.clone())));
                 continue;
             };
             match cursor.after(&EventReader::new()) {
                 Some(next) => self.waiting.push_back(Exchange::of_stream(next, revision, now)),
                 // The request has run.
-                None => failed.extend(call.map(|id| (id, unresumed(error)))),
+                None if call.is_some() => failed.push((call, unresumed(error))),
+                None => failed.push((None, no_notifications(error))),
             }
         }
         failed
@@ -239,7 +256,6 @@ mod tests {
     use crate::client::error::ClientErrorKind;
     use crate::client::io::http::exchange::StreamCursor;
     use crate::protocol::eras::Method;
-    use crate::protocol::revision::Revision;
 
     fn resumed(call: Option<u64>) -> Exchange {
         let mut events = EventReader::new();
@@ -307,11 +323,11 @@ mod tests {
         let error = ClientError::new(ClientErrorKind::Connect, "a test");
         let mut fail = || queue.take_unconnected(&error, Instant::ORIGIN);
         let failed = fail();
-        assert_eq!((failed.len(), failed[0].0), (1, 8));
+        assert_eq!((failed.len(), failed[0].0), (1, Some(8)));
         assert_eq!(failed[0].1.kind(), ClientErrorKind::Connect);
         // A request that has run does not fail as one that has not.
         let failed = std::iter::repeat_with(fail).take(10).flatten().collect::<Vec<_>>();
-        assert_eq!((failed.len(), failed[0].0), (1, 7));
+        assert_eq!((failed.len(), failed[0].0, failed[1].0), (2, Some(7), None));
         assert_eq!(failed[0].1.kind(), ClientErrorKind::Closed);
         assert!(queue.is_empty());
     }

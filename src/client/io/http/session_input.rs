@@ -1,5 +1,8 @@
 //! The session as the responses of its server reach it.
 
+use super::connection::no_notifications;
+use super::exchange::Exchange;
+use super::queue::HttpQueue;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::session::restart::renewal;
@@ -38,6 +41,40 @@ impl<T: Clone> SessionInput<'_, T> {
     ) {
         if let Some(id) = id {
             self.session.fail_request(id, error.clone(), &mut self.ctx.with_sink(sink));
+        }
+    }
+
+    /// Fails the request whose response an exchange was to bring, or the subscriptions whose
+    /// notifications the stream of the session was to bring.
+    pub(super) fn fail_exchange(
+        &mut self,
+        exchange: &Exchange,
+        error: &ClientError,
+        queue: &mut HttpQueue,
+    ) {
+        if exchange.is_session_stream() {
+            self.refuse_stream(&no_notifications(error), queue);
+        } else {
+            self.fail(exchange.call(), error, queue);
+        }
+    }
+
+    /// Fails the subscriptions of a session that has no stream.
+    pub(super) fn refuse_stream(&mut self, error: &ClientError, queue: &mut HttpQueue) {
+        tracing::debug!(%error, "no notifications can arrive");
+        queue.note_refused_stream();
+        self.session.fail_subscriptions(error, &mut self.ctx.with_sink(queue));
+    }
+
+    /// Returns whether the stream of the session is of use.
+    pub(super) fn has_subscriptions(&self) -> bool {
+        self.session.has_subscriptions()
+    }
+
+    /// Notes that the server has refused a request for now, if there is one.
+    pub(super) fn note_refusal(&mut self, id: Option<u64>, error: ClientError) {
+        if let Some(id) = id {
+            renewal::note_refusal(self.session, id, error);
         }
     }
 

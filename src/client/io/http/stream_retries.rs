@@ -77,13 +77,13 @@ impl StreamRetries {
     }
 
     /// Handles that no connection can be opened because of `error`. Subscriptions are queued again;
-    /// returns the requests that fail, with their errors.
+    /// returns the requests that fail, and `None` for the stream of the session, with their errors.
     pub(super) fn handle_unconnected(
         &mut self,
         queue: &mut HttpQueue,
         error: &ClientError,
         now: Instant,
-    ) -> Vec<(u64, ClientError)> {
+    ) -> Vec<(Option<u64>, ClientError)> {
         let is_lost = |exchange: &Exchange| {
             was_open(exchange) && matches!(exchange.kind(), ExchangeKind::Request { .. })
         };
@@ -92,7 +92,7 @@ impl StreamRetries {
         for exchange in lost {
             let given_up = self.retry(exchange, queue, now);
             let call = given_up.and_then(|exchange| exchange.call());
-            failed.extend(call.map(|id| (id, error.clone())));
+            failed.extend(call.map(|id| (Some(id), error.clone())));
         }
         failed
     }

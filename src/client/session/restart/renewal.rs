@@ -1,10 +1,13 @@
-//! What HTTP adds to a session: it is begun again once the server has forgotten it, and it is
-//! paused while requests wait for authorization. Its calls stay.
+//! What HTTP adds to a session: it is begun again once the server has forgotten it, it is paused
+//! while requests wait for authorization, and requests are refused for now. Its calls stay.
+
+use std::time::Duration;
 
 use crate::base::time::Instant;
+use crate::client::error::ClientError;
 use crate::client::session::context::SessionContext;
 use crate::client::session::event::MessageSink;
-use crate::client::session::{Phase, Session};
+use crate::client::session::{Phase, Session, refusal};
 
 /// Begins the handshake of a legacy session again. Calls in flight still wait for their responses;
 /// new calls wait for the handshake.
@@ -24,6 +27,28 @@ pub(in crate::client) fn is_waiting_for<T>(session: &Session<T>, id: u64) -> boo
     match &session.phase {
         Phase::Handshake(request) if request.id == id => true,
         _ => session.calls.get(id).is_some() || session.side_requests.contains(id),
+    }
+}
+
+/// Notes that the server has refused the request `id` for now because of `error`; it is sent again.
+pub(in crate::client) fn note_refusal<T>(session: &mut Session<T>, id: u64, error: ClientError) {
+    let mut refusals = std::mem::take(&mut session.refusals);
+    refusals.insert(id, error);
+    // Those of requests that have ended meanwhile are of no use.
+    refusals.retain(|id, _| is_waiting_for(session, *id));
+    session.refusals = refusals;
+}
+
+/// Returns why the request `id` fails that has no response within `timeout`: the last refusal of
+/// the server, if it has refused it.
+pub(in crate::client::session) fn timeout_error<T>(
+    session: &mut Session<T>,
+    id: Option<u64>,
+    timeout: Duration,
+) -> ClientError {
+    match id.and_then(|id| session.refusals.remove(&id)) {
+        Some(refusal) => refusal.after_refusals(timeout),
+        None => refusal::timeout_error(timeout),
     }
 }
 

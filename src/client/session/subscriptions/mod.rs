@@ -21,6 +21,7 @@ use super::request::CallRequest;
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};
 use crate::base::time::Instant;
+use crate::client::error::ClientError;
 use crate::protocol::eras::Method;
 use crate::protocol::json::{Value, write};
 
@@ -92,7 +93,21 @@ pub(super) fn open<T: Clone, S: MessageSink>(
         let request = request(Method::ResourcesSubscribe, &uri);
         side_requests::send(session, &request, SideRequest::Subscribe { call: id, uri }, ctx);
     }
+    ctx.sink.request_notifications(session.revision());
     acknowledge(session, ctx);
+}
+
+/// Fails all subscriptions: their notifications cannot arrive because of `error`.
+pub(super) fn fail_all<T: Clone, S: MessageSink>(
+    session: &mut Session<T>,
+    error: &ClientError,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let ids: Vec<u64> = session.subscriptions.0.keys().copied().collect();
+    for id in ids {
+        let Some(call) = close(session, id, ctx) else { continue };
+        ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error.clone()) });
+    }
 }
 
 /// Handles the answer for a resource of a subscription.
@@ -117,7 +132,16 @@ pub(super) fn acknowledge<T: Clone, S: MessageSink>(
     session: &mut Session<T>,
     ctx: &mut SessionContext<'_, T, S>,
 ) {
-    let (revision, can_receive) = (session.revision(), ctx.sink.receives_notifications());
+    acknowledge_ready(session, ctx.sink.receives_notifications(), ctx);
+}
+
+/// As [`acknowledge`]; notifications can arrive or not.
+fn acknowledge_ready<T: Clone, S>(
+    session: &mut Session<T>,
+    can_receive: bool,
+    ctx: &mut SessionContext<'_, T, S>,
+) {
+    let revision = session.revision();
     for subscription in session.subscriptions.0.values_mut() {
         if !subscription.is_ready(can_receive, ctx.now) {
             continue;
@@ -161,9 +185,10 @@ pub(super) fn resume<T: Clone, S: MessageSink>(
     }
 }
 
-/// Passes a notification to the subscriptions that want it.
+/// Passes a notification to the subscriptions that want it. The acknowledgement precedes it; what
+/// arrives before the server has answered for the resources is not passed on.
 pub(super) fn handle_notification<T: Clone, S>(
-    session: &Session<T>,
+    session: &mut Session<T>,
     method: &str,
     params: Option<Value<'_>>,
     message: &ReceivedMessage,
@@ -171,8 +196,9 @@ pub(super) fn handle_notification<T: Clone, S>(
 ) {
     let uri = params.and_then(Value::as_object).and_then(|params| params.find("uri"));
     let uri = uri.and_then(Value::as_str);
+    acknowledge_ready(session, true, ctx);
     for subscription in session.subscriptions.0.values() {
-        if subscription.filter.accepts(method, uri) {
+        if subscription.acknowledge_by.is_none() && subscription.filter.accepts(method, uri) {
             let (token, message) = (subscription.call.token.clone(), message.clone());
             ctx.events.push(SessionEvent::Subscription { token, message });
         }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use url::{Position, Url};
 
 use crate::protocol::json::write;
 use crate::transport::http::fields::push_value;
@@ -151,34 +152,29 @@ impl RequestWriter {
         self
     }
 
-    /// Changes the path to the one that a reference names (RFC 3986, section 4.2; MCP 2024-11-05
-    /// basic/transports, "HTTP with SSE"). Returns `false`, and changes nothing, for one that is
-    /// invalid or on another server.
+    /// Changes the path to the one that a reference names (RFC 3986, sections 4.2, 5.2 and 6.2;
+    /// MCP 2024-11-05 basic/transports, "HTTP with SSE"), without its fragment (RFC 9110, section
+    /// 7.1). Returns `false`, and changes nothing, for one that is invalid, on another server, or
+    /// with a user name.
     pub fn set_endpoint(&mut self, reference: &[u8]) -> bool {
-        let is_valid = reference.iter().all(u8::is_ascii_graphic);
+        let is_valid = !reference.is_empty() && reference.iter().all(u8::is_ascii_graphic);
         let Some(text) = std::str::from_utf8(reference).ok().filter(|_| is_valid) else {
             return false;
         };
-        let base = self.path.split('?').next().unwrap_or_default();
-        let absolute = text.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://"));
-        let path = if let Some(rest) = absolute {
-            let end = rest.find('/').unwrap_or(rest.len());
-            if !rest[..end].eq_ignore_ascii_case(&self.authority) {
-                return false;
-            }
-            rest[end..].to_owned()
-        } else if text.is_empty() || text.starts_with("//") || text.contains("://") {
+        let base = Url::parse(&format!("{}://{}{}", self.scheme, self.authority, self.path));
+        let Ok(base) = base else { return false };
+        let Ok(url) = base.join(text) else { return false };
+        let has_login = !url.username().is_empty() || url.password().is_some();
+        if url.origin() != base.origin() || has_login {
             return false;
-        } else if text.starts_with('/') {
-            text.to_owned()
-        } else if text.starts_with('?') {
-            format!("{base}{text}")
-        } else {
-            let folder = base.rfind('/').map_or("/", |slash| &base[..=slash]);
-            format!("{folder}{text}")
-        };
-        self.path = if path.is_empty() { "/".into() } else { path.into() };
+        }
+        self.path = url[Position::BeforePath..Position::AfterQuery].into();
         true
+    }
+
+    /// Returns the path with its query.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Appends a POST request with a message.
@@ -351,12 +347,32 @@ mod tests {
             ("?s=1", "/b/sse?s=1"),
             ("http://A:1/m", "/m"),
             ("http://a:1", "/"),
+            ("HTTP://a:1/m", "/m"),
+            ("//a:1/m", "/m"),
+            ("/m#part", "/m"),
+            ("/m?s=1#part", "/m?s=1"),
+            ("../m", "/m"),
+            ("./m/../n", "/b/n"),
+            ("/c/../m/.", "/m/"),
         ] {
             assert_eq!(resolve(reference).as_deref(), Some(path));
         }
-        for reference in ["", "//b/m", "http://b:1/m", "https://a:1/m", "http://a:1@b/m", "/a b"] {
+        for reference in [
+            "",
+            "//b/m",
+            "/\\b/m",
+            "http://b:1/m",
+            "http://a:2/m",
+            "http://a/m",
+            "https://a:1/m",
+            "http://a:1@b/m",
+            "http://b@a:1/m",
+            "/a b",
+        ] {
             assert_eq!(resolve(reference), None, "{reference}");
         }
+        let mut writer = RequestWriter::new("https", "a", "/b", &ExtraFields::default());
+        assert!(writer.set_endpoint(b"https://a:443/m"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! HTTP/1.1 use (RFC 9112, sections 4 and 6; RFC 9110, section 10.2.3).
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use httparse::{Header, Response};
 
@@ -92,6 +93,25 @@ pub enum BodyEnd {
     Close,
 }
 
+/// When the server may be asked again (RFC 9110, section 10.2.3).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RetryAfter {
+    /// After so many seconds.
+    Seconds(u64),
+    /// At this time, in seconds since 1970-01-01 UTC.
+    Date(u64),
+}
+
+impl RetryAfter {
+    /// Reads a value; `None` if it is neither a number of seconds nor a date.
+    fn parse(value: &[u8]) -> Option<Self> {
+        if !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
+            return Some(Self::Seconds(parse_length(value).unwrap_or(u64::MAX)));
+        }
+        parse_date(value).map(Self::Date)
+    }
+}
+
 /// The head of a response.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResponseHead {
@@ -107,8 +127,10 @@ pub struct ResponseHead {
     pub keep_alive: bool,
     /// `Mcp-Session-Id`: visible ASCII characters.
     pub session_id: Option<Box<str>>,
-    /// `Retry-After` in seconds; `None` for a date.
-    pub retry_after_seconds: Option<u32>,
+    /// `Retry-After`.
+    pub retry_after: Option<RetryAfter>,
+    /// `Date`, in seconds since 1970-01-01 UTC.
+    pub date: Option<u64>,
     /// `timeout` of `Keep-Alive`: the server closes the connection once it has been idle for so
     /// many seconds (RFC 2068, section 19.7.1.1).
     pub keep_alive_seconds: Option<u32>,
@@ -154,11 +176,25 @@ impl ResponseHead {
                 && !is_ambiguous
                 && body_end != BodyEnd::Close,
             session_id: fields.session_id,
-            retry_after_seconds: fields.retry_after_seconds,
+            retry_after: fields.retry_after,
+            date: fields.date,
             keep_alive_seconds: fields.keep_alive_seconds,
             challenges: fields.challenges,
             dpop_nonce: fields.dpop_nonce,
             location: fields.location,
+        })
+    }
+
+    /// Returns the time after which the server may be asked again, if it states one. `unix_ms` is
+    /// the time of this machine, in milliseconds since 1970-01-01 UTC. A date counts from the
+    /// `Date` of the response if it has one, since the clocks of the two may differ.
+    pub fn retry_delay(&self, unix_ms: u64) -> Option<Duration> {
+        Some(match (self.retry_after?, self.date) {
+            (RetryAfter::Seconds(seconds), _) => Duration::from_secs(seconds),
+            (RetryAfter::Date(at), Some(date)) => Duration::from_secs(at.saturating_sub(date)),
+            (RetryAfter::Date(at), None) => {
+                Duration::from_millis(at.saturating_mul(1_000).saturating_sub(unix_ms))
+            }
         })
     }
 
@@ -179,7 +215,8 @@ struct Fields {
     has_close: bool,
     has_keep_alive: bool,
     session_id: Option<Box<str>>,
-    retry_after_seconds: Option<u32>,
+    retry_after: Option<RetryAfter>,
+    date: Option<u64>,
     keep_alive_seconds: Option<u32>,
     challenges: Vec<Box<str>>,
     dpop_nonce: Option<Box<str>>,
@@ -222,8 +259,9 @@ impl Fields {
             let timeout = timeout.and_then(|timeout| std::str::from_utf8(timeout).ok());
             self.keep_alive_seconds = timeout.and_then(|timeout| timeout.parse().ok());
         } else if is_named("retry-after") {
-            let text = std::str::from_utf8(value).ok();
-            self.retry_after_seconds = text.and_then(|text| text.parse().ok());
+            self.retry_after = RetryAfter::parse(value);
+        } else if is_named("date") {
+            self.date = parse_date(value);
         } else if is_named("www-authenticate") {
             self.challenges.extend(std::str::from_utf8(value).ok().map(Into::into));
         } else if is_named("dpop-nonce") {
@@ -248,6 +286,13 @@ impl Fields {
 fn visible_text(value: &[u8]) -> Option<Box<str>> {
     let is_valid = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(value).ok().filter(|_| is_valid).map(Into::into)
+}
+
+/// Reads a date in one of the forms of HTTP (RFC 9110, section 5.6.7), as seconds since 1970-01-01
+/// UTC.
+fn parse_date(value: &[u8]) -> Option<u64> {
+    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
+    Some(date.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
 }
 
 /// Parses a decimal number without a sign.

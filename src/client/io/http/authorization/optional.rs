@@ -71,7 +71,7 @@ impl OptionalAuthorization {
         parked.retain(|exchange| exchange.call().is_none_or(|id| input.is_waiting_for(id)));
         let Some(error) = error else { return queue.extend(parked) };
         for exchange in parked {
-            input.fail(exchange.call(), &error, queue);
+            input.fail_exchange(&exchange, &error, queue);
         }
     }
 

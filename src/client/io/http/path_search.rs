@@ -1,0 +1,63 @@
+//! The endpoint of a server whose URL ends with the slash after the host: there, or at the path
+//! that most servers have.
+
+use super::exchange::{Exchange, ExchangeKind};
+use super::exchange_connection::Response;
+use crate::protocol::eras::Method;
+use crate::transport::http::client::request_writer::RequestWriter;
+use crate::transport::http::client::response_head::MediaType;
+
+/// The path that a URL may name without meaning it.
+const ROOT: &str = "/";
+/// The path that most servers have.
+const USUAL: &str = "/mcp";
+
+/// Looks for the endpoint while the handshake goes on.
+#[derive(Debug)]
+pub(super) struct PathSearch {
+    /// The URL names no path but the slash.
+    is_needed: bool,
+    /// The request that was sent to the other path last.
+    tried: Option<u64>,
+}
+
+impl PathSearch {
+    /// Creates the search for an endpoint that `writer` writes requests to.
+    pub(super) fn new(writer: &RequestWriter) -> Self {
+        Self { is_needed: writer.path() == ROOT, tried: None }
+    }
+
+    /// Returns whether a request of the handshake is to be sent to the other path, since there is
+    /// no endpoint of MCP at this one; `writer` names the other one then.
+    pub(super) fn tries_other(
+        &mut self,
+        exchange: &Exchange,
+        response: &Response,
+        writer: &mut RequestWriter,
+    ) -> bool {
+        let ExchangeKind::Request { id, method: Method::Discover | Method::Initialize } =
+            exchange.kind()
+        else {
+            return false;
+        };
+        if !self.is_needed || self.tried == Some(*id) || is_endpoint(response, *id) {
+            return false;
+        }
+        self.tried = Some(*id);
+        let other = if writer.path() == ROOT { USUAL } else { ROOT };
+        writer.set_endpoint(other.as_bytes())
+    }
+}
+
+/// Returns whether an endpoint of MCP may have answered the request `id` so.
+fn is_endpoint(response: &Response, id: u64) -> bool {
+    match response.head.status {
+        200..300 => !matches!(response.head.media_type, MediaType::Other | MediaType::Missing),
+        // The response to a method that the server does not know may have one of these.
+        404 | 405 | 501 => {
+            let message: Option<serde_json::Value> = serde_json::from_slice(&response.body).ok();
+            message.is_some_and(|message| message["id"].as_u64() == Some(id))
+        }
+        _ => true,
+    }
+}
