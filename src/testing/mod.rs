@@ -43,10 +43,12 @@ use serde_json::{Map, Value, json};
 pub use self::call::{RunningCall, ToolCall};
 use self::client::Client;
 pub use self::result::{CallResult, TestError};
+use crate::base::principal::Principal;
 pub use crate::client::block_on;
 use crate::protocol::revision::Revision;
 use crate::server::{Handle, Server, StartError};
 use crate::service::Catalog;
+use crate::telemetry::counters::Counters;
 
 /// A server in the thread of a test, with its client.
 ///
@@ -139,6 +141,14 @@ impl TestServer {
     pub fn extension<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.client.borrow_mut().set_extension(value);
         self
+    }
+
+    /// Makes `principal` the caller of the requests, as a token does in production: its scopes and
+    /// tier decide what it may do, and its sessions and tasks are its own. Default: an unknown
+    /// caller, to whom tools that require scopes are refused.
+    #[must_use]
+    pub fn principal(self, principal: Principal) -> Self {
+        self.extension(principal)
     }
 
     /// Calls a tool with a JSON object and returns its result; a failed tool is a result with
@@ -235,6 +245,11 @@ impl TestServer {
     /// `notifications/tools/list_changed`: objects with `method` and `params`.
     pub fn take_notifications(&self) -> Vec<Value> {
         self.client.borrow_mut().take_notifications()
+    }
+
+    /// Returns the counters of the server, such as those of slow handlers.
+    pub fn counters(&self) -> Counters {
+        self.client.borrow().connection.counters()
     }
 
     /// Returns a handle to update the catalog or to drain the server, as

@@ -144,14 +144,39 @@ fn hanging_blocking_handler_does_not_delay_drain() {
     drop(release);
 }
 
+/// Keeps the thread busy for 2 ms.
+fn work() {
+    let clock = Clock::start();
+    while clock.now() < Instant::from_milliseconds(2) {}
+}
+
+#[test]
+fn each_slow_poll_is_counted() {
+    let mut options = tcp_options();
+    options.service.slow_handler_threshold = Duration::from_millis(1);
+    let slow = Tool::new("slow").local(|_: NoArguments, ctx: RequestContext| async move {
+        work();
+        ctx.sleep(Duration::from_millis(1)).await?;
+        work();
+        Ok("done")
+    });
+    let waiting = Tool::new("waiting").local(|_: NoArguments, ctx: RequestContext| async move {
+        ctx.sleep(Duration::from_millis(20)).await?;
+        Ok("done")
+    });
+    let server = start_server(options, [slow, waiting]);
+    let mut client = server.connect_tcp();
+    call_tool(&mut client, "slow");
+    call_tool(&mut client, "waiting");
+    // A busy machine may make the other one slow, too.
+    assert!(server.close().requests.slow_handlers >= 2);
+}
+
 #[test]
 fn slow_inline_handler_is_counted() {
     let mut options = tcp_options();
     options.service.slow_handler_threshold = Duration::from_millis(1);
-    let slow = Tool::new("slow").inline(|_: NoArguments, _| {
-        let clock = Clock::start();
-        while clock.now() < Instant::from_milliseconds(2) {}
-    });
+    let slow = Tool::new("slow").inline(|_: NoArguments, _| work());
     let fast = Tool::new("fast").inline(|_: NoArguments, _| "done");
     let server = start_server(options, [slow, fast]);
     let mut client = server.connect_tcp();

@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use corelane::model::Implementation;
 use corelane::options::AuthOptions;
+use corelane::{Catalog, NoArguments, Server, Tool};
 use corelane_test_support::TestServer;
 use corelane_test_support::process::run_program;
 use serde_json::json;
@@ -133,15 +135,19 @@ fn check_reports_rules_without_verifier() {
 }
 
 #[test]
-fn scoped_tool_without_authentication_is_refused() {
-    let server = TestServer::with_catalog(options(AuthOptions::default()), catalog());
-    let response = post(server.http(), &call("deploy_app"), None);
-    let error = json!({
-        "code": -32011,
-        "message": "the tool requires scopes, and the server has no authentication",
-        "data": {"retryable": false, "requiredScopes": ["tools:deploy"]},
-    });
-    response.expect_error((403, ""), (Some(1), &error));
-    assert_eq!(post(server.http(), &call("whoami"), None).text(), "anonymous");
+fn scoped_tool_without_authentication_does_not_start() {
+    let server = Server::builder(catalog()).options(options(AuthOptions::default()));
+    let error = server.start().expect_err("no caller is known").to_string();
+    assert!(error.contains("`deploy_app`") && error.contains("`tools:deploy`"), "{error}");
+    assert!(error.contains("token_verifier") && error.contains("auth.api_keys"), "{error}");
+}
+
+#[test]
+fn scoped_tool_without_authentication_is_not_added() {
+    let catalog = Catalog::builder(Implementation::new("test", "1")).build().expect("valid");
+    let server = TestServer::with_catalog(options(AuthOptions::default()), catalog);
+    let deploy = Tool::new("deploy").require_scope("deploy").inline(|_: NoArguments, _| "done");
+    let updated = server.handle().update_catalog(|catalog| catalog.tool(deploy));
+    assert!(updated.expect_err("no caller is known").to_string().contains("`deploy`"));
     server.close();
 }

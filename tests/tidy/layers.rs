@@ -45,7 +45,10 @@ const LAYERS: [Layer; 16] = [
     },
     Layer { module: "files", may_use: &["telemetry", "protocol", "service", "server"] },
     Layer { module: "tower", may_use: &["protocol", "server"] },
-    Layer { module: "testing", may_use: &["protocol", "client", "service", "server"] },
+    Layer {
+        module: "testing",
+        may_use: &["base", "telemetry", "protocol", "client", "service", "server"],
+    },
     Layer { module: "config", may_use: ALL },
     Layer { module: "cli", may_use: ALL },
     Layer { module: "main", may_use: ALL },

@@ -20,13 +20,23 @@ use crate::mounted::Mounted;
 #[derive(Clone)]
 struct User(String);
 
-/// Accepts no token: the middleware authenticates.
-struct NoTokens;
+/// The token `letmein` is that of a guest.
+struct OneToken;
 
-impl TokenVerifier for NoTokens {
-    fn verify(&self, _: &str, _: u64) -> Result<Principal, TokenError> {
-        Err(TokenError::Unknown)
+impl TokenVerifier for OneToken {
+    fn verify(&self, token: &str, _: u64) -> Result<Principal, TokenError> {
+        if token == "letmein" { Ok(Principal::new("guest")) } else { Err(TokenError::Unknown) }
     }
+}
+
+/// A tool that returns the id of its caller.
+fn whoami() -> Tool {
+    Tool::new("whoami")
+        .inline(|_: NoArguments, ctx| ctx.principal().map_or("unknown", Principal::id).to_owned())
+}
+
+fn catalog_of(tools: impl IntoIterator<Item = Tool>) -> Catalog {
+    Catalog::builder(Implementation::new("users", "1")).tools(tools).build().expect("valid")
 }
 
 /// One tool of each kind that returns the name of the user.
@@ -44,17 +54,20 @@ fn catalog() -> Catalog {
 
 const TOOLS: [&str; 3] = ["inline", "local", "blocking"];
 
-/// The service behind a middleware that takes the user from a header field.
+/// The service behind a middleware that takes user and principal from header fields.
 fn mount(server: &TestServer) -> Mounted {
     let handle = server.handle();
     Mounted::serve(|| {
         let service = McpService::from_handle(&handle);
         let authenticate = from_fn(|mut request: AxumRequest, next: Next| async move {
-            let user = request.headers_mut().remove("x-user");
-            if let Some(name) = user.and_then(|user| user.to_str().map(str::to_owned).ok()) {
-                request.extensions_mut().insert(Principal::new(name.as_str()));
-                request.extensions_mut().insert(User(name));
-            }
+            let mut take = |name: &str| {
+                let value = request.headers_mut().remove(name)?;
+                value.to_str().ok().map(str::to_owned)
+            };
+            let (user, principal) = (take("x-user"), take("x-principal"));
+            let extensions = request.extensions_mut();
+            user.map(|name| extensions.insert(User(name)));
+            principal.map(|id| extensions.insert(Principal::new(id)));
             next.run(request).await
         });
         Router::new().nest_service("/mcp", service).layer(authenticate)
@@ -128,26 +141,12 @@ fn websocket_keeps_extension_of_its_upgrade() {
 #[test]
 fn session_belongs_to_principal_of_middleware() {
     on_one_shard_and_two(|options| {
-        let whoami = Tool::new("whoami").inline(|_: NoArguments, ctx| {
-            ctx.principal().map_or_else(String::new, |caller| caller.id().to_owned())
-        });
-        let catalog = Catalog::builder(Implementation::new("users", "1")).tool(whoami);
-        let catalog = catalog.build().expect("valid");
-        let server = TestServer::with_server(|_| {
-            Server::builder(catalog).options(options).token_verifier(NoTokens)
-        });
+        let server = TestServer::with_catalog(options, catalog_of([whoami()]));
         let axum = mount(&server);
         let mut client = axum.connect().with_revision(LEGACY);
         let initialize = Request::post(initialize_with_elicitation(0, LEGACY));
-        // The body of such a response is no JSON-RPC.
-        let status = |request: &Request| {
-            let mut client = axum.connect();
-            client.send(request);
-            client.read_head().status
-        };
-        assert_eq!(status(&initialize), 401);
         for user in ["Ada", "Grace", "Alan", "Edsger"] {
-            let of_user = |request: Request| request.field("X-User", user);
+            let of_user = |request: Request| request.field("X-Principal", user);
             let response = client.exchange(&of_user(initialize.clone()));
             let session = response.head.field("Mcp-Session-Id").expect("a session").to_owned();
             let in_session = |request: Request| {
@@ -159,11 +158,70 @@ fn session_belongs_to_principal_of_middleware() {
             let (_, response) = client.exchange_to_end(&of_user(call()));
             assert_eq!(result_text(&response), user);
             // Another principal, and a request without one.
-            let other = client.exchange(&call().field("X-User", "Mallory"));
-            assert_eq!(other.head.status, 404);
-            assert_eq!(status(&call()), 401);
+            for other in [call().field("X-Principal", "Mallory"), call()] {
+                assert_eq!(client.exchange(&other).head.status, 404);
+            }
         }
+        // A session of an unknown caller is not theirs, either.
+        let response = client.exchange(&initialize);
+        let session = response.head.field("Mcp-Session-Id").expect("a session").to_owned();
+        let call = Request::post(call(1, "whoami", json!({}))).field("X-Principal", "Mallory");
+        let call = call.field("Mcp-Session-Id", &session).field("MCP-Protocol-Version", LEGACY);
+        assert_eq!(client.exchange(&call).head.status, 404);
+        drop(client);
         axum.shut_down();
         server.close();
     });
+}
+
+#[test]
+fn principal_of_middleware_precedes_the_token() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_server(|_| {
+            Server::builder(catalog_of([whoami()])).options(options).token_verifier(OneToken)
+        });
+        let axum = mount(&server);
+        let mut client = axum.connect();
+        let request = Request::modern(&modern(call(1, "whoami", json!({}))));
+        let with_token = |token: &str| request.clone().field("Authorization", token);
+        for _ in 0..2 {
+            let response = client.exchange(&with_token("Bearer letmein")).message();
+            assert_eq!(result_text(&response), "guest");
+            for token in ["Bearer letmein", "Bearer of-the-host"] {
+                let response = client.exchange(&with_token(token).field("X-Principal", "Ada"));
+                assert_eq!(result_text(&response.message()), "Ada");
+            }
+        }
+        drop(client);
+        axum.shut_down();
+        server.close();
+    });
+}
+
+#[test]
+fn principal_of_middleware_has_scopes() {
+    let deploy = Tool::new("deploy").require_scope("deploy").inline(|_: NoArguments, _| "done");
+    let catalog = catalog_of([deploy, whoami()]);
+    let axum = Mounted::serve(|| {
+        let service = McpService::new(Server::builder(catalog)).expect("no verifier is needed");
+        let authenticate = from_fn(|mut request: AxumRequest, next: Next| async move {
+            if request.headers().contains_key("x-admin") {
+                let admin = Principal::new("root").with_scopes(["deploy"]);
+                request.extensions_mut().insert(admin);
+            }
+            next.run(request).await
+        });
+        Router::new().nest_service("/mcp", service).layer(authenticate)
+    });
+    let mut client = axum.connect();
+    // The token is for the host.
+    let request = Request::modern(&modern(call(1, "deploy", json!({}))));
+    let request = request.field("Authorization", "Bearer of-the-host");
+    let response = client.exchange(&request.clone().field("X-Admin", "1")).message();
+    assert_eq!(result_text(&response), "done");
+    let refused = client.exchange(&request);
+    assert_eq!((refused.head.status, refused.head.field("WWW-Authenticate")), (403, None));
+    assert_eq!(refused.message()["error"]["data"]["requiredScopes"], json!(["deploy"]));
+    drop(client);
+    axum.shut_down();
 }

@@ -140,6 +140,11 @@ impl AccessRules {
         self.audited.iter().any(|name| name.matches(tool))
     }
 
+    /// Returns whether some scope implies another one.
+    pub const fn implies_scopes(&self) -> bool {
+        !self.implied.is_empty()
+    }
+
     /// Returns whether a tier is one of those that are configured.
     pub fn has_tier(&self, tier: &str) -> bool {
         self.tiers.iter().any(|known| &**known == tier)

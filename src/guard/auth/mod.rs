@@ -200,7 +200,8 @@ impl Authenticator {
         Ok(Verified { principal, known_until: certificate.expires_at })
     }
 
-    fn with_implied_scopes(&self, principal: &Principal) -> Principal {
+    /// Returns a caller with the scopes that its own imply.
+    pub fn with_implied_scopes(&self, principal: &Principal) -> Principal {
         let scopes = self.access.expand_scopes(principal.scopes());
         principal.clone().with_scopes(scopes)
     }

@@ -41,7 +41,7 @@ use self::pending_tokens::{NO_ANSWER, PendingTokens};
 use self::proofs::ProofChecks;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
-pub(super) use self::source::{AuthSource, AuthUpdate};
+pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
 use self::turn_checks::TurnChecks;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
@@ -65,9 +65,16 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// about its token again.
 const GRACE_SECONDS: u64 = 10;
 
-/// Authentication of one shard; off by default.
+/// Who the callers of one shard are; by default they are not distinguished.
 #[derive(Debug, Default)]
-pub(super) struct Authentication(Option<Box<TokenVerification>>);
+pub(super) struct Authentication {
+    /// Callers are distinguished: tokens are verified, or the host names callers.
+    is_active: bool,
+    /// What tokens are verified with, if they are.
+    verification: Option<Box<TokenVerification>>,
+    /// What callers may do where no tokens are verified: those that the host names, and others.
+    attached: Arc<Authenticator>,
+}
 
 /// What a shard verifies tokens with.
 #[derive(Debug)]
@@ -101,27 +108,70 @@ impl AuthTime {
 }
 
 impl Authentication {
-    /// Returns whether requests are authenticated.
+    /// Distinguishes callers by their tokens.
+    fn by_tokens(verification: TokenVerification) -> Self {
+        Self { is_active: true, verification: Some(Box::new(verification)), ..Self::default() }
+    }
+
+    /// Distinguishes callers by the principals that the host attaches: at once if `attached` has
+    /// rules or `is_active`, otherwise when the first connection comes to which it can attach one.
+    fn by_host(attached: Arc<Authenticator>, is_active: bool) -> Self {
+        let access = &attached.access;
+        let is_active = is_active || !access.is_empty() || access.has_audit();
+        Self { is_active, verification: None, attached }
+    }
+
+    /// Returns whether callers are distinguished: by their tokens, or by the principals that the
+    /// host attaches to their requests.
     #[inline]
     pub(super) const fn is_active(&self) -> bool {
-        self.0.is_some()
+        self.is_active
+    }
+
+    /// Returns whether tokens are verified. Without that, the word of the host is all that is known
+    /// of a caller.
+    #[inline]
+    pub(super) const fn verifies_tokens(&self) -> bool {
+        self.verification.is_some()
+    }
+
+    /// Distinguishes callers from now on, because the host can attach principals to requests.
+    pub(super) const fn distinguish_callers(&mut self) {
+        self.is_active = true;
+    }
+
+    /// Returns a principal of the host with the scopes that its own imply.
+    pub(super) fn with_implied_scopes(&self, principal: Arc<Principal>) -> Arc<Principal> {
+        let authenticator = self.authenticator();
+        if !authenticator.access.implies_scopes() {
+            return principal;
+        }
+        Arc::new(authenticator.with_implied_scopes(&principal))
+    }
+
+    /// Returns what callers may do, and what refused ones are sent.
+    fn authenticator(&self) -> &Authenticator {
+        self.verification.as_ref().map_or(&self.attached, |active| &active.authenticator)
     }
 
     /// Uses other keys and rules from now on.
     pub(super) fn install(&mut self, authenticator: Arc<Authenticator>) {
-        if let Some(active) = &mut self.0 {
-            active.authenticator = authenticator;
-            active.version = active.version.wrapping_add(1);
-            active.tokens.clear();
-            active.pending.forget_refused();
-            active.check_at = active.check_at.map(|_| Instant::ORIGIN);
-        }
+        let Some(active) = &mut self.verification else {
+            self.attached = authenticator;
+            self.is_active = true;
+            return;
+        };
+        active.authenticator = authenticator;
+        active.version = active.version.wrapping_add(1);
+        active.tokens.clear();
+        active.pending.forget_refused();
+        active.check_at = active.check_at.map(|_| Instant::ORIGIN);
     }
 
     /// Returns when the credentials of open connections are checked, or requests have waited long
     /// enough.
     pub(super) fn next_check(&self) -> Option<Instant> {
-        let active = self.0.as_ref()?;
+        let active = self.verification.as_ref()?;
         if active.checks.has_waiting() {
             return Some(Instant::ORIGIN);
         }
@@ -131,7 +181,7 @@ impl Authentication {
     /// Has a request wait until the authorization server has said what the token is, or else for a
     /// turn in which its token or its proof can be verified.
     pub(super) fn wait(&mut self, token: &str, key: Key) {
-        if let Some(active) = &mut self.0
+        if let Some(active) = &mut self.verification
             && !active.pending.wait(&digest_of(token), key)
         {
             active.checks.wait(key);
@@ -145,13 +195,13 @@ impl Authentication {
         token: &IntrospectedToken,
         counted: (AuthTime, &mut AuthCounters),
     ) -> Vec<Key> {
-        self.0.as_mut().map(|active| active.complete(token, counted)).unwrap_or_default()
+        self.verification.as_mut().map(|active| active.complete(token, counted)).unwrap_or_default()
     }
 
     /// Ends what has taken too long. Returns the connections whose request has waited for that, or
     /// for this turn.
     pub(super) fn expire(&mut self, time: AuthTime) -> Vec<Key> {
-        let Some(active) = &mut self.0 else { return Vec::new() };
+        let Some(active) = &mut self.verification else { return Vec::new() };
         let mut waiting = active.pending.expire(time);
         if active.checks.has_waiting() {
             waiting.append(&mut active.checks.resume(time.turn));
@@ -162,7 +212,7 @@ impl Authentication {
     /// Returns whether the credentials of open connections are to be checked now. The next check
     /// follows the next token, or [`Authentication::schedule_check`].
     pub(super) fn begins_check(&mut self, now: Instant) -> bool {
-        let Some(active) = &mut self.0 else { return false };
+        let Some(active) = &mut self.verification else { return false };
         let is_due = active.check_at.is_some_and(|check_at| check_at <= now);
         if is_due {
             active.check_at = None;
@@ -172,70 +222,70 @@ impl Authentication {
 
     /// Has the credentials of open connections checked after an interval.
     pub(super) fn schedule_check(&mut self, now: Instant) {
-        if let Some(active) = &mut self.0 {
+        if let Some(active) = &mut self.verification {
             active.check_at.get_or_insert_with(|| now.after(CHECK_INTERVAL));
         }
     }
 
     /// Returns whether callers without a token are served.
     pub(super) fn admits_anonymous(&self) -> bool {
-        self.0.as_ref().is_none_or(|it| it.authenticator.admits_anonymous)
+        self.verification.as_ref().is_none_or(|it| it.authenticator.admits_anonymous)
     }
 
     /// Returns whether the token may be in the query.
     pub(super) fn accepts_query_token(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| it.accepts_query_token)
+        self.verification.as_ref().is_some_and(|it| it.accepts_query_token)
     }
 
     /// Returns the metadata document of the resource.
     pub(super) fn metadata(&self) -> Option<&ResourceMetadata> {
-        self.0.as_ref()?.authenticator.metadata.as_ref()
+        self.verification.as_ref()?.authenticator.metadata.as_ref()
     }
 
     /// Returns how refused callers are challenged.
     pub(super) fn challenges(&self) -> Option<&Challenges> {
-        Some(&self.0.as_ref()?.authenticator.challenges)
+        Some(&self.verification.as_ref()?.authenticator.challenges)
     }
 
     /// Returns whether tokens with proofs of keys are accepted.
     pub(super) fn accepts_proofs(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| it.proofs.is_some())
+        self.verification.as_ref().is_some_and(|it| it.proofs.is_some())
     }
 
     /// Returns the nonce that clients are to use in proofs of keys.
     pub(super) fn proof_nonce(&self, time: AuthTime) -> Option<String> {
-        Some(self.0.as_ref()?.proofs.as_ref()?.nonce(time.unix_seconds))
+        Some(self.verification.as_ref()?.proofs.as_ref()?.nonce(time.unix_seconds))
     }
 
     /// Returns whether lists differ between callers, apart from scopes of tools.
     #[inline]
     pub(super) fn has_rules(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| !it.authenticator.access.is_empty())
+        self.is_active && !self.authenticator().access.is_empty()
     }
 
     /// Returns whether calls of some tools are logged.
     #[inline]
     pub(super) fn has_audit(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| it.authenticator.access.has_audit())
+        self.is_active && self.authenticator().access.has_audit()
     }
 
     /// Returns whether calls of a tool are logged.
     #[inline]
     pub(super) fn audits(&self, tool: &str) -> bool {
-        self.0.as_ref().is_some_and(|it| it.authenticator.access.audits(tool))
+        self.is_active && self.authenticator().access.audits(tool)
     }
 
     /// Returns whether a credential is still valid.
     #[inline]
     pub(super) fn is_current(&self, credential: &Credential, time: AuthTime) -> bool {
-        let Some(active) = &self.0 else { return true };
+        let Some(active) = &self.verification else { return true };
         credential.version == active.version && time.unix_seconds < credential.known_until
     }
 
     /// Returns whether a credential was valid until a moment ago, and has not expired since.
     pub(super) fn is_verified(&self, credential: &Credential, time: AuthTime) -> bool {
         let expires_at = credential.principal().expires_at();
-        self.0.as_ref().is_some_and(|active| credential.version == active.version)
+        self.verification.as_ref().is_some_and(|active| credential.version == active.version)
             && time.unix_seconds < credential.known_until.saturating_add(GRACE_SECONDS)
             && expires_at.is_none_or(|expires_at| time.unix_seconds < expires_at)
     }
@@ -251,7 +301,7 @@ impl Authentication {
         proof: Proof<'_>,
         (time, counters): (AuthTime, &mut AuthCounters),
     ) -> Result<Credential, AuthError> {
-        let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
+        let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
         let known = active.find(token, time);
         let is_hit = known.is_some();
         let credential = known.map_or_else(|| active.verify(token, time), Ok);
@@ -271,7 +321,7 @@ impl Authentication {
         certificate: Option<&ClientCertificate>,
         (time, counters): (AuthTime, &mut AuthCounters),
     ) -> Result<Credential, AuthError> {
-        let Some(active) = &mut self.0 else { return Err(NO_AUTHENTICATION) };
+        let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
         let certificate = certificate.ok_or(AuthError::Missing)?;
         let checked = active.verify_certificate(certificate, time);
         count_check(counters, false, &checked);
@@ -282,21 +332,13 @@ impl Authentication {
     ///
     /// # Errors
     ///
-    /// What is missing. Without authentication every request with required scopes is refused.
+    /// What is missing. A caller that is not known has no scopes.
     pub(super) fn check_access(
         &self,
         principal: Option<&Principal>,
         operation: Operation<'_>,
     ) -> Result<(), AccessDenied> {
-        match &self.0 {
-            Some(active) => active.authenticator.access.check(principal, operation),
-            None if operation.scopes.is_empty() => Ok(()),
-            None => Err(AccessDenied {
-                scopes: operation.scopes.join(" ").into(),
-                reason: "the server verifies no tokens".into(),
-                is_second_factor: false,
-            }),
-        }
+        self.authenticator().access.check(principal, operation)
     }
 }
 

@@ -54,9 +54,7 @@ fn read_authenticator(
     verifier: Option<Arc<dyn TokenVerifier>>,
     before: Option<&Authenticator>,
 ) -> Result<Authenticator, String> {
-    let access = AccessRules::parse(&options.rules, &options.tiers, &options.scope_implies)
-        .map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?
-        .with_audited(&options.audit);
+    let access = read_access(options)?;
     let certificates = CertificateRules::parse(&options.client_certificates, &access)
         .map_err(|error| format!("auth.client_certificates: {error}"))?;
     let api_keys = read_api_keys(options, &access)?;
@@ -109,6 +107,22 @@ fn read_authenticator(
         metadata,
         admits_anonymous: options.anonymous,
     })
+}
+
+/// Reads the rules for callers that the host attaches, where no tokens are verified.
+///
+/// # Errors
+///
+/// Which option cannot be used, and why.
+pub(super) fn read_rules(options: &AuthOptions) -> Result<Arc<Authenticator>, String> {
+    let access = read_access(options)?;
+    Ok(Arc::new(Authenticator { access, admits_anonymous: true, ..Authenticator::default() }))
+}
+
+fn read_access(options: &AuthOptions) -> Result<AccessRules, String> {
+    let rules = AccessRules::parse(&options.rules, &options.tiers, &options.scope_implies);
+    let rules = rules.map_err(|error| format!("auth.rules or auth.scope_implies: {error}"))?;
+    Ok(rules.with_audited(&options.audit))
 }
 
 fn read_api_keys(options: &AuthOptions, access: &AccessRules) -> Result<ApiKeys, String> {

@@ -18,7 +18,7 @@ use super::introspector::Failures;
 use super::key_requests::{IssuerState, KeyRequests};
 use super::pending_tokens::{PendingTokens, Questions};
 use super::proofs::ProofChecks;
-use super::settings::{Settings, is_url, read, read_files};
+use super::settings::{Settings, is_url, read, read_files, read_rules};
 use super::turn_checks::TurnChecks;
 use super::{Authentication, TokenVerification};
 use crate::base::time::Instant;
@@ -36,12 +36,29 @@ use crate::telemetry::event::Event;
 #[expect(clippy::disallowed_types, reason = "locked while files are read, by no shard")]
 type Mutex<T> = std::sync::Mutex<T>;
 
-/// Where keys and rules come from; off without API keys, issuers and a verifier of the program.
-#[derive(Debug, Default)]
-pub(in crate::server) struct AuthSource(Option<Configured>);
-
+/// Where keys and rules come from.
 #[derive(Debug)]
-struct Configured {
+pub(in crate::server) enum AuthSource {
+    /// No caller is known.
+    Off,
+    /// The host attaches principals to requests, for which there may be rules.
+    Host(Arc<Authenticator>),
+    /// Tokens are verified, and the host may attach principals.
+    Tokens(Box<Configured>),
+}
+
+/// How callers can be known beside the options.
+#[derive(Clone, Default)]
+pub(in crate::server) struct HostCallers {
+    /// The verifier of the program.
+    pub(in crate::server) verifier: Option<Arc<dyn TokenVerifier>>,
+    /// The host can attach principals to requests.
+    pub(in crate::server) attaches_principals: bool,
+}
+
+/// How tokens are verified.
+#[derive(Debug)]
+pub(in crate::server) struct Configured {
     /// The options that are fixed at start.
     at_start: AuthOptions,
     /// Whether clients may have TLS certificates, to which tokens are bound.
@@ -95,16 +112,16 @@ impl AuthSource {
     /// token can be verified.
     pub(in crate::server) fn load(
         all: &Options,
-        verifier: Option<Arc<dyn TokenVerifier>>,
+        HostCallers { verifier, attaches_principals }: HostCallers,
     ) -> Result<Self, String> {
         let options = &all.auth;
         let binds_certificates = all.tls.client_certificates != ClientCertificateMode::Off;
         if !options.is_enabled() && verifier.is_none() {
-            return match options.first_without_effect() {
-                None => Ok(Self::default()),
+            return match options.first_without_effect(attaches_principals) {
+                None if attaches_principals => read_rules(options).map(Self::Host),
+                None => Ok(Self::Off),
                 Some(key) => Err(format!(
-                    "{key} is set, and no token can be verified: set auth.api_keys, \
-                     auth.issuers and auth.key_sets, auth.introspection or auth.client_certificates"
+                    "{key} is set, and no token can be verified: {HOW_TO_KNOW_CALLERS}"
                 )),
             };
         }
@@ -125,7 +142,7 @@ impl AuthSource {
         let used_proofs = has_proofs.then(|| ExpiringSet::new(options.dpop_proofs_max as usize));
         let current =
             Current { files: read_files(options), options: options.clone(), verifier, settings };
-        Ok(Self(Some(Configured {
+        Ok(Self::Tokens(Box::new(Configured {
             at_start: options.clone(),
             binds_certificates,
             used_proofs: used_proofs.map(Arc::new),
@@ -136,12 +153,23 @@ impl AuthSource {
         })))
     }
 
-    /// Returns the authentication of one shard, under a secret of the process.
-    pub(in crate::server) fn shard_part(&self, secret: &[u8; KEY_BYTES]) -> Authentication {
-        let Some(configured) = &self.0 else { return Authentication::default() };
+    /// Returns the authentication of one shard, under a secret of the process. Where the host
+    /// attaches principals, `is_active` tells whether callers are distinguished at once.
+    pub(in crate::server) fn shard_part(
+        &self,
+        secret: &[u8; KEY_BYTES],
+        is_active: bool,
+    ) -> Authentication {
+        let configured = match self {
+            Self::Off => return Authentication::default(),
+            Self::Host(attached) => {
+                return Authentication::by_host(Arc::clone(attached), is_active);
+            }
+            Self::Tokens(configured) => &**configured,
+        };
         let Configured { at_start, issuers, questions, .. } = configured;
         let wake = questions.wake.clone();
-        Authentication(Some(Box::new(TokenVerification {
+        Authentication::by_tokens(TokenVerification {
             proofs: configured.used_proofs.clone().map(|used| ProofChecks::new(used, secret)),
             authenticator: Arc::clone(&configured.current().settings.authenticator),
             version: 0,
@@ -151,7 +179,12 @@ impl AuthSource {
             checks: TurnChecks::new(at_start.checks_per_turn_max),
             accepts_query_token: at_start.query_token,
             check_at: None,
-        })))
+        })
+    }
+
+    /// Returns whether some caller can be known, so that tools may require scopes.
+    pub(in crate::server) const fn knows_callers(&self) -> bool {
+        !matches!(self, Self::Off)
     }
 
     /// Reads the files again, with the options that a reload may change. `publish` gets what is
@@ -165,11 +198,16 @@ impl AuthSource {
         options: &AuthOptions,
         publish: impl FnOnce(Arc<Authenticator>),
     ) -> Result<(), String> {
-        let Some(configured) = &self.0 else {
-            if options.is_enabled() {
+        let configured = match self {
+            Self::Off | Self::Host(_) if options.is_enabled() => {
                 return Err("authentication cannot be switched on without a restart".to_owned());
             }
-            return Ok(());
+            Self::Off => return Ok(()),
+            Self::Host(_) => {
+                publish(read_rules(options)?);
+                return Ok(());
+            }
+            Self::Tokens(configured) => configured,
         };
         if !options.is_enabled() && configured.current().verifier.is_none() {
             return Err("authentication cannot be switched off without a restart".to_owned());
@@ -194,7 +232,7 @@ impl AuthSource {
         self: &Arc<Self>,
         publish: impl Fn(AuthUpdate) + Send + 'static,
     ) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
-        let Some(configured) = &self.0 else { return Ok(None) };
+        let Self::Tokens(configured) = &**self else { return Ok(None) };
         let has_remote = configured.issuers.iter().any(|issuer| issuer.is_remote);
         let asks = configured.at_start.introspection.is_some();
         if !has_remote && !asks && configured.at_start.check_interval.is_zero() {
@@ -207,7 +245,7 @@ impl AuthSource {
         let alive = Arc::new(());
         let watched = Arc::downgrade(&alive);
         let run = move || {
-            let Some(configured) = &source.0 else { return };
+            let Self::Tokens(configured) = &*source else { return };
             let mut schedule = Schedule::new(configured.issuers.len());
             let install = |authenticator| publish(AuthUpdate::Authenticator(authenticator));
             let mut failures = Failures::default();
@@ -394,8 +432,14 @@ impl Configured {
 /// Which option or file cannot be used, and why.
 #[cfg(feature = "cli")]
 pub fn check_auth(options: &Options) -> Result<(), String> {
-    AuthSource::load(options, None).map(drop)
+    AuthSource::load(options, HostCallers::default()).map(drop)
 }
+
+/// What to set so that callers are known.
+pub(in crate::server) const HOW_TO_KNOW_CALLERS: &str = concat!(
+    "set auth.api_keys, auth.issuers and auth.key_sets, auth.introspection ",
+    "or auth.client_certificates"
+);
 
 /// Time until a fetch that has failed is repeated, while there are no keys.
 const FIRST_RETRY: Duration = Duration::from_secs(5);

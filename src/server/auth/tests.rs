@@ -27,7 +27,7 @@ fn authentication(checks_per_turn_max: u16) -> Authentication {
     let (wake, _) = sync_channel(1);
     let (tokens, _) = sync_channel(1);
     let questions = Questions { tokens, wake: wake.clone() };
-    Authentication(Some(Box::new(TokenVerification {
+    Authentication::by_tokens(TokenVerification {
         authenticator: Arc::new(Authenticator {
             verifier: Some(verifier),
             ..Authenticator::default()
@@ -40,7 +40,7 @@ fn authentication(checks_per_turn_max: u16) -> Authentication {
         checks: TurnChecks::new(checks_per_turn_max),
         accepts_query_token: false,
         check_at: None,
-    })))
+    })
 }
 
 fn at(seconds: u64) -> AuthTime {

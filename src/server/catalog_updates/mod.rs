@@ -9,20 +9,22 @@
 
 mod job;
 
+mod server_facts;
+
 pub(super) mod state_factory;
 
 mod queue;
 
 pub use self::job::UpdateJob;
 pub(super) use self::queue::{PendingUpdates, UpdateExecutor};
+pub(super) use self::server_facts::ServerFacts;
 
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
-use self::state_factory::check_state;
 use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use super::subscriptions::CatalogLists;
 use crate::server::handlers::CatalogAccess;
-use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate, StateType};
+use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate};
 
 #[expect(clippy::disallowed_types, reason = "threads that change share it, and no shard does")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -34,8 +36,8 @@ pub(super) struct CatalogWriter {
     /// Locked while a version is made and sent, which serializes updates. No shard locks it and
     /// waits.
     current: Mutex<Arc<Catalog>>,
-    /// The type of the states of the shards.
-    state_type: StateType,
+    /// What the server has for the entries.
+    facts: ServerFacts,
 }
 
 impl CatalogWriter {
@@ -43,14 +45,14 @@ impl CatalogWriter {
     pub(super) const fn new(
         broadcast: Arc<Broadcast>,
         catalog: Arc<Catalog>,
-        state_type: StateType,
+        facts: ServerFacts,
     ) -> Self {
-        Self { broadcast, current: Mutex::new(catalog), state_type }
+        Self { broadcast, current: Mutex::new(catalog), facts }
     }
 
     fn build(&self, next: CatalogBuilder) -> Result<Catalog, CatalogError> {
         let next = next.build()?;
-        check_state(&next, self.state_type)?;
+        self.facts.check(&next)?;
         Ok(next)
     }
 
@@ -172,7 +174,7 @@ mod tests {
     use crate::protocol::model::Implementation;
     use crate::server::shard_message::ShardMessage;
     use crate::server::subscriptions::CatalogList;
-    use crate::service::{NoArguments, Tool};
+    use crate::service::{NoArguments, StateType, Tool};
 
     fn writer_and_inboxes() -> (CatalogWriter, Vec<Inbox<ShardMessage>>) {
         writer_with_capacity(MeshOptions::default().inbox_messages_max)
@@ -187,7 +189,7 @@ mod tests {
         let writer = CatalogWriter::new(
             Arc::new(Broadcast::new(sender)),
             Arc::new(catalog),
-            StateType::of::<()>(),
+            ServerFacts { state_type: StateType::of::<()>(), knows_callers: false },
         );
         (writer, inboxes.collect())
     }

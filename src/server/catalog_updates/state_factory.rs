@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::engine::mesh::ShardId;
-use crate::service::{Catalog, CatalogError, StateType};
+use crate::service::StateType;
 
 /// Makes the state of a shard.
 #[derive(Clone)]
@@ -38,36 +38,4 @@ impl fmt::Debug for StateFactory {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("StateFactory").field(&self.state_type.name()).finish()
     }
-}
-
-/// Fails if a handler or completer needs the state of its shard to have another type.
-pub(in crate::server) fn check_state(
-    catalog: &Catalog,
-    state_type: StateType,
-) -> Result<(), CatalogError> {
-    let tools = catalog.tools().flat_map(|it| named("tool", it.name(), it.required_state()));
-    let prompts = catalog.prompts().flat_map(|it| named("prompt", it.name(), it.required_states()));
-    let resources =
-        catalog.resources().flat_map(|it| named("resource", it.uri(), it.required_state()));
-    let templates = catalog
-        .templates()
-        .flat_map(|it| named("resource template", it.uri_template(), it.required_states()));
-    let mut entries = tools.chain(prompts).chain(resources).chain(templates);
-    let mismatch = entries.find(|(_, _, required)| *required != state_type);
-    let Some((kind, name, required)) = mismatch else { return Ok(()) };
-    let (required, found) = (required.name(), state_type.name());
-    let problem = format!(
-        "its handler needs the shard state `{required}`, and the server has `{found}`; start it \
-         with Server::with_state"
-    );
-    Err(CatalogError::InvalidEntry { kind, name: name.into(), problem: problem.into() })
-}
-
-/// Returns each of `states` with the entry that needs it.
-fn named<'c>(
-    kind: &'static str,
-    name: &'c str,
-    states: impl IntoIterator<Item = StateType>,
-) -> impl Iterator<Item = (&'static str, &'c str, StateType)> {
-    states.into_iter().map(move |state| (kind, name, state))
 }

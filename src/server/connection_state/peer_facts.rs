@@ -126,9 +126,8 @@ impl ConnectionState {
     }
 
     /// Returns the principal that the host has attached to the current request, as an extension.
-    pub(in crate::server) fn attached_principal(&self) -> Option<Arc<Principal>> {
-        let extensions = self.extension_slot()?.get()?;
-        extensions.get::<Principal>().cloned().map(Arc::new)
+    fn attached_principal(&self) -> Option<Arc<Principal>> {
+        self.extension_slot()?.principal()
     }
 
     /// Returns the credential of the last request over HTTP, or that of the connection or session.
@@ -232,6 +231,22 @@ impl FactsMemory {
         if credential.is_some() || state.credential().is_some() {
             self.change_caller(state, |caller| caller.credential = credential);
         }
+    }
+
+    /// Makes the principal that the host has attached to the current request the caller of the
+    /// connection, with what `complete` adds to it. Returns whether there is one.
+    pub(in crate::server) fn keep_attached_principal(
+        &mut self,
+        state: &mut ConnectionState,
+        complete: impl FnOnce(Arc<Principal>) -> Arc<Principal>,
+    ) -> bool {
+        let Some(principal) = state.attached_principal() else { return false };
+        let principal = complete(principal);
+        let known = state.principal();
+        if !known.is_some_and(|known| Arc::ptr_eq(known, &principal)) {
+            self.keep_credential(state, Some(Credential::of_session(&principal)));
+        }
+        true
     }
 
     /// Keeps the certificate of the client of a connection.

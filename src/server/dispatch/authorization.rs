@@ -150,7 +150,7 @@ fn refuse(
         peer: address,
     }));
     let challenges = auth.challenges();
-    if principal.is_none() && auth.is_active() {
+    if principal.is_none() && auth.verifies_tokens() {
         let challenge = challenges.map(|it| it.missing(scopes).into());
         peer.refusal = challenge.map(RefusalFields::Challenge);
         return Error::unauthorized(format!("a token is needed: {reason}"));
@@ -235,8 +235,11 @@ fn authenticate_connection(
 ) -> Result<(), AuthError> {
     let time = AuthTime::at(ctx.now, dispatcher.deferred.wall_clock);
     let Dispatcher { auth, facts, .. } = dispatcher;
-    if let Some(principal) = peer.state.attached_principal() {
-        facts.keep_credential(peer.state, Some(Credential::of_session(&principal)));
+    if facts.keep_attached_principal(peer.state, |principal| auth.with_implied_scopes(principal)) {
+        return Ok(());
+    }
+    if !auth.verifies_tokens() {
+        facts.keep_credential(peer.state, None);
         return Ok(());
     }
     let known = peer.state.credential();

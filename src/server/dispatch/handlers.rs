@@ -1,6 +1,8 @@
 //! Starting handlers: futures on the shard, closures on the thread pool.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
@@ -10,6 +12,7 @@ use super::task_context::TaskBlockingHandle;
 use crate::base::time::Instant;
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
+use crate::engine::ring::cycles::CycleCount;
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::{CallId, RequestsInFlight};
@@ -23,6 +26,7 @@ use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::handlers::slow_handlers::SlowPoll;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
@@ -81,6 +85,8 @@ pub(in crate::server) struct Handlers {
     pub(in crate::server) executor: Rc<dyn Executor>,
     /// The thread pool of blocking handlers.
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    /// Cycles below which a poll of a local handler is not slow.
+    pub(in crate::server) slow_poll_cycles_min: u64,
     /// Their internal errors.
     pub(in crate::server) failures: HandlerFailures,
     /// The state that the host has made for this shard.
@@ -156,8 +162,20 @@ impl Handlers {
             shard_state: Rc::clone(&self.shard_state),
         };
         let work = work(RequestContext::new(Rc::new(context)));
+        let cycles_min = self.slow_poll_cycles_min;
         self.executor.spawn(Box::pin(async move {
-            handler.run(work).await;
+            let mut handling = pin!(Rc::clone(&handler).run(work));
+            let timed = poll_fn(|context| {
+                let begun = CycleCount::now();
+                let polled = handling.as_mut().poll(context);
+                let cycles = CycleCount::now().since(begun);
+                if cycles >= cycles_min {
+                    let request = Arc::clone(&handler.request);
+                    handler.queue.record_slow_poll(SlowPoll { cycles, request });
+                }
+                polled
+            });
+            timed.await;
             drop((charge, running));
         }))
     }

@@ -406,6 +406,15 @@ impl Dispatcher {
         SubscriptionRequests { catalog, registry, tasks: &mut deferred.tasks }
     }
 
+    /// Counts and logs the polls of local handlers that took long.
+    #[inline]
+    pub(super) fn report_slow_polls(&mut self, now: Instant, outbox: &mut Outbox) {
+        for poll in self.handlers.queue.take_slow_polls() {
+            let is_slow = self.slow_handlers.is_slow_poll(&poll, now);
+            outbox.counters.requests.slow_handlers += u64::from(is_slow);
+        }
+    }
+
     /// Handles an event of a local handler.
     pub(super) fn handle_event(&mut self, event: HandlerEvent, now: Instant, outbox: &mut Outbox) {
         let failures = &mut self.handlers.failures;

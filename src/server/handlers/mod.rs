@@ -35,6 +35,7 @@ use std::time::Duration;
 pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
 use self::pending_update::PendingUpdate;
+use self::slow_handlers::SlowPoll;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
 use super::memory::handler_memory::HandlerMemory;
 use super::shard_message::{LogMessage, PartialResult, Progress};
@@ -90,6 +91,8 @@ pub(super) struct HandlerQueue {
     /// while the shard waits).
     waker: Waker,
     in_turn: Cell<bool>,
+    /// Polls that took long.
+    slow_polls: RefCell<Vec<SlowPoll>>,
     /// How often all queued events were processed.
     rounds: Cell<u64>,
     /// Wakers of handlers that wait for the next time.
@@ -117,6 +120,7 @@ impl HandlerQueue {
             sleepers: RefCell::new(sleepers),
             waker,
             in_turn: Cell::new(false),
+            slow_polls: RefCell::default(),
             rounds: Cell::new(0),
             round_wakers: RefCell::default(),
             next_request: Cell::new(0),
@@ -140,6 +144,18 @@ impl HandlerQueue {
         if !self.in_turn.get() {
             self.waker.wake();
         }
+    }
+
+    /// Records a poll that took long. The turn that follows it takes it; no other one is needed.
+    #[cold]
+    pub(super) fn record_slow_poll(&self, poll: SlowPoll) {
+        self.slow_polls.borrow_mut().push(poll);
+    }
+
+    /// Takes the polls that took long.
+    #[inline]
+    pub(super) fn take_slow_polls(&self) -> Vec<SlowPoll> {
+        self.slow_polls.take()
     }
 
     /// Returns how often all queued events were processed.

@@ -1,9 +1,12 @@
-//! Handlers that keep their shard busy for long: counted, and logged once a minute for each.
+//! Handlers that keep their shard busy for long: counted, and logged once a minute for each. An
+//! inline handler is timed until it returns, a local one in each poll of its future.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::time::Instant;
 use crate::engine::ring::cycles::{CycleCount, CycleRate};
+use crate::service::RequestInfo;
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::MinuteThrottle;
 
@@ -21,6 +24,13 @@ pub(in crate::server) struct SlowHandlers {
     logged: Vec<LoggedHandler>,
 }
 
+/// A poll of a local handler that took long.
+#[derive(Debug)]
+pub(in crate::server) struct SlowPoll {
+    pub(in crate::server) cycles: u64,
+    pub(in crate::server) request: Arc<RequestInfo>,
+}
+
 #[derive(Debug)]
 struct LoggedHandler {
     name: Box<str>,
@@ -30,8 +40,7 @@ struct LoggedHandler {
 impl SlowHandlers {
     /// A `threshold` of zero finds none.
     pub(in crate::server) fn new(shard: u16, threshold: Duration) -> Self {
-        let cycles_min =
-            if threshold.is_zero() { u64::MAX } else { CycleRate::cycles_min(threshold) };
+        let cycles_min = Self::cycles_min(threshold);
         Self { shard, threshold, cycles_min, rate: CycleRate::start(), logged: Vec::new() }
     }
 
@@ -54,6 +63,19 @@ impl SlowHandlers {
         const CYCLES_MIN: u64 = CycleRate::cycles_min(Duration::from_millis(1));
         let cycles = CycleCount::now().since(begun);
         if cycles < CYCLES_MIN { Duration::ZERO } else { self.rate.duration(cycles) }
+    }
+
+    /// Returns the number of cycles below which `threshold` is not reached.
+    pub(in crate::server) const fn cycles_min(threshold: Duration) -> u64 {
+        if threshold.is_zero() { u64::MAX } else { CycleRate::cycles_min(threshold) }
+    }
+
+    /// Returns whether a poll of a local handler exceeded the threshold; logs it as
+    /// [`SlowHandlers::is_slow`].
+    #[cold]
+    pub(in crate::server) fn is_slow_poll(&mut self, poll: &SlowPoll, now: Instant) -> bool {
+        let SlowPoll { cycles, request } = poll;
+        self.report(*cycles, (request.method(), request.name()), now)
     }
 
     #[cold]

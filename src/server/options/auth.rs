@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Who may use the server. Off without API keys, issuers, introspection, client certificates
-/// and a [verifier](crate::Server::token_verifier): every client is served then.
+/// and a [verifier](crate::Server::token_verifier): every client is served then. `rules` and
+/// `audit` also apply to principals that the host program attaches to requests.
 ///
 /// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, or as `DPoP` with a proof of
 /// its key, and as `auth_token` in the params of `initialize` or in `_meta` over TCP and stdio.
@@ -170,11 +171,12 @@ impl AuthOptions {
             || self.introspection.is_some()
     }
 
-    /// Returns an option that has no effect unless tokens are verified.
-    pub(crate) fn first_without_effect(&self) -> Option<&'static str> {
+    /// Returns an option that has no effect unless tokens are verified, or unless callers are known
+    /// otherwise.
+    pub(crate) fn first_without_effect(&self, knows_callers: bool) -> Option<&'static str> {
         let set = [
-            (!self.rules.is_empty(), "auth.rules"),
-            (!self.audit.is_empty(), "auth.audit"),
+            (!self.rules.is_empty() && !knows_callers, "auth.rules"),
+            (!self.audit.is_empty() && !knows_callers, "auth.audit"),
             (self.anonymous, "auth.anonymous"),
             (!self.key_sets.is_empty(), "auth.key_sets"),
             (self.resource.is_some(), "auth.resource"),

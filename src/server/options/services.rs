@@ -24,8 +24,9 @@ pub struct ServiceOptions {
     /// Clients receive the text of internal errors and panics of handlers, not only the number
     /// under which the log has it. Cost: the text may contain internals. Default `false`.
     pub expose_errors: bool,
-    /// A handler that keeps its shard busy for longer is counted, and logged once a minute for each
-    /// handler: every other client of the shard waits meanwhile, which
+    /// A handler that keeps its shard busy for longer, an inline one until it returns and a local
+    /// one in one poll of its future, is counted, and logged once a minute for each handler: every
+    /// other client of the shard waits meanwhile, which
     /// [`blocking`](crate::ToolBuilder::blocking) avoids. Zero: none. Default 10 ms.
     pub slow_handler_threshold: Duration,
 }

@@ -7,6 +7,7 @@ use super::carrier::{Carrier, ResponseKind};
 use super::frontend::ParityFrontend;
 use super::input::ParityPath;
 use super::session::{ParitySession, QueuedChunk, is_stream};
+use crate::base::principal::is_same_caller;
 use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
@@ -126,14 +127,8 @@ impl ParityPath<'_> {
         if session.http.is_none() {
             return false;
         }
-        if !self.dispatcher.auth.is_active() {
-            return true;
-        }
-        match (session.state.principal(), &caller.principal) {
-            (Some(known), Some(principal)) => known.is_same_caller(principal),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        }
+        let [owner, caller] = [session.state.principal(), caller.principal.as_ref()];
+        is_same_caller(owner.map(|it| &**it), caller.map(|it| &**it))
     }
 
     fn send_error(&mut self, address: ExchangeAddress, status: u16, error: &ParityError) {

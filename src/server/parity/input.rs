@@ -471,7 +471,7 @@ fn keep_token(output: &mut ParityOutput<'_>, dispatcher: &mut Dispatcher, key: K
     let Some(session) = output.parity.get_mut(key) else { return };
     let known = session.state.credential();
     let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
-    if dispatcher.auth.is_active() && !is_known {
+    if dispatcher.auth.verifies_tokens() && !is_known {
         let credential = Some(Credential::unverified(token));
         dispatcher.facts.keep_credential(&mut session.state, credential);
     }

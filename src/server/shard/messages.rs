@@ -159,6 +159,7 @@ impl Shard {
 
     /// Processes the events of local handlers.
     pub(super) fn handle_events(&mut self, now: Instant) {
+        self.dispatcher.report_slow_polls(now, &mut self.outbox);
         loop {
             if self.inbox.queued() == 0 {
                 self.dispatcher.handlers.publish_resource_updates(&mut self.outbox);

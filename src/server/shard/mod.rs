@@ -331,9 +331,11 @@ impl Shard {
     }
 }
 
+/// Lets handlers read the extensions in `slot`, and makes a principal among them the caller.
 fn attach_extensions(shard: &mut Shard, key: Key, slot: ExtensionSlot) {
     if let Some(connection) = shard.transports.connections.table.get_mut(key) {
         shard.dispatcher.facts.keep_extensions(&mut connection.state, slot);
+        shard.dispatcher.auth.distinguish_callers();
     }
 }
 
@@ -342,7 +344,7 @@ fn keep_certificate(shard: &mut Shard, socket: Socket, certificate: &[u8]) {
     let Shard { transports, dispatcher, .. } = shard;
     let table = &mut transports.connections.table;
     let connection = table.key_of(socket).and_then(|key| table.get_mut(key));
-    if dispatcher.auth.is_active()
+    if dispatcher.auth.verifies_tokens()
         && let Some(connection) = connection
         && let Some(certificate) = ClientCertificate::parse(certificate)
     {

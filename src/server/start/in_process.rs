@@ -114,9 +114,9 @@ impl InProcessConnection {
         self.run_turn();
     }
 
-    /// Attaches values to all requests that are sent from now on: their handlers read them by type,
-    /// such as an authenticated user; see
-    /// [`RequestInfo::extension`](crate::RequestInfo::extension).
+    /// Attaches values to all requests that are sent from now on: their handlers read them by type;
+    /// see [`RequestInfo::extension`](crate::RequestInfo::extension). A
+    /// [`Principal`](crate::auth::Principal) among them is the caller of the requests.
     pub fn set_extensions(&mut self, extensions: Extensions) {
         let slot = self.extensions.get_or_insert_with(|| {
             let slot = ExtensionSlot::default();

@@ -55,10 +55,10 @@ use self::tls::ListenerTls;
 #[cfg(feature = "cli")]
 pub use self::tls::check_tls;
 use super::acceptance::ConnectionCounts;
-use super::auth::{AuthSource, Credential};
+use super::auth::{AuthSource, Credential, HostCallers};
 use super::blocking_jobs::BlockingPool;
 use super::catalog_updates::state_factory::StateFactory;
-use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
+use super::catalog_updates::{CatalogWriter, ServerFacts, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::Gauges;
@@ -96,7 +96,8 @@ pub struct Server {
     on_reload_callback: ReloadCallback,
     on_start_callbacks: Vec<StartCallback>,
     tls: Arc<ListenerTls>,
-    token_verifier: Option<Arc<dyn TokenVerifier>>,
+    /// How callers are known beside the options.
+    host_callers: HostCallers,
     /// The credential of the client over standard input.
     stdio_credential: Option<Credential>,
 }
@@ -147,7 +148,7 @@ impl Server {
             on_reload_callback: Box::new(reload_nothing),
             on_start_callbacks: Vec::new(),
             tls: Arc::default(),
-            token_verifier: None,
+            host_callers: HostCallers::default(),
             stdio_credential: None,
         }
     }
@@ -187,7 +188,22 @@ impl Server {
     /// [`AuthOptions::anonymous`]: crate::server::options::AuthOptions::anonymous
     #[must_use]
     pub fn token_verifier(mut self, verifier: impl TokenVerifier + 'static) -> Self {
-        self.token_verifier = Some(Arc::new(verifier));
+        self.host_callers.verifier = Some(Arc::new(verifier));
+        self
+    }
+
+    /// States that the host program attaches a [`Principal`](crate::auth::Principal) to the
+    /// extensions of requests, such as middleware in front of
+    /// [`McpService::from_handle`](crate::tower::McpService::from_handle): tools may require scopes
+    /// then, and [`AuthOptions::rules`] apply, although the server verifies no tokens. Clients of
+    /// its listeners are unknown callers. Not needed for
+    /// [`McpService::new`](crate::tower::McpService::new) and [`Server::connect`].
+    ///
+    /// [`AuthOptions::rules`]: crate::server::options::AuthOptions::rules
+    #[must_use]
+    #[cfg(feature = "tower")]
+    pub const fn principals_from_host(mut self) -> Self {
+        self.host_callers.attaches_principals = true;
         self
     }
 
@@ -294,6 +310,7 @@ impl Server {
     #[cfg(feature = "tower")]
     pub(crate) fn start_unbound(mut self) -> Result<Running, StartError> {
         self.listen.apply_to(&mut self.options)?;
+        self.host_callers.attaches_principals = true;
         self.options.tcp.address = None;
         self.options.http.address.get_or_insert_with(|| (Ipv4Addr::LOCALHOST, 0).into());
         self.start_on(&[])
@@ -388,7 +405,9 @@ impl Server {
     ///
     /// If the catalog does not fit the server, or the blocking threads cannot be started.
     pub fn connect(mut self) -> Result<InProcessConnection, StartError> {
-        self.services.check()?;
+        #[cfg(feature = "tokio")]
+        self.services.find_runtime()?;
+        self.host_callers.attaches_principals = true;
         self.options.engine.mesh = self.options.engine.mesh.with_small_inbox();
         let (builders, handle) = self.build_shards(1)?;
         let builder = builders.into_iter().next();
@@ -414,11 +433,11 @@ impl Server {
     /// If the blocking threads cannot be started, or the system has no random source.
     #[cfg(feature = "internals")]
     pub fn shard_builders(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
-        self.build_shards(shards)
+        self.build_shards(shards).map_err(io::Error::other)
     }
 
-    fn build_shards(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
-        let auth = AuthSource::load(&self.options, self.token_verifier.clone()).map(Arc::new);
+    fn build_shards(&self, shards: usize) -> Result<(Vec<ShardBuilder>, Handle), StartError> {
+        let auth = AuthSource::load(&self.options, self.host_callers.clone()).map(Arc::new);
         let auth = auth.map_err(io::Error::other)?;
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
@@ -429,14 +448,19 @@ impl Server {
         let half_closed = Arc::<SharedCounter>::default();
         let threads = usize::from(engine.blocking_threads);
         let blocking = Arc::new(BlockingPool::new(threads, engine.blocking_queue_max as usize));
-        let state_type = self.services.state_factory.state_type();
+        let facts = ServerFacts {
+            state_type: self.services.state_factory.state_type(),
+            knows_callers: auth.knows_callers(),
+        };
+        facts.check(&self.services.catalog)?;
+        let requires_scopes = self.services.catalog.requires_scopes();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
         let rate = RateSource::load(&options.rate, &entropy.secret).map(Arc::new);
         let rate = rate.map_err(io::Error::other)?;
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog = Arc::clone(&self.services.catalog);
-        let catalog_writer = CatalogWriter::new(Arc::clone(&broadcast), catalog, state_type);
+        let catalog_writer = CatalogWriter::new(Arc::clone(&broadcast), catalog, facts);
         let catalog_writer = Arc::new(catalog_writer);
         let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
         let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
@@ -458,7 +482,7 @@ impl Server {
             blocking_pool: Arc::clone(&blocking),
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
-            auth: auth.shard_part(&entropy.secret),
+            auth: auth.shard_part(&entropy.secret, requires_scopes),
             running: running.clone(),
             rate: Arc::clone(&rate),
             stdio_credential: self.stdio_credential.clone(),
@@ -484,7 +508,8 @@ impl Server {
         placement: &Placement,
         sources: Vec<InputFds>,
     ) -> Result<(ShardThreads, Handle), StartError> {
-        self.services.check()?;
+        #[cfg(feature = "tokio")]
+        self.services.find_runtime()?;
         let (builders, handle) = self.build_shards(sources.len())?;
         let is_piped = sources.iter().any(|it| matches!(it, InputFds::Pipes { .. }));
         let loads = builders.into_iter().zip(sources).collect();

@@ -18,7 +18,7 @@ use crate::engine::driver_pair::DriverFactory;
 use crate::engine::entropy::Entropy;
 use crate::engine::executor::Executor;
 use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
-use crate::engine::ring::{Listener, Ring, Socket};
+use crate::engine::ring::{Listener, Ring, Socket, Waker};
 use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::SecureRng;
@@ -27,7 +27,7 @@ use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, Liste
 use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
-use crate::server::catalog_updates::state_factory::{StateFactory, check_state};
+use crate::server::catalog_updates::state_factory::StateFactory;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
@@ -83,24 +83,22 @@ pub(in crate::server) struct Services {
     pub(in crate::server) attached: Option<Arc<dyn DriverFactory>>,
 }
 
+#[cfg(feature = "tokio")]
 impl Services {
-    /// Fails if a handler needs a shard state or a runtime that the server does not have. Without a
-    /// runtime, the current one is taken.
-    pub(super) fn check(&mut self) -> Result<(), CatalogError> {
-        #[cfg(feature = "tokio")]
+    /// Fails if a handler needs a runtime that the server does not have. Without a runtime, the
+    /// current one is taken.
+    pub(super) fn find_runtime(&mut self) -> Result<(), CatalogError> {
+        self.tokio = self.tokio.take().or_else(|| tokio::runtime::Handle::try_current().ok());
+        let mut tools = self.catalog.tools();
+        if self.tokio.is_none()
+            && let Some(tool) = tools.find(|tool| tool.needs_tokio())
         {
-            self.tokio = self.tokio.take().or_else(|| tokio::runtime::Handle::try_current().ok());
-            let mut tools = self.catalog.tools();
-            if self.tokio.is_none()
-                && let Some(tool) = tools.find(|tool| tool.needs_tokio())
-            {
-                let problem = "its handler needs a tokio runtime; start the server inside one, or \
-                               pass it to Server::tokio";
-                let (name, problem) = (tool.name().into(), problem.into());
-                return Err(CatalogError::InvalidEntry { kind: "tool", name, problem });
-            }
+            let problem = "its handler needs a tokio runtime; start the server inside one, or \
+                           pass it to Server::tokio";
+            let (name, problem) = (tool.name().into(), problem.into());
+            return Err(CatalogError::InvalidEntry { kind: "tool", name, problem });
         }
-        check_state(&self.catalog, self.state_factory.state_type())
+        Ok(())
     }
 }
 
@@ -205,7 +203,7 @@ impl ShardBuilder {
         inputs: &[ShardInput],
     ) -> io::Result<ShardLoop<R, Shard>> {
         let unix_ms = self.entropy.unix_ms;
-        let mut credential = self.stdio_credential.clone().filter(|_| self.auth.is_active());
+        let mut credential = self.stdio_credential.clone().filter(|_| self.auth.verifies_tokens());
         let driver = self.build_shard(&ring, executor);
         let mut shard = ShardLoop::new(ring, driver);
         let now = shard.now();
@@ -243,23 +241,23 @@ impl ShardBuilder {
 
     fn build_shard<R: Ring>(self, ring: &R, executor: Rc<dyn Executor>) -> Shard {
         let limits = shard_limits(&self.options, self.sender.shards().count());
-        let sleeps_max = calls_max(&limits).saturating_add(limits.tasks.tasks_max);
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
         let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
         let (shard, shared) = (self.endpoint.shard(), (self.replay_filter, self.running));
-        let updates = (Arc::clone(&catalog_writer), self.update_executor);
-        let pending_updates = PendingUpdates::new(updates.0, updates.1, sender.clone(), shard);
-        let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
+        let (writer, executing) = (Arc::clone(&catalog_writer), self.update_executor);
+        let pending_updates = PendingUpdates::new(writer, executing, sender.clone(), shard);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
-        let checks = request_checks(&self.options, &self.auth, self.origin_guard);
-        let operator_checks = RequestChecks::new(operator_profile(), self.operator_guard);
-        let http = http_parts([checks, operator_checks], session_ids, self.gauges, &limits);
+        let guards = [self.origin_guard, self.operator_guard];
+        let checks = request_checks(&self.options, &self.auth, guards);
+        let ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
+        let http = http_parts(checks, ids, self.gauges, &limits);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
             deferred: deferred_work(&self.options, &self.entropy, shared, (shard, shards)),
             handlers: Handlers {
-                queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max, &memory)),
+                slow_poll_cycles_min: slow_poll_cycles_min(&self.options),
+                queue: handler_queue(ring.waker(), &limits, &memory),
                 pending_updates,
                 catalog_writer,
                 executor,
@@ -338,6 +336,21 @@ fn slow_handlers(options: &Options, ShardId(shard): ShardId) -> SlowHandlers {
     SlowHandlers::new(shard, options.service.slow_handler_threshold)
 }
 
+/// Creates the queue of local handlers.
+fn handler_queue(
+    waker: Waker,
+    limits: &ShardLimits,
+    memory: &Rc<HandlerMemory>,
+) -> Rc<HandlerQueue> {
+    let sleeps_max = calls_max(limits).saturating_add(limits.tasks.tasks_max);
+    Rc::new(HandlerQueue::new(waker, sleeps_max, memory))
+}
+
+/// Returns the number of cycles below which a poll of a local handler is not slow.
+const fn slow_poll_cycles_min(options: &Options) -> u64 {
+    SlowHandlers::cycles_min(options.service.slow_handler_threshold)
+}
+
 fn handler_failures(options: &Options, shards: (ShardId, u16)) -> HandlerFailures {
     HandlerFailures::new(shards, options.service.expose_errors)
 }
@@ -391,11 +404,15 @@ fn owner_ids(entropy: &Entropy, stream: u32, shard: ShardId, shards: u16) -> Own
     OwnerIds::new(shard, shards, Box::new(move || rng.next_u128()))
 }
 
-/// Returns the checks of requests of clients.
-fn request_checks(options: &Options, auth: &Authentication, origin: OriginGuard) -> RequestChecks {
+/// Returns the checks of requests of clients, and of operators.
+fn request_checks(
+    options: &Options,
+    auth: &Authentication,
+    [origin, operators]: [OriginGuard; 2],
+) -> [RequestChecks; 2] {
     let resource_metadata = auth.metadata().is_some();
     let profile = CheckProfile { resource_metadata, ..check_profile(options) };
-    RequestChecks::new(profile, origin)
+    [RequestChecks::new(profile, origin), RequestChecks::new(operator_profile(), operators)]
 }
 
 fn check_profile(options: &Options) -> CheckProfile {

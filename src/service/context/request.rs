@@ -288,7 +288,8 @@ impl RequestInfo {
         self.extensions.as_ref()?.get()
     }
 
-    /// The authenticated caller; `None` without authentication, and of a caller without a token.
+    /// The caller: that of the token, or the principal that the host has attached. `None` if there
+    /// is neither.
     pub fn principal(&self) -> Option<&Principal> {
         self.principal.as_deref()
     }

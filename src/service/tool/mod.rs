@@ -162,11 +162,11 @@ impl Tool {
         })
     }
 
-    /// The error of a server that authenticates no callers.
+    /// The error for a caller who is not known, where callers are not distinguished.
     #[cold]
     fn refuse_without_principal(&self) -> HandlerError {
         let scopes = self.definition.required_scopes.join(" ");
-        let message = "the tool requires scopes, and the server has no authentication";
+        let message = "the tool requires scopes, and the caller of the request is not known";
         HandlerError::Rpc(Error::insufficient_scope(message, &scopes, false))
     }
 

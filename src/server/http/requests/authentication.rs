@@ -18,7 +18,7 @@ use crate::guard::auth::challenge::Refusal;
 use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
 use crate::protocol::parity;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
-use crate::server::auth::{self, AuthTime, Credential};
+use crate::server::auth::{self, AuthTime};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 use crate::transport::http::checks::{self, RequestKind};
@@ -85,7 +85,9 @@ pub(super) fn authenticate(
 /// either has no bearer token.
 #[inline]
 fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<bool> {
-    let credential = path.connections.table.get(incoming.key)?.state.credential()?;
+    let state = &path.connections.table.get(incoming.key)?.state;
+    // The host may have attached another principal to each request.
+    let credential = state.credential().filter(|_| state.extension_slot().is_none())?;
     let IncomingRequest { head, bytes, .. } = *incoming;
     let token = bearer::unchecked_token(head.field(bytes, Field::Authorization)?)?;
     let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
@@ -93,7 +95,8 @@ fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<
     Some(is_current && !head.has_query() && credential.has_token(token))
 }
 
-/// Verifies the token of a request, and keeps it as the credential of the connection.
+/// Keeps the caller of a request as the credential of the connection: the principal that the host
+/// has attached, or else that of its token.
 #[inline(never)]
 fn check(
     path: &mut HttpPath<'_>,
@@ -107,6 +110,13 @@ fn check(
     let (auth, facts) = (&mut path.dispatcher.auth, &mut path.dispatcher.facts);
     let counters = &mut path.outbox.counters.auth;
     let state = &mut connection.state;
+    if facts.keep_attached_principal(state, |principal| auth.with_implied_scopes(principal)) {
+        return Ok(());
+    }
+    if !auth.verifies_tokens() {
+        facts.keep_credential(state, None);
+        return Ok(());
+    }
     let token = read_token(incoming, (auth.accepts_query_token(), auth.accepts_proofs()));
     let certificate = state.certificate();
     let credential = match token {
@@ -133,12 +143,11 @@ fn check(
                 Err(error) => Err(error),
             }
         }
-        Ok(None) => match (state.attached_principal(), state.credential()) {
-            (Some(principal), _) => Ok(Some(Credential::of_session(&principal))),
-            (None, Some(known)) if known.is_certificate() && auth.is_current(known, time) => {
+        Ok(None) => match state.credential() {
+            Some(known) if known.is_certificate() && auth.is_current(known, time) => {
                 return Ok(());
             }
-            (None, _) => match auth.authenticate_certificate(certificate, (time, counters)) {
+            _ => match auth.authenticate_certificate(certificate, (time, counters)) {
                 Err(AuthError::Missing) if auth.admits_anonymous() => Ok(None),
                 authenticated => authenticated.map(Some),
             },

@@ -122,7 +122,7 @@ impl HttpPath<'_> {
         let Some((head, bytes)) = self.connections.table.pending_head(key) else { return };
         let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
         let standing = self.standing(key);
-        let is_open = standing == Standing::Served && !self.dispatcher.auth.is_active();
+        let is_open = standing == Standing::Served && !self.dispatcher.auth.verifies_tokens();
         match check_head(self.http, standing, &IncomingRequest { key, head, bytes, format }) {
             Ok(_) if is_open && !head.expects_continue => {}
             Ok(_) if is_open => {
@@ -189,7 +189,7 @@ impl HttpPath<'_> {
         self.outbox.count_error(&error);
         let mut response =
             Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
-        if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.is_active() {
+        if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.verifies_tokens() {
             let challenge = Challenge::new("Bearer error=\"invalid_request\"");
             response.fields.www_authenticate = Some(challenge);
         }

@@ -1,0 +1,75 @@
+//! What the entries of a catalog need of their server.
+
+use crate::server::auth::HOW_TO_KNOW_CALLERS;
+use crate::service::{Catalog, CatalogError, StateType};
+
+/// What a server has that entries of its catalog may need.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct ServerFacts {
+    /// The type of the states of the shards.
+    pub(in crate::server) state_type: StateType,
+    /// Callers can be known, so that tools may require scopes.
+    pub(in crate::server) knows_callers: bool,
+}
+
+impl ServerFacts {
+    /// Checks that the server has what the entries of `catalog` need.
+    ///
+    /// # Errors
+    ///
+    /// The first entry for which something is missing, and what to do.
+    pub(in crate::server) fn check(self, catalog: &Catalog) -> Result<(), CatalogError> {
+        check_state(catalog, self.state_type)?;
+        let mut tools = catalog.tools().filter(|tool| !tool.required_scopes().is_empty());
+        match tools.next() {
+            Some(tool) if !self.knows_callers => Err(CatalogError::InvalidEntry {
+                kind: "tool",
+                name: tool.name().into(),
+                problem: unknown_callers(&tool.required_scopes().join(" ")).into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The problem of a tool that requires `scopes` of callers whom the server cannot know.
+fn unknown_callers(scopes: &str) -> String {
+    let host = if cfg!(feature = "tower") {
+        ", Server::principals_from_host if the program attaches a Principal to requests"
+    } else {
+        ""
+    };
+    format!(
+        "it requires the scope `{scopes}`, and the server knows no caller: call \
+         Server::token_verifier{host}, or {HOW_TO_KNOW_CALLERS}"
+    )
+}
+
+/// Fails if a handler or completer needs the state of its shard to have another type.
+fn check_state(catalog: &Catalog, state_type: StateType) -> Result<(), CatalogError> {
+    let tools = catalog.tools().flat_map(|it| named("tool", it.name(), it.required_state()));
+    let prompts = catalog.prompts().flat_map(|it| named("prompt", it.name(), it.required_states()));
+    let resources =
+        catalog.resources().flat_map(|it| named("resource", it.uri(), it.required_state()));
+    let templates = catalog
+        .templates()
+        .flat_map(|it| named("resource template", it.uri_template(), it.required_states()));
+    let mut entries = tools.chain(prompts).chain(resources).chain(templates);
+    let mismatch = entries.find(|(_, _, required)| *required != state_type);
+    let Some((kind, name, required)) = mismatch else { return Ok(()) };
+    let (required, found) = (required.name(), state_type.name());
+    let problem = format!(
+        "its handler needs the shard state `{required}`, and the server has `{found}`; start it \
+         with Server::with_state"
+    );
+    Err(CatalogError::InvalidEntry { kind, name: name.into(), problem: problem.into() })
+}
+
+/// Returns each of `states` with the entry that needs it.
+fn named<'c>(
+    kind: &'static str,
+    name: &'c str,
+    states: impl IntoIterator<Item = StateType>,
+) -> impl Iterator<Item = (&'static str, &'c str, StateType)> {
+    states.into_iter().map(move |state| (kind, name, state))
+}
