@@ -94,9 +94,9 @@ pub use crate::service::{
     BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, CatalogBuilder,
     CatalogError, ClientImplementation, ClientInfo, ClientRequestError, Completion,
     CompletionContext, Features, GetPromptResult, HandlerError, InlineContext, InternalError,
-    IntoCallToolResult, NoArguments, Prompt, PromptArgument, PromptArguments, PromptBuilder,
-    ReadContext, ReadResourceResult, RequestContext, RequestInfo, RequestView, Resource,
-    ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations,
+    IntoCallToolResult, NoArguments, OrInvalid, Prompt, PromptArgument, PromptArguments,
+    PromptBuilder, ReadContext, ReadResourceResult, RequestContext, RequestInfo, RequestView,
+    Resource, ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations,
     ToolArguments, ToolBuilder, TraceContext,
 };
 pub use crate::telemetry::{ConnectionInfo, Counters, Transport};

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a catalog could not be built or updated.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// Why a catalog could not be built or updated. `Debug` prints the same text as `Display`, because
+/// that is what a `main` that returns the error shows.
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum CatalogError {
     /// Two entries of one list have the same name, URI or URI template.
@@ -42,6 +43,12 @@ impl fmt::Display for CatalogError {
                 write!(formatter, "{kind} `{name}`: {problem}")
             }
         }
+    }
+}
+
+impl fmt::Debug for CatalogError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) use self::resource::strip_localhost as canonical_uri;
 pub use self::resource::{ReadContext, Resource, ResourceBuilder, ResourceTemplate};
 pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
-    HandlerOutput, InternalError, IntoCallToolResult, ReadResourceResult, Structured,
+    HandlerOutput, InternalError, IntoCallToolResult, OrInvalid, ReadResourceResult, Structured,
 };
 pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolArguments, ToolBuilder};
 

@@ -27,7 +27,8 @@
 //! `#[tokio::test]`: test local handlers with [`block_on`].
 //!
 //! Every message passes through the request path of a real server, so a test sees what a client
-//! sees: validated arguments, the texts of errors, limits. Only the socket is missing.
+//! sees: validated arguments, the texts of errors, limits. Only the socket is missing, and the
+//! cause of a failed handler is shown, which other clients do not see.
 
 mod channel;
 mod result;
@@ -94,12 +95,15 @@ impl TestServer {
         Self::with(Server::builder(catalog))
     }
 
-    /// Starts `server`, which may have a state, options or a tokio runtime.
+    /// Starts `server`, which may have a state, options or a tokio runtime. Errors contain the
+    /// cause of a failed handler, as with
+    /// [`ServiceOptions::expose_errors`](crate::options::ServiceOptions::expose_errors).
     ///
     /// # Errors
     ///
     /// As [`Server::connect`].
-    pub fn with(server: Server) -> Result<Self, StartError> {
+    pub fn with(mut server: Server) -> Result<Self, StartError> {
+        server.expose_errors();
         Ok(Self { client: RefCell::new(Client::new(server.connect()?)) })
     }
 

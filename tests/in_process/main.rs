@@ -3,6 +3,7 @@
 
 mod callers;
 mod calls;
+mod client_mistakes;
 mod connection;
 mod lifetime;
 mod request_context;

@@ -1,5 +1,6 @@
 //! Listeners: the addresses that a host program chooses, and what the options say of them.
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -30,10 +31,21 @@ impl Listen {
         Ok(())
     }
 
-    /// Returns the first address that `address` stands for.
-    pub(super) fn resolve(address: impl ToSocketAddrs) -> io::Result<SocketAddr> {
-        let first = address.to_socket_addrs()?.next();
-        first.ok_or_else(|| io::Error::other("the name of a listener resolves to no address"))
+    /// Returns the first address that `address`, the argument of `call`, stands for.
+    pub(super) fn resolve(
+        call: &'static str,
+        address: impl ToSocketAddrs + fmt::Debug,
+    ) -> io::Result<SocketAddr> {
+        let first = match address.to_socket_addrs() {
+            Ok(mut all) => all.next().ok_or_else(|| io::Error::other("it resolves to no address")),
+            Err(error) => Err(error),
+        };
+        first.map_err(|error| {
+            let text = format!(
+                "{call}({address:?}): {error}; write HOST:PORT, such as \"127.0.0.1:8080\""
+            );
+            io::Error::new(error.kind(), text)
+        })
     }
 }
 

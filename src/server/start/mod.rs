@@ -162,16 +162,21 @@ impl Server {
     ///
     /// [`Server::start`] returns that an address cannot be resolved.
     #[must_use]
-    pub fn tcp(mut self, address: impl ToSocketAddrs) -> Self {
-        self.listen.tcp = Some(Listen::resolve(address));
+    pub fn tcp(mut self, address: impl ToSocketAddrs + fmt::Debug) -> Self {
+        self.listen.tcp = Some(Listen::resolve("Server::tcp", address));
         self
     }
 
     /// Listens on `address` for HTTP and WebSocket, as [`Server::tcp`].
     #[must_use]
-    pub fn http(mut self, address: impl ToSocketAddrs) -> Self {
-        self.listen.http = Some(Listen::resolve(address));
+    pub fn http(mut self, address: impl ToSocketAddrs + fmt::Debug) -> Self {
+        self.listen.http = Some(Listen::resolve("Server::http", address));
         self
+    }
+
+    /// Sends clients the text of internal errors.
+    pub(crate) const fn expose_errors(&mut self) {
+        self.options.service.expose_errors = true;
     }
 
     /// Sets the options. Default: [`Options::default`].

@@ -57,7 +57,9 @@ use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::waiting_requests::WaitingRequests;
 use crate::server::websocket::WebSocketFrontend;
-use crate::service::{Catalog, CatalogError};
+use crate::service::Catalog;
+#[cfg(feature = "tokio")]
+use crate::service::CatalogError;
 use crate::telemetry::label::Transport;
 use crate::transport::http::checks::{CheckProfile, EndpointPaths, OperatorEndpoints};
 use crate::transport::websocket::handshake::HandshakeOptions;

@@ -352,8 +352,8 @@ fn connection_capacity(
     }
 }
 
-/// Why a server did not start, or failed. The text names the cause and what to do.
-#[derive(Debug)]
+/// Why a server did not start, or failed. The text names the cause and what to do; `Debug` prints
+/// it, too, because that is what a `main` that returns the error shows.
 #[non_exhaustive]
 pub enum StartError {
     /// The catalog does not fit the server.
@@ -371,6 +371,12 @@ impl fmt::Display for StartError {
             Self::System(error) => error.fmt(formatter),
             Self::Shard(cause) => write!(formatter, "a shard failed: {cause}"),
         }
+    }
+}
+
+impl fmt::Debug for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
     }
 }
 

@@ -83,7 +83,7 @@ impl ResourceHandler {
         let handler = Arc::new(handler);
         Self::Local(Box::new(move |request, target| {
             let handler = Arc::clone(&handler);
-            let finish = convert_result(target, request.revision());
+            let finish = convert_result(target, &request);
             local_work(move |ctx| handler(request, ctx.with_state()), finish)
         }))
     }
@@ -99,7 +99,7 @@ impl ResourceHandler {
         let handler = Arc::new(handler);
         Self::Blocking(Box::new(move |request, target| {
             let handler = Arc::clone(&handler);
-            let finish = convert_result(target, request.revision());
+            let finish = convert_result(target, &request);
             blocking_work(move |ctx| handler(request, ctx), finish)
         }))
     }
@@ -122,7 +122,7 @@ impl ResourceHandler {
                 Ok(Dispatch::Ready { is_error: false })
             }
             Self::Inline(handler) => match handler(ctx, contents, view) {
-                Ok(()) if contents.is_empty() => Err(not_found(ctx)),
+                Ok(()) if contents.is_empty() => Err(HandlerError::NotFound),
                 Ok(()) => Ok(Dispatch::Ready { is_error: false }),
                 Err(InlineEnd::Failed(error)) => Err(error),
                 Err(InlineEnd::Emitted(events, written)) => {
@@ -136,7 +136,10 @@ impl ResourceHandler {
             }
         });
         result.unwrap_or_else(|error| {
-            let error = error.in_handler("resource", &target.uri.into());
+            let error = match error {
+                HandlerError::NotFound => not_found(ctx.uri(), ctx.revision()),
+                error => error.in_handler("resource", &target.uri.into()),
+            };
             Dispatch::protocol_error(error, is_modern)
         })
     }
@@ -159,7 +162,8 @@ fn take_result(
     written: Result<(), HandlerError>,
 ) -> Result<HandlerOutput, HandlerError> {
     match written {
-        Ok(()) if contents.is_empty() => Err(not_found(ctx)),
+        Ok(()) if contents.is_empty() => Err(not_found(ctx.uri(), ctx.revision())),
+        Err(HandlerError::NotFound) => Err(not_found(ctx.uri(), ctx.revision())),
         Ok(()) => Ok(HandlerOutput::Encoded { result: contents.take(), is_error: false }),
         Err(error) => {
             Err(protocol_error(error, ctx.revision().is_modern(), ("resource", target.uri)))
@@ -167,25 +171,27 @@ fn take_result(
     }
 }
 
-/// The error for a handler that writes nothing: a result must not have empty contents (MCP
+/// The error for a handler that finds or writes nothing: a result must not have empty contents (MCP
 /// 2026-07-28, server/resources, "Error Handling").
-fn not_found(ctx: &ReadContext<'_>) -> HandlerError {
-    Error::resource_not_found(ctx.uri(), ctx.revision()).into()
+fn not_found(uri: &str, revision: Revision) -> HandlerError {
+    Error::resource_not_found(uri, revision).into()
 }
 
 /// Returns the conversion of the result of a local or blocking handler: it adds the cache hint of
 /// the resource if it has none, and makes errors JSON-RPC errors.
 fn convert_result<C: Into<ReadResourceResult>>(
     target: ReadTarget<'_>,
-    revision: Revision,
+    ctx: &ReadContext<'_>,
 ) -> impl FnOnce(Result<C, HandlerError>) -> Result<HandlerOutput, HandlerError> + Send + use<C> {
     let (cache, uri) = (target.cache_hint, Box::<str>::from(target.uri));
+    let (requested, revision) = (Box::<str>::from(ctx.uri()), ctx.revision());
     move |result| match result {
         Ok(contents) => {
             let mut contents = contents.into();
             contents.cache_hint.get_or_insert(cache);
             Ok(HandlerOutput::Resource(contents))
         }
+        Err(HandlerError::NotFound) => Err(not_found(&requested, revision)),
         Err(error) => Err(protocol_error(error, revision.is_modern(), ("resource", &uri))),
     }
 }

@@ -21,12 +21,19 @@ use crate::service::results::InternalError;
 /// [`HandlerError::Internal`], except those of this crate: [`Cancelled`], [`ClientRequestError`]
 /// and [`model::Error`](Error) keep their meaning. Therefore this type is no `std::error::Error`
 /// itself.
+///
+/// A mistake of the client is no internal error: [`OrInvalid`](crate::OrInvalid) converts the
+/// errors of `parse` and the like to [`HandlerError::InvalidParams`] or [`HandlerError::NotFound`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HandlerError {
     /// The arguments are invalid. For tools since 2025-11-25 a result with `isError`, so that the
     /// model can correct them (SEP-1303); otherwise invalid params (-32602).
     InvalidParams(Cow<'static, str>),
+    /// What the request asks for does not exist. For resources the error of an unknown resource
+    /// (-32602 since 2026-07-28, -32002 before), for prompts and completions invalid params
+    /// (-32602), for tools as [`HandlerError::InvalidParams`].
+    NotFound,
     /// The request was cancelled. If the client cancelled it nothing is sent; if the server did,
     /// it is reported like [`HandlerError::Tool`].
     Cancelled,
@@ -48,6 +55,11 @@ impl HandlerError {
     /// [`HandlerError::InvalidParams`] with a reason, cut to 400 bytes.
     pub fn invalid_params(reason: impl fmt::Display) -> Self {
         Self::InvalidParams(Cow::Owned(truncate_reason(reason.to_string())))
+    }
+
+    /// [`HandlerError::NotFound`].
+    pub const fn not_found() -> Self {
+        Self::NotFound
     }
 
     /// [`HandlerError::Tool`] with a text. The model reads it: say what went wrong and what to do,
@@ -82,6 +94,8 @@ impl HandlerError {
         let text = match self {
             Self::InvalidParams(text) if dialect.argument_errors_in_result => text,
             Self::InvalidParams(text) => return Err(Error::invalid_params(text)),
+            Self::NotFound if dialect.argument_errors_in_result => Cow::Borrowed(NOT_FOUND),
+            Self::NotFound => return Err(Error::invalid_params(NOT_FOUND)),
             Self::Cancelled => Cow::Borrowed(CANCELLED),
             Self::Tool(text) => text,
             Self::Internal(error) => Cow::Owned(format!("{} failed", error.handler_kind())),
@@ -103,6 +117,7 @@ impl HandlerError {
     ) -> Result<Error, Box<InternalError>> {
         Ok(match self {
             Self::InvalidParams(text) => Error::invalid_params(text),
+            Self::NotFound => Error::invalid_params(NOT_FOUND),
             Self::Cancelled => Error::internal(CANCELLED),
             Self::Tool(text) => Error::internal(text),
             Self::MissingCapability(needed) if is_modern => Error::missing_capability(needed),
@@ -121,7 +136,7 @@ impl HeapBytes for HandlerError {
             Self::Rpc(Error { message, data, .. }) => {
                 message.heap_bytes() + data.as_deref().map_or(0, str::heap_bytes)
             }
-            Self::Cancelled | Self::MissingCapability(_) => 0,
+            Self::NotFound | Self::Cancelled | Self::MissingCapability(_) => 0,
         }
     }
 }
@@ -130,6 +145,7 @@ impl fmt::Display for HandlerError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidParams(text) => write!(formatter, "invalid params: {text}"),
+            Self::NotFound => formatter.write_str(NOT_FOUND),
             Self::Cancelled => formatter.write_str("cancelled"),
             Self::Tool(text) => write!(formatter, "failed: {text}"),
             Self::Internal(error) => write!(formatter, "internal error: {error}"),
@@ -253,6 +269,8 @@ fn truncate_reason(mut text: String) -> String {
 
 /// Maximum length of a reason: a long sentence with a quoted word.
 const REASON_BYTES_MAX: usize = 400;
+
+const NOT_FOUND: &str = "not found";
 
 const CANCELLED: &str = "the request was cancelled";
 

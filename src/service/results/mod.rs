@@ -12,6 +12,8 @@
 mod error;
 mod internal_error;
 
+mod or_invalid;
+
 mod tool;
 
 mod into_result;
@@ -26,6 +28,7 @@ pub use self::completion::Completion;
 pub use self::error::{Cancelled, ClientRequestError, HandlerError};
 pub use self::internal_error::InternalError;
 pub use self::into_result::{IntoCallToolResult, Structured};
+pub use self::or_invalid::OrInvalid;
 pub use self::prompt::GetPromptResult;
 pub use self::resource::ReadResourceResult;
 pub use self::tool::CallToolResult;
