@@ -30,7 +30,7 @@ struct ErrorDetails {
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What an error of the parity dialect says of a repetition.
+/// What an error says of a repetition.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct RetryAdvice {
     is_retryable: bool,
@@ -135,7 +135,12 @@ impl ClientError {
             return Self::new(ClientErrorKind::Protocol, text);
         };
         let mut error = Self::new(ClientErrorKind::Rpc { code }, quoted_message(member("message")));
-        error.0.data = member("data").map(encode);
+        let data = member("data");
+        error.0.data = data.map(encode);
+        let advice = |name| data.and_then(Value::as_object).and_then(|data| data.find(name));
+        let is_retryable = advice("retryable").and_then(Value::as_bool).unwrap_or(false);
+        let after = advice("retryAfterMs").and_then(Value::as_u64).map(Duration::from_millis);
+        error.0.retry = RetryAdvice { is_retryable, after };
         error
     }
 
@@ -217,14 +222,15 @@ impl ClientError {
         self.0.data.as_deref()
     }
 
-    /// Returns whether a repetition may succeed: `retryable` of an error of the parity dialect;
-    /// false for every other error.
+    /// Returns whether a repetition may succeed: `data.retryable` of a JSON-RPC error, `retryable`
+    /// of an error of the parity dialect; false for every other error.
     pub fn is_retryable(&self) -> bool {
         self.0.retry.is_retryable
     }
 
-    /// Returns the time before which a repetition does not succeed: `retryAfter` of an error of the
-    /// parity dialect, `Retry-After` of a response over HTTP.
+    /// Returns the time before which a repetition does not succeed: `data.retryAfterMs` of a
+    /// JSON-RPC error, `retryAfter` of an error of the parity dialect, `Retry-After` of a response
+    /// over HTTP.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry.after
     }

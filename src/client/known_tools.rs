@@ -1,11 +1,12 @@
 //! What the list of tools says about their calls: the arguments that calls over HTTP repeat in
-//! headers, and whether a call may be a task.
+//! headers, whether a call may be a task, and whether it may run twice.
 //!
 //! MCP 2026-07-28 `basic/transports/streamable-http`, "x-mcp-header"; 2025-11-25
 //! `basic/utilities/tasks`, "Tool-Level Negotiation".
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
@@ -27,6 +28,8 @@ pub struct KnownTools {
     has_headers: bool,
     /// Set by the first list.
     by_name: OnceLock<Box<Mutex<ToolsByName>>>,
+    /// A tool that was listed may run twice without harm.
+    has_idempotent: AtomicBool,
 }
 
 type ToolsByName = HashMap<Box<str>, KnownTool>;
@@ -36,11 +39,13 @@ struct KnownTool {
     headers: Box<[ParameterHeader]>,
     /// `None` where the server decides.
     task_support: Option<TaskSupport>,
+    /// Declared with `readOnlyHint` or `idempotentHint`.
+    is_idempotent: bool,
 }
 
 impl KnownTools {
     pub(super) fn new(has_headers: bool) -> Self {
-        Self { has_headers, by_name: OnceLock::new() }
+        Self { has_headers, by_name: OnceLock::new(), has_idempotent: AtomicBool::new(false) }
     }
 
     /// Returns whether calls carry headers.
@@ -66,7 +71,10 @@ impl KnownTools {
             };
             if by_name.len() < TOOLS_MAX {
                 let task_support = revision.dialect().core_tasks.then(|| tool.task_support());
-                by_name.insert(tool.name.as_str().into(), KnownTool { headers, task_support });
+                let is_idempotent = tool.may_run_twice();
+                self.has_idempotent.fetch_or(is_idempotent, Ordering::Relaxed);
+                let tool_facts = KnownTool { headers, task_support, is_idempotent };
+                by_name.insert(tool.name.as_str().into(), tool_facts);
             }
         }
     }
@@ -80,6 +88,15 @@ impl KnownTools {
     /// unknown.
     pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
         lock(self.by_name.get()?).get(name)?.task_support
+    }
+
+    /// Returns whether the tool `name` was declared to change nothing, or nothing more when it is
+    /// called again with the same arguments.
+    pub(super) fn is_idempotent(&self, name: &str) -> bool {
+        self.has_idempotent.load(Ordering::Relaxed)
+            && self.by_name.get().is_some_and(|by_name| {
+                lock(by_name).get(name).is_some_and(|tool| tool.is_idempotent)
+            })
     }
 
     /// Returns the headers of a call of the tool `name` with these params.

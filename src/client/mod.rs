@@ -21,6 +21,8 @@ mod sync;
 
 mod results;
 
+mod retry;
+
 #[cfg(feature = "internals")]
 pub mod session;
 #[cfg(not(feature = "internals"))]
@@ -84,13 +86,14 @@ pub use self::parity_session::{
 };
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
-pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions, RetryEvent};
+pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
 pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
     PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
+pub use self::retry::{RetryEvent, RetryPolicy};
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};

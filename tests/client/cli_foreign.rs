@@ -236,9 +236,9 @@ fn stream_that_is_never_known_ends_listen() {
     assert_eq!(server.count("initialize"), 2);
 }
 
-/// Refuses calls for now: the first `count`.
+/// Refuses calls for now with `status`: the first `count`.
 fn overloaded(
-    count: usize,
+    (status, count): (&'static str, usize),
     fields: impl Fn() -> String + Send + Sync,
     body: &'static str,
 ) -> impl Fn(&HttpRequest) -> Option<String> + Send + Sync {
@@ -246,7 +246,7 @@ fn overloaded(
     move |request| {
         let is_call = request.body["method"] == "tools/call";
         let is_refused = is_call && refused.fetch_add(1, Ordering::SeqCst) < count;
-        is_refused.then(|| http_response("503 A", &fields(), body))
+        is_refused.then(|| http_response(status, &fields(), body))
     }
 }
 
@@ -257,11 +257,12 @@ fn refused_request_is_named_while_it_waits() {
         let (date, later) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT");
         format!("Date: {date}\r\nRetry-After: {later}\r\n")
     };
-    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1001,"message":"breaker open"}}"#;
-    let server = ForeignServer::start(overloaded(1, fields, body));
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"breaker open",
+        "data":{"retryable":true,"retryAfterMs":1000}}}"#;
+    let server = ForeignServer::start(overloaded(("503 A", 1), fields, body));
     let result = server.run(&["call", "t"]);
     assert_eq!((result.status, result.stdout.as_str()), (0, "fine\n"));
-    let expected = "the server answered with HTTP status 503: breaker open; tools/call is sent \
+    let expected = "the server answered with HTTP status 503: breaker open; tools/call t is sent \
                     again in 1.0 s\n";
     assert_eq!(result.stderr, expected);
 }
@@ -269,16 +270,16 @@ fn refused_request_is_named_while_it_waits() {
 #[test]
 fn refused_request_without_time_names_the_refusal() {
     let later = |seconds: u32| move || format!("Retry-After: {seconds}\r\n");
-    let server = ForeignServer::start(overloaded(9, later(1), "busy"));
+    let server = ForeignServer::start(overloaded(("429 A", 9), later(1), "busy"));
     let result = server.run(&["call", "t", "--timeout", "1.5"]);
     assert_eq!(result.status, 1);
     let line = result.stderr.lines().last().unwrap_or_default();
-    assert!(line.contains("HTTP status 503: busy"), "{line}");
+    assert!(line.contains("HTTP status 429: busy"), "{line}");
     assert!(line.contains("within 1.5s") && !line.contains("no response"), "{line}");
 
-    let server = ForeignServer::start(overloaded(9, later(60), "busy"));
+    let server = ForeignServer::start(overloaded(("429 A", 9), later(60), "busy"));
     let result = server.run(&["call", "t", "--timeout", "5"]);
-    let expected = "error: the server answered with HTTP status 503: busy; retry in 60s\n";
+    let expected = "error: the server answered with HTTP status 429: busy; retry in 60s\n";
     assert_eq!((result.status, result.stderr.as_str()), (1, expected));
     assert_eq!(server.count("tools/call"), 1);
 }

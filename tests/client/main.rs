@@ -30,6 +30,7 @@ mod programs;
 mod proxies;
 mod reconnects;
 mod redirects;
+mod retries;
 mod sdk_servers;
 mod subscriptions;
 mod tasks;

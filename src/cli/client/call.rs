@@ -63,7 +63,21 @@ impl ToolCall {
             Vec::new()
         };
         let arguments = self.given.to_object(&declared);
-        let document = match self.send(server, &arguments) {
+        let sent = match self.send(server, &arguments) {
+            Err(error) if tools.is_none() && server.repeats_declared(&error) => {
+                // Whether the call may run twice is known once the tools are listed.
+                let tools = tools.insert(list_tools(server)?);
+                match self.find(tools) {
+                    Some(tool) if tool.may_run_twice() => {
+                        server.wait_to_repeat(&self.name, &error);
+                        self.send(server, &arguments)
+                    }
+                    _ => Err(error),
+                }
+            }
+            sent => sent,
+        };
+        let document = match sent {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {

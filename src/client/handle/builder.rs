@@ -16,7 +16,8 @@ use crate::client::io::{
 use crate::client::notifications::{LogMessage, NotificationHandlers};
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions, RetryEvent};
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::client::retry::{RetryEvent, RetryPolicy};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
 use crate::client::sync::SharedValue;
 use crate::client::target::Target;
@@ -253,10 +254,17 @@ impl ClientBuilder {
         self
     }
 
-    /// Receives each request over HTTP that is sent again because the server has refused it for
-    /// now. `on_retry` is called on the I/O thread and must not block.
+    /// Sets which requests are sent again after a failure. Default [`RetryPolicy::safe`]: only what
+    /// certainly did not start, or may run twice without harm.
+    pub const fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry = policy;
+        self
+    }
+
+    /// Receives each request that is about to be sent again after a failure. `on_retry` is called
+    /// on the I/O thread and must not block.
     pub fn on_retry(mut self, on_retry: impl Fn(RetryEvent) + Send + Sync + 'static) -> Self {
-        self.on_retry = Some(RetryCallback::new(on_retry));
+        self.on_retry = Some(Box::new(on_retry));
         self
     }
 

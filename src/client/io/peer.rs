@@ -500,6 +500,7 @@ impl Peer {
                 }
                 SessionEvent::TaskStatus { token, message } => token.report_message(message),
                 SessionEvent::Notification(message) => self.handle.notify(message),
+                SessionEvent::Repeated(event) => self.handle.report_retry(*event),
                 SessionEvent::Violation(text) => {
                     tracing::debug!(target = %self.handle.target, "the server sent {text}");
                 }

@@ -11,7 +11,8 @@ use crate::client::inputs::InputHandlers;
 use crate::client::notifications::NotificationHandlers;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions, RetryEvent};
+use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::client::retry::RetryEvent;
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::Target;
 use crate::transport::http::client::request_writer::ExtraFields;
@@ -20,25 +21,8 @@ use crate::transport::tls::TlsClient;
 /// Called on the I/O thread when a connection begins or ends.
 pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
 
-/// Called on the I/O thread when a request over HTTP is to be sent again.
-#[derive(Clone)]
-pub(in crate::client) struct RetryCallback(Arc<dyn Fn(RetryEvent) + Send + Sync>);
-
-impl RetryCallback {
-    pub(in crate::client) fn new(on_retry: impl Fn(RetryEvent) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(on_retry))
-    }
-
-    pub(super) fn report(&self, event: RetryEvent) {
-        run_callback(|| (self.0)(event));
-    }
-}
-
-impl fmt::Debug for RetryCallback {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("RetryCallback")
-    }
-}
+/// Called on the I/O thread when a request is sent again.
+pub(in crate::client) type RetryCallback = Box<dyn Fn(RetryEvent) + Send + Sync>;
 
 /// How connections are opened.
 #[derive(Clone, Debug)]
@@ -76,6 +60,14 @@ impl PeerHandle {
         tracing::debug!(target = %self.target, ?event, "the connection of a client has changed");
         if let Some(on_connection_event) = &self.on_connection_event {
             run_callback(|| on_connection_event(event));
+        }
+    }
+
+    /// Reports that a request is sent again.
+    pub(super) fn report_retry(&self, event: RetryEvent) {
+        tracing::debug!(target = %self.target, ?event, "a request is sent again");
+        if let Some(on_retry) = &self.on_retry {
+            run_callback(|| on_retry(event));
         }
     }
 

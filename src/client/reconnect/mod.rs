@@ -7,12 +7,10 @@ mod options;
 mod backoff;
 
 mod event;
-mod retry_event;
 
 mod state;
 
 pub(super) use self::backoff::Backoff;
 pub use self::event::ConnectionEvent;
 pub use self::options::{ReconnectMode, ReconnectOptions};
-pub use self::retry_event::RetryEvent;
 pub(super) use self::state::{NextAttempt, Reconnection};

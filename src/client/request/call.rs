@@ -50,7 +50,9 @@ impl ToolsPage {
     fn learn(self, message: &ReceivedMessage, peer: &PeerRef) {
         let revision = message.revision();
         let is_relevant = revision.is_modern() && peer.tools().has_headers();
-        if !is_relevant && !revision.dialect().core_tasks {
+        // Short of the names, to find out whether the list need be read.
+        let has_hints = memchr::memmem::find(message.as_bytes(), b"Hint\"").is_some();
+        if !is_relevant && !has_hints && !revision.dialect().core_tasks {
             return;
         }
         let Ok(Value::Object(mut result)) = read_result(message) else { return };
@@ -72,6 +74,7 @@ impl Call {
             && let Some(name) = &request.name
         {
             request.parameters = peer.tools().headers_of_call(name, &request.params);
+            request.is_idempotent = peer.tools().is_idempotent(name);
         }
         if let Some(error) = task_support_error(&peer, &request) {
             return Self::failed(error);

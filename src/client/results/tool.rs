@@ -41,6 +41,16 @@ impl ToolInfo {
     }
 }
 
+impl ToolInfo {
+    /// Returns whether the tool is declared to change nothing, or nothing more when it is called
+    /// again with the same arguments.
+    pub(crate) fn may_run_twice(&self) -> bool {
+        self.annotations.as_ref().is_some_and(|annotations| {
+            [annotations.read_only_hint, annotations.idempotent_hint].contains(&Some(true))
+        })
+    }
+}
+
 /// How a tool may be called (2025-11-25).
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default, rename_all = "camelCase")]

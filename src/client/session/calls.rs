@@ -22,6 +22,8 @@ pub(super) struct Call<T> {
     pub(super) first_id: u64,
     /// Requests that were answered with `input_required`.
     pub(super) rounds: u32,
+    /// Times that it was sent again after a failure.
+    pub(super) repeats: u32,
     /// The task that the request in flight is about.
     pub(super) task: Option<Box<FollowedTask>>,
     deadline: Instant,
@@ -37,6 +39,8 @@ impl<T> Call<T> {
 pub(super) struct CallTable<T> {
     in_flight: InFlight<Call<T>>,
     waiting: VecDeque<Call<T>>,
+    /// Calls that have failed and are sent again later; they do not expire meanwhile.
+    delayed: Vec<(Instant, Call<T>)>,
     last_id: u64,
     /// No call expires before this.
     earliest: Option<Instant>,
@@ -49,6 +53,7 @@ impl<T> CallTable<T> {
         Self {
             in_flight: InFlight::new(),
             waiting: VecDeque::new(),
+            delayed: Vec::new(),
             last_id: 0,
             earliest: None,
             paused_at: None,
@@ -88,8 +93,8 @@ impl<T> CallTable<T> {
         now: Instant,
     ) -> Call<T> {
         let first_id = self.allocate_id();
-        let (rounds, task, deadline) = (0, None, now);
-        let mut call = Call { token, request, timeout, first_id, rounds, task, deadline };
+        let (rounds, repeats, task, deadline) = (0, 0, None, now);
+        let mut call = Call { token, request, timeout, first_id, rounds, repeats, task, deadline };
         self.restart_timeout(&mut call, now);
         call
     }
@@ -138,6 +143,9 @@ impl<T> CallTable<T> {
         if let Ok(index) = self.waiting.binary_search_by_key(&first_id, |call| call.first_id) {
             return Some((None, self.waiting.remove(index)?));
         }
+        if let Some(index) = self.delayed.iter().position(|(_, call)| call.first_id == first_id) {
+            return Some((None, self.delayed.swap_remove(index).1));
+        }
         let id = match self.in_flight.get(first_id) {
             Some(_) => first_id,
             None => self.in_flight.iter().find(|(_, call)| call.first_id == first_id)?.0,
@@ -159,6 +167,7 @@ impl<T> CallTable<T> {
     pub(super) fn resume_unless(&mut self, is_paused: bool, now: Instant) {
         let Some(paused_at) = self.paused_at.take_if(|_| !is_paused) else { return };
         let pause = now.since(paused_at);
+        self.delayed.iter_mut().for_each(|(time, _)| *time = time.after(pause));
         for call in self.in_flight.iter_mut().chain(&mut self.waiting) {
             call.deadline = call.deadline.after(pause);
         }
@@ -167,6 +176,7 @@ impl<T> CallTable<T> {
 
     /// Lets each call expire so much later.
     pub(super) fn postpone(&mut self, pause: Duration) {
+        self.delayed.iter_mut().for_each(|(time, _)| *time = time.after(pause));
         for call in self.in_flight.iter_mut().chain(&mut self.waiting) {
             call.deadline = call.deadline.after(pause);
         }
@@ -177,7 +187,42 @@ impl<T> CallTable<T> {
     fn find_earliest(&mut self) {
         let in_flight = self.in_flight.iter().map(|(_, call)| call);
         let calls = in_flight.chain(&self.waiting);
-        self.earliest = calls.map(|call| call.deadline).min();
+        let deadlines = calls.map(|call| call.deadline);
+        self.earliest = deadlines.chain(self.delayed.iter().map(|(at, _)| *at)).min();
+    }
+
+    /// Keeps a call that is sent again at `time`.
+    pub(super) fn delay(&mut self, call: Call<T>, time: Instant) {
+        self.delayed.push((time, call));
+        self.earliest = Some(self.earliest.map_or(time, |earliest| earliest.min(time)));
+    }
+
+    /// Returns how many calls are sent again later.
+    pub(super) const fn delayed(&self) -> usize {
+        self.delayed.len()
+    }
+
+    /// Takes the calls that are sent again now, in the order in which they were made.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Call<T>> {
+        if self.paused_at.is_some() || self.delayed.iter().all(|(time, _)| *time > now) {
+            return Vec::new();
+        }
+        let due = self.delayed.extract_if(.., |(time, _)| *time <= now);
+        let mut due: Vec<_> = due.map(|(_, call)| call).collect();
+        due.sort_unstable_by_key(|call| call.first_id);
+        self.find_earliest();
+        due
+    }
+
+    /// Takes all calls that are sent again later.
+    pub(super) fn take_delayed(&mut self) -> impl Iterator<Item = Call<T>> {
+        self.delayed.drain(..).map(|(_, call)| call)
+    }
+
+    /// Queues a call in the place that follows from its id.
+    pub(super) fn insert_waiting(&mut self, call: Call<T>) {
+        let index = self.waiting.partition_point(|other| other.first_id < call.first_id);
+        self.waiting.insert(index, call);
     }
 
     /// Takes the calls that have expired, in flight first, with the ids of their requests.
@@ -220,7 +265,9 @@ impl<T> CallTable<T> {
         (self.earliest, self.paused_at) = (None, None);
         let in_flight = self.in_flight.take_all();
         let in_flight = in_flight.into_iter().map(|(_, call)| (call, true));
-        in_flight.chain(self.waiting.drain(..).map(|call| (call, false))).collect()
+        let delayed = self.delayed.drain(..).map(|(_, call)| (call, true));
+        let sent = in_flight.chain(delayed);
+        sent.chain(self.waiting.drain(..).map(|call| (call, false))).collect()
     }
 }
 

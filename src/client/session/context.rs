@@ -212,8 +212,14 @@ impl<T, S: MessageSink> SessionContext<'_, T, S> {
         encoded.clear();
         request.write(encoded, id, meta);
         let name = request.name.as_deref();
-        let CallRequest { method, parameters, .. } = request;
-        let kind = OutgoingKind::Request { id, method: *method, name, parameters };
+        let CallRequest { method, parameters, is_idempotent, .. } = request;
+        let kind = OutgoingKind::Request {
+            id,
+            method: *method,
+            name,
+            parameters,
+            is_idempotent: *is_idempotent,
+        };
         self.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 

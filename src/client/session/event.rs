@@ -6,6 +6,7 @@ use super::inputs::{InputKey, RequiredInput};
 use super::request::ParameterField;
 use crate::client::error::ClientError;
 use crate::client::results::CallToolResult;
+use crate::client::retry::RetryEvent;
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
@@ -36,6 +37,9 @@ pub enum OutgoingKind<'a> {
         /// Arguments that its head repeats, see
         /// [`CallRequest::parameters`](super::CallRequest::parameters).
         parameters: &'a [ParameterField],
+        /// It may run twice without harm although its method may not, see
+        /// [`CallRequest::is_idempotent`](super::CallRequest::is_idempotent).
+        is_idempotent: bool,
     },
     /// `notifications/cancelled` for this request.
     Cancellation {
@@ -55,6 +59,12 @@ pub trait MessageSink {
 
     /// Returns whether calls must wait, because the server does not read what was sent.
     fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a request that the server refused was sent again already, as often as the
+    /// policy of the client allows.
+    fn repeats_refusals(&self) -> bool {
         false
     }
 
@@ -202,6 +212,8 @@ pub enum SessionEvent<T> {
     },
     /// Another notification of the server.
     Notification(ReceivedMessage),
+    /// A request is sent again after a failure.
+    Repeated(Box<RetryEvent>),
     /// The server sent what the protocol does not allow; it was ignored.
     Violation(&'static str),
 }

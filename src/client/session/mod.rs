@@ -24,6 +24,8 @@ mod event;
 
 mod context;
 
+mod repeats;
+
 mod side_requests;
 mod subscriptions;
 mod tasks;
@@ -223,13 +225,19 @@ impl<T: Clone> Session<T> {
             if let Some(id) = id {
                 ctx.send_cancellation(self.revision(), id, Some("timeout"));
             }
-            tasks::abandon(self, &mut call, ctx);
-            let result = Err(match &self.suspended {
+            let error = match &self.suspended {
                 Some(cause) if id.is_none() => unconnected(call.timeout, cause),
                 _ => renewal::timeout_error(self, id, call.timeout),
-            });
+            };
+            if id.is_some() && call.task.is_none() {
+                repeats::fail_or_repeat(self, call, error, ctx);
+                continue;
+            }
+            tasks::abandon(self, &mut call, ctx);
+            let result = Err(error);
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
+        repeats::send_due(self, ctx);
         tasks::expire(self, ctx);
         self.send_waiting(ctx);
     }
@@ -358,8 +366,12 @@ impl<T: Clone> Session<T> {
         } else if receive::handle_side_response(self, id, Some(error.clone()), ctx) {
             // No call waits for it.
         } else if let Some(mut call) = self.calls.remove(id) {
-            tasks::abandon(self, &mut call, ctx);
-            ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
+            if call.task.is_some() {
+                tasks::abandon(self, &mut call, ctx);
+                ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
+            } else {
+                repeats::fail_or_repeat(self, call, error, ctx);
+            }
             self.send_waiting(ctx);
         }
     }
@@ -434,7 +446,8 @@ impl<T: Clone> Session<T> {
         encoded.clear();
         self.config.write_initialize(encoded, id, revision);
         let method = Method::Initialize;
-        let kind = OutgoingKind::Request { id, method, name: None, parameters: &[] };
+        let kind =
+            OutgoingKind::Request { id, method, name: None, parameters: &[], is_idempotent: false };
         ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 

@@ -6,7 +6,7 @@ use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
-use super::{CallRequest, SessionBuffers, subscriptions, tasks};
+use super::{CallRequest, SessionBuffers, repeats, subscriptions, tasks};
 use super::{Phase, Session, SessionContext};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::results::CallToolResult;
@@ -136,7 +136,10 @@ impl<T: Clone> Session<T> {
                 Ok(ResultType::Task) => return tasks::advance(self, call, result, ctx),
                 Err(error) => Err(error),
             },
-            Err(error) => Err(ClientError::from_response(error)),
+            Err(error) => {
+                repeats::fail_or_repeat(self, call, ClientError::from_response(error), ctx);
+                return self.send_waiting(ctx);
+            }
         };
         let (revision, used_input) = (self.revision(), call.rounds > 0 || call.task.is_some());
         let result = result.map(|()| {

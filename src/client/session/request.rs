@@ -79,6 +79,9 @@ pub struct CallRequest {
     /// The result is read from the message as a
     /// [`CallToolResult`](crate::client::CallToolResult); its text is not kept.
     pub reads_tool_result: bool,
+    /// The server has declared that the tool which is called changes nothing, or nothing more the
+    /// second time.
+    pub is_idempotent: bool,
 }
 
 impl CallRequest {
@@ -96,6 +99,7 @@ impl CallRequest {
             task: TaskMode::Follow,
             is_fresh: false,
             reads_tool_result: false,
+            is_idempotent: false,
         }
     }
 

@@ -14,12 +14,15 @@ use self::parity::ParityServer;
 use super::elicitation;
 use super::failure::{Failure, print_note};
 use super::flags::login::{self, LOGIN};
-use super::flags::{DIALECT, ENV, ERA, HEADER, PARITY, TARGET, TIMEOUT, VERBOSE, given_tls};
+use super::flags::{
+    DIALECT, ENV, ERA, HEADER, PARITY, RETRY, TARGET, TIMEOUT, VERBOSE, given_tls, retry_policy,
+};
 use super::progress_line::ProgressLine;
+use super::text::one_line;
 use crate::base::time::Instant;
 use crate::client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, ServerInfo,
-    Subscription, SubscriptionFilter, Target, Task, block_on,
+    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, RetryPolicy,
+    ServerInfo, Subscription, SubscriptionFilter, Target, Task, block_on,
 };
 use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
@@ -29,6 +32,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The error of a method that the server does not know.
 const METHOD_NOT_FOUND: ClientErrorKind = ClientErrorKind::Rpc { code: -32601 };
+/// Time before a call is made again, unless the server names one.
+const REPEAT_DELAY: Duration = Duration::from_secs(1);
+
+/// Attempts to connect again with `--retry`.
+const RECONNECTS_MAX: u32 = 3;
 
 /// A connected client.
 pub(crate) struct Connection {
@@ -36,6 +44,8 @@ pub(crate) struct Connection {
     target: String,
     clock: Clock,
     is_verbose: bool,
+    /// Calls of tools that may run twice are made again.
+    repeats_declared: bool,
     progress: Arc<ProgressLine>,
 }
 
@@ -73,7 +83,9 @@ impl Connection {
             Peer::Mcp(McpServer::open(matches, target, &progress)?)
         };
         let is_verbose = matches.get_flag(VERBOSE);
-        let connection = Self { peer, target: text, clock, is_verbose, progress };
+        let is_mcp = matches!(peer, Peer::Mcp(_));
+        let repeats_declared = is_mcp && retry_policy(matches) == RetryPolicy::safe();
+        let connection = Self { peer, target: text, clock, is_verbose, repeats_declared, progress };
         connection.note(&format!("connected to {}", connection.describe_server()));
         Ok(connection)
     }
@@ -124,6 +136,28 @@ impl Connection {
         let task = self.client()?.call_tool(name, arguments).task(ttl).wait();
         self.note(Method::ToolsCall.as_str());
         task
+    }
+
+    /// Returns whether a call that failed with `error` is made again if the tool may run twice.
+    pub(crate) fn repeats_declared(&self, error: &ClientError) -> bool {
+        let is_unavailable = match error.kind() {
+            ClientErrorKind::Http { status } => status == 503,
+            ClientErrorKind::Rpc { code } => code == 1001 || error.is_retryable(),
+            _ => false,
+        };
+        self.repeats_declared && is_unavailable
+    }
+
+    /// Tells that a tool is called again after `error`, and waits for as long as the server asks.
+    pub(crate) fn wait_to_repeat(&self, name: &str, error: &ClientError) {
+        let delay = error.retry_after().unwrap_or(REPEAT_DELAY);
+        let event = RetryEvent::new(Method::ToolsCall.as_str(), Some(name), error.clone(), delay);
+        self.progress.clear();
+        print_note(&describe_retry(&event));
+        let until = self.clock.now().after(delay);
+        while self.clock.now() < until {
+            std::thread::park_timeout(until.since(self.clock.now()));
+        }
     }
 
     /// Names a task.
@@ -254,9 +288,8 @@ impl McpServer {
         progress: &Arc<ProgressLine>,
     ) -> Result<Self, Failure> {
         let authorization = login::options(matches, &target)?;
-        // A command does not wait for a server that comes back.
-        let reconnect = ReconnectOptions { attempts_max: Some(0), ..Default::default() };
-        let mut builder = Client::builder(target).reconnect(reconnect);
+        let mut builder = Client::builder(target).reconnect(reconnect_options(matches));
+        builder = builder.retry(retry_policy(matches));
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
@@ -312,11 +345,26 @@ impl McpServer {
     }
 }
 
+/// Returns how a command connects again. Without `--retry` it does not wait for a server that comes
+/// back.
+fn reconnect_options(matches: &ArgMatches) -> ReconnectOptions {
+    if !matches.get_flag(RETRY) {
+        return ReconnectOptions { attempts_max: Some(0), ..Default::default() };
+    }
+    ReconnectOptions {
+        attempts_max: Some(RECONNECTS_MAX),
+        delay_min: Duration::from_secs(1),
+        retry_first: true,
+        ..Default::default()
+    }
+}
+
 /// Returns why a request is sent again, and when.
 fn describe_retry(retry: &RetryEvent) -> String {
-    let RetryEvent { method, error, delay, .. } = retry;
+    let RetryEvent { method, name, error, delay, .. } = retry;
+    let name = name.as_deref().map(|name| format!(" {}", one_line(name))).unwrap_or_default();
     let delay = delay.as_secs_f64();
-    format!("{error}; {method} is sent again in {delay:.1} s")
+    format!("{error}; {method}{name} is sent again in {delay:.1} s")
 }
 
 /// Formats a time in milliseconds.

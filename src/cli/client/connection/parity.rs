@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use super::{CONNECT_TIMEOUT, List, read, to_document};
 use crate::cli::client::failure::{Failure, print_note};
 use crate::cli::client::flags::login::LOGIN;
-use crate::cli::client::flags::{HEADER, TIMEOUT, VERBOSE, given_tls};
+use crate::cli::client::flags::{HEADER, NO_RETRY, RETRY, TIMEOUT, VERBOSE, given_tls};
 use crate::cli::client::progress_line::ProgressLine;
 use crate::client::{
     ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityClientBuilder, ParityEvent,
-    ParityFeature, ParityServerInfo, ReconnectOptions, Target, block_on,
+    ParityFeature, ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target, block_on,
 };
 use crate::protocol::eras::Method;
 use crate::protocol::parity::PROTOCOL_VERSION;
@@ -40,9 +40,14 @@ impl ParityServer {
                         'Authorization: Bearer …'";
             return Err(Failure::Usage(text.to_owned()));
         }
+        if matches.get_flag(RETRY) {
+            let text = "the parity dialect has no --retry: a call is sent again only if the server \
+                        says that it has not run";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let is_verbose = matches.get_flag(VERBOSE);
-        let reconnect =
-            ReconnectOptions { attempts_max: Some(RECONNECTS_MAX), ..Default::default() };
+        let attempts_max = if matches.get_flag(NO_RETRY) { 0 } else { RECONNECTS_MAX };
+        let reconnect = ReconnectOptions { attempts_max: Some(attempts_max), ..Default::default() };
         let has_headers = matches!(target, Target::WebSocket(_) | Target::Http(_));
         let mut builder = ParityClient::builder(target).reconnect(reconnect);
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
@@ -56,8 +61,13 @@ impl ParityServer {
         if let Some(tls) = given_tls(matches) {
             builder = builder.tls(tls);
         }
-        if is_verbose {
-            builder = builder.on_event(|event| print_note(&describe(&event)));
+        builder = builder.on_event(move |event| {
+            if is_verbose || matches!(event, ParityEvent::Retried { .. }) {
+                print_note(&describe(&event));
+            }
+        });
+        if matches.get_flag(NO_RETRY) {
+            builder = builder.retry(ParityRetryOptions { attempts_max: 0, ..Default::default() });
         }
         let client = builder.connect_lazy()?;
         match block_on(client.server()) {

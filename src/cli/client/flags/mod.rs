@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::arguments::{GivenArguments, Pair};
 use super::failure::Failure;
-use crate::client::{EraPreference, TlsOptions};
+use crate::client::{EraPreference, RetryPolicy, TlsOptions};
 use crate::config::unit::Unit;
 use crate::protocol::revision::Revision;
 
@@ -34,6 +34,8 @@ pub(crate) const PARITY: &str = "parity";
 pub(crate) const ENV: &str = "env";
 pub(crate) const HEADER: &str = "header";
 pub(crate) const VERBOSE: &str = "verbose";
+pub(crate) const RETRY: &str = "retry";
+pub(crate) const NO_RETRY: &str = "no-retry";
 /// What is done with tasks; the first is the default.
 pub(crate) const TASK_ACTIONS: [&str; 4] = ["list", "get", "result", "cancel"];
 const CA: &str = "ca";
@@ -150,7 +152,7 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    command.args(tls_flags()).args(login::arguments()).args([
+    command.args(tls_flags()).args(login::arguments()).args(retry_flags()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)
@@ -191,6 +193,29 @@ fn with_flags(command: Command) -> Command {
             .action(ArgAction::SetTrue)
             .help("Print the revision, the name of the server and the times to standard error"),
     ])
+}
+
+/// Which requests are sent again.
+fn retry_flags() -> [Arg; 2] {
+    [
+        Arg::new(RETRY).long(RETRY).action(ArgAction::SetTrue).conflicts_with(NO_RETRY).help(
+            "Send a request again that may have run: up to three times after status 5xx, a timeout \
+             or a lost connection. A call may run several times",
+        ),
+        Arg::new(NO_RETRY).long(NO_RETRY).action(ArgAction::SetTrue).help(
+            "Send no request again, not even one that did not start or that may run twice without \
+             harm",
+        ),
+    ]
+}
+
+/// Returns which requests are sent again.
+pub(crate) fn retry_policy(matches: &ArgMatches) -> RetryPolicy {
+    match () {
+        () if matches.get_flag(RETRY) => RetryPolicy::all(),
+        () if matches.get_flag(NO_RETRY) => RetryPolicy::never(),
+        () => RetryPolicy::safe(),
+    }
 }
 
 /// Flags of a target that begins with `https://` or `tls://`.

@@ -150,6 +150,19 @@ impl Response {
         self.body[..self.body.len().min(EXCERPT_BYTES_MAX)].to_vec()
     }
 
+    /// Returns what a refusal says of whether the request had started: `error.data.started`. One
+    /// that says when to come back (`retryAfterMs`) and does not state it precedes the start: a
+    /// limit, or a breaker.
+    pub(super) fn started(&self) -> Option<bool> {
+        if self.head.status < 400 {
+            return None;
+        }
+        let body: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        let data = &body["error"]["data"];
+        let precedes_start = data["retryable"] == true && data["retryAfterMs"].is_u64();
+        data["started"].as_bool().or_else(|| precedes_start.then_some(false))
+    }
+
     /// Returns why the response has no response to the request. `body` is its beginning.
     pub(super) fn error(&self, body: &[u8]) -> ClientError {
         let protocol = |text: String| ClientError::new(ClientErrorKind::Protocol, text);

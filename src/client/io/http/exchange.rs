@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::base::time::Instant;
+use crate::client::error::ClientError;
+use crate::client::retry::{RetryEvent, RetryPolicy};
 use crate::client::session::{OutgoingKind, OutgoingMessage, ParameterField};
 use crate::engine::clock::unix_ms;
 use crate::protocol::eras::Method;
@@ -12,12 +14,8 @@ use crate::transport::http::client::request_writer::{RequestFields, RequestWrite
 use crate::transport::http::client::response_head::ResponseHead;
 use crate::transport::http::header_consistency::name_key;
 
-/// Times that a request is sent again after status 429 or 503.
-const RETRIES_MAX: u32 = 3;
 /// Redirects of a request that are followed.
 const REDIRECTS_MAX: u32 = 5;
-/// Time before the first retry, unless the server names one; doubled each time.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time that requests wait for the server to accept a notification.
 const ORDERED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time before a stream is opened again, unless the server names one; doubled with each failure.
@@ -109,8 +107,10 @@ pub(super) struct RequestAuthorization<'a> {
 /// How often a request was sent again.
 #[derive(Debug, Default)]
 struct Repeats {
-    /// After status 429 or 503.
+    /// After a status that the policy of the client names.
     retries: u32,
+    /// The server has declared that the tool may run twice without harm.
+    is_declared_idempotent: bool,
     /// After a redirect.
     redirects: u32,
     /// Writes the request to where it was redirected.
@@ -153,7 +153,8 @@ impl Exchange {
         };
         let mut exchange = Self::new(kind, message.revision);
         exchange.message = message.text.into();
-        if let OutgoingKind::Request { name, parameters, .. } = message.kind {
+        if let OutgoingKind::Request { name, parameters, is_idempotent, .. } = message.kind {
+            exchange.repeats.is_declared_idempotent = is_idempotent;
             exchange.name = name.map(Into::into);
             exchange.parameters = parameters.into();
         }
@@ -332,18 +333,25 @@ impl Exchange {
 
     /// Returns whether the request may run twice without harm.
     const fn is_idempotent(&self) -> bool {
-        !matches!(
-            self.kind,
-            ExchangeKind::Request { method: Method::ToolsCall | Method::TasksUpdate, .. }
-        )
+        self.repeats.is_declared_idempotent
+            || !matches!(
+                self.kind,
+                ExchangeKind::Request { method: Method::ToolsCall | Method::TasksUpdate, .. }
+            )
+    }
+
+    /// Returns the event of a repetition because of `error`.
+    pub(super) fn retry_event(&self, error: ClientError, delay: Duration) -> RetryEvent {
+        RetryEvent::new(self.method(), self.name.as_deref(), error, delay)
     }
 
     /// Returns whether the request may be sent again, once, after its connection ended before the
     /// response (RFC 9112, section 9.3.1).
-    pub(super) const fn allow_resend(&mut self) -> bool {
+    pub(super) fn allow_resend(&mut self, policy: &RetryPolicy) -> bool {
+        let is_request = matches!(self.kind, ExchangeKind::Request { .. });
         let is_allowed = self.is_idempotent() && !self.was_resent;
         self.was_resent = true;
-        is_allowed
+        is_allowed && (!is_request || policy.repeats_idempotent())
     }
 
     /// Returns the session it was sent in if it may be sent again, once, in another: a request, a
@@ -360,25 +368,25 @@ impl Exchange {
         session
     }
 
-    /// Postpones the exchange after status 429 or 503, and returns for how long. Returns `None` if
-    /// it is not sent again: after too many times, if it may have run, or if the time exceeds
-    /// `delay_max`.
+    /// Postpones the exchange after a status that the policy names; `started` is what the response
+    /// says of it. Returns the time before it is sent again; `None` if it is not: it may have run,
+    /// it was sent often enough, or the time exceeds `delay_max`.
     pub(super) fn postpone(
         &mut self,
         head: &ResponseHead,
+        started: Option<bool>,
+        (policy, delay_max): (&RetryPolicy, Duration),
         now: Instant,
-        delay_max: Duration,
     ) -> Option<Duration> {
-        let has_not_run = match head.status {
-            429 => true,
-            503 => head.retry_after.is_some() || self.is_idempotent(),
-            _ => false,
-        };
-        let stated = head.retry_delay(unix_ms());
-        let delay = stated.unwrap_or_else(|| RETRY_DELAY.saturating_mul(1 << self.repeats.retries));
-        if !has_not_run || self.repeats.retries >= RETRIES_MAX || delay > delay_max {
+        let is_request = matches!(self.kind, ExchangeKind::Request { .. });
+        // What is no request changes nothing.
+        let policy = if is_request { policy } else { &RetryPolicy::safe() };
+        if !policy.repeats_after_status(head.status, started, self.is_idempotent()) {
             return None;
         }
+        let delay = policy.next_delay(self.repeats.retries)?;
+        let stated = head.retry_delay(unix_ms());
+        let delay = Some(stated.unwrap_or(delay)).filter(|delay| *delay <= delay_max)?;
         self.repeats.retries += 1;
         self.not_before = Some(now.after(delay));
         Some(delay)
@@ -476,23 +484,31 @@ mod tests {
         let head = |text: &str| ResponseHead::parse(text.as_bytes()).unwrap();
         let call =
             |method| Exchange::new(ExchangeKind::Request { id: 1, method }, Revision::LATEST);
+        let policy = RetryPolicy::safe();
         let refused = head("HTTP/1.1 429 A\r\n\r\n");
         let mut exchange = call(Method::ToolsCall);
-        for delay in [1, 2, 4] {
-            let postponed = exchange.postpone(&refused, Instant::ORIGIN, seconds(30));
-            assert_eq!(postponed, Some(seconds(delay)));
-            assert_eq!(exchange.not_before(), Some(Instant::ORIGIN.after(seconds(delay))));
-        }
-        assert_eq!(exchange.postpone(&refused, Instant::ORIGIN, seconds(30)), None);
+        let mut postpone =
+            || exchange.postpone(&refused, None, (&policy, seconds(30)), Instant::ORIGIN);
+        assert_eq!(
+            [(); 4].map(|()| postpone()),
+            [1, 2, 4, 0].map(|delay| { Some(seconds(delay)).filter(|delay| !delay.is_zero()) })
+        );
 
         let overloaded = head("HTTP/1.1 503 A\r\n\r\n");
         let later = head("HTTP/1.1 503 A\r\nRetry-After: 31\r\n\r\n");
-        let postpone = |method, head: &ResponseHead, delay_max| {
-            call(method).postpone(head, Instant::ORIGIN, seconds(delay_max)).is_some()
+        let postpone = |method, head: &ResponseHead, started, delay_max| {
+            let limits = (&policy, seconds(delay_max));
+            call(method).postpone(head, started, limits, Instant::ORIGIN).is_some()
         };
-        assert!(!postpone(Method::ToolsCall, &overloaded, 30));
-        assert!(postpone(Method::ToolsList, &overloaded, 30));
-        assert!(postpone(Method::ToolsCall, &later, 31));
-        assert!(!postpone(Method::ToolsCall, &later, 30));
+        assert!(!postpone(Method::ToolsCall, &overloaded, None, 30));
+        assert!(!postpone(Method::ToolsCall, &later, None, 31), "it may have run");
+        assert!(!postpone(Method::ToolsCall, &later, Some(true), 31));
+        assert!(postpone(Method::ToolsCall, &later, Some(false), 31));
+        assert!(!postpone(Method::ToolsCall, &later, Some(false), 30));
+        assert!(postpone(Method::ToolsList, &overloaded, None, 30));
+        let mut declared = call(Method::ToolsCall);
+        declared.repeats.is_declared_idempotent = true;
+        let limits = (&policy, seconds(30));
+        assert!(declared.postpone(&overloaded, None, limits, Instant::ORIGIN).is_some());
     }
 }

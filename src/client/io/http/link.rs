@@ -19,9 +19,9 @@ use super::session_input::SessionInput;
 use super::stream_retries::StreamRetries;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::peer_handle::{PeerHandle, RetryCallback};
+use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::stream::Loss;
-use crate::client::reconnect::RetryEvent;
+use crate::client::retry::RetryPolicy;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -37,6 +37,7 @@ pub(in crate::client::io) struct HttpLink {
     limits: ResponseLimits,
     /// Time for exchanges that have no timeout of the session, and for retries.
     timeout: Duration,
+    policy: RetryPolicy,
     queue: HttpQueue,
     pool: HttpPool,
     session: HttpSession,
@@ -46,7 +47,6 @@ pub(in crate::client::io) struct HttpLink {
     legacy_sse: LegacySse,
     authorization: OptionalAuthorization,
     path_search: PathSearch,
-    on_retry: Option<RetryCallback>,
 }
 
 /// Exchanges.
@@ -61,10 +61,10 @@ impl HttpLink {
         let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
             path_search: PathSearch::new(&writer),
-            on_retry: handle.on_retry.clone(),
             writer,
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
             timeout: handle.config.options().request_timeout,
+            policy: handle.config.options().retry,
             queue: HttpQueue::default(),
             pool: HttpPool::default(),
             session: HttpSession::default(),
@@ -297,8 +297,12 @@ impl HttpLink {
         {
             return self.queue.push_front(exchange);
         }
-        if let Some(delay) = exchange.postpone(&response.head, input.now(), self.timeout) {
-            self.report_retry(&exchange, response.refusal(), delay, input);
+        let limits = (&self.policy, self.timeout);
+        let started = response.started();
+        if let Some(delay) = exchange.postpone(&response.head, started, limits, input.now()) {
+            let error = response.refusal();
+            input.report_retry(exchange.retry_event(error.clone(), delay));
+            input.note_refusal(exchange.call(), error);
             return self.queue.push_front(exchange);
         }
         let (queue, now) = (&mut self.queue, input.now());
@@ -329,21 +333,6 @@ impl HttpLink {
             ExchangeKind::Stream(_) => self.finish_stream(exchange, &response, input),
             ExchangeKind::Delete => self.closing = Closing::Done,
         }
-    }
-
-    /// Reports that a request is sent again, and why.
-    fn report_retry<T: Clone>(
-        &self,
-        exchange: &Exchange,
-        error: ClientError,
-        delay: Duration,
-        input: &mut SessionInput<'_, T>,
-    ) {
-        if let Some(on_retry) = &self.on_retry {
-            let (method, error) = (exchange.method(), error.clone());
-            on_retry.report(RetryEvent { method, error, delay });
-        }
-        input.note_refusal(exchange.call(), error);
     }
 
     /// Handles the end of a stream, or its refusal.
@@ -459,7 +448,8 @@ impl HttpLink {
         let revision = exchange.revision();
         let is_lost = exchange.is_ordered() && failure.kind() == ClientErrorKind::Closed;
         // Also one that is not answered in time: its connection may have stalled.
-        if (was_idle || exchange.is_ordered()) && exchange.allow_resend() {
+        if (was_idle || exchange.is_ordered()) && exchange.allow_resend(&self.policy) {
+            input.report_retry(exchange.retry_event(failure.clone(), Duration::ZERO));
             return self.queue.push_front(exchange);
         }
         let retried = self.retries.retry_listen(exchange, None, &mut self.queue, input.now());

@@ -60,6 +60,10 @@ impl MessageSink for HttpQueue {
         self.requests_in_flight + waiting.count() >= REQUESTS_MAX
     }
 
+    fn repeats_refusals(&self) -> bool {
+        true
+    }
+
     fn receives_notifications(&self) -> bool {
         !self.opens_stream
     }
@@ -266,8 +270,12 @@ mod tests {
         Exchange::of_stream(cursor, Revision::LATEST_LEGACY, Instant::ORIGIN)
     }
 
+    fn request(id: u64, method: Method) -> OutgoingKind<'static> {
+        OutgoingKind::Request { id, method, name: None, parameters: &[], is_idempotent: false }
+    }
+
     fn send_request(queue: &mut HttpQueue, id: u64, method: Method) {
-        let kind = OutgoingKind::Request { id, method, name: None, parameters: &[] };
+        let kind = request(id, method);
         let revision = Revision::LATEST_LEGACY;
         queue.send(OutgoingMessage { kind, revision, text: b"{}" });
     }
@@ -316,8 +324,7 @@ mod tests {
     fn streams_outlive_failed_connects_a_few_times() {
         let mut queue = HttpQueue::default();
         queue.extend([resumed(Some(7)), resumed(None)]);
-        let kind =
-            OutgoingKind::Request { id: 8, method: Method::ToolsCall, name: None, parameters: &[] };
+        let kind = request(8, Method::ToolsCall);
         let revision = Revision::LATEST_LEGACY;
         queue.send(OutgoingMessage { kind, revision, text: b"{}" });
         let error = ClientError::new(ClientErrorKind::Connect, "a test");

@@ -5,8 +5,9 @@ use super::exchange::Exchange;
 use super::queue::HttpQueue;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::retry::RetryEvent;
 use crate::client::session::restart::renewal;
-use crate::client::session::{MessageSink, Session, SessionContext};
+use crate::client::session::{MessageSink, Session, SessionContext, SessionEvent};
 use crate::protocol::json::{PaddedText, Parser};
 
 /// A session with what its methods are passed, except the sink.
@@ -76,6 +77,11 @@ impl<T: Clone> SessionInput<'_, T> {
         if let Some(id) = id {
             renewal::note_refusal(self.session, id, error);
         }
+    }
+
+    /// Reports that a request is sent again.
+    pub(super) fn report_retry(&mut self, event: RetryEvent) {
+        self.ctx.events.push(SessionEvent::Repeated(Box::new(event)));
     }
 
     /// Sends the calls that wait, as far as the sink is not full.

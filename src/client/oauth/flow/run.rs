@@ -398,9 +398,12 @@ fn select_dpop_key(
 ) -> Result<Option<DpopKey>, ClientError> {
     let is_required = challenge.requires_dpop();
     let server = &found.authorization_server;
-    let refused = |text: String| match is_required {
-        true => Err(ClientError::authorization(format!("the server requires DPoP, and {text}"))),
-        false => Ok(None),
+    let refused = |text: String| {
+        if is_required {
+            let text = format!("the server requires DPoP, and {text}");
+            return Err(ClientError::authorization(text));
+        }
+        Ok(None)
     };
     if !found.supports_dpop {
         let named = challenge.algorithms().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::client::retry::RetryPolicy;
 use crate::protocol::eras::{
     CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, PROTOCOL_VERSION_KEY,
 };
@@ -46,6 +47,8 @@ pub struct SessionOptions {
     pub waiting_max: usize,
     /// Longest message of the server in bytes. Default 16 MiB.
     pub message_bytes_max: usize,
+    /// Which requests are sent again after a failure. Default [`RetryPolicy::safe`].
+    pub retry: RetryPolicy,
 }
 
 impl Default for SessionOptions {
@@ -59,6 +62,7 @@ impl Default for SessionOptions {
             in_flight_max: 1_024,
             waiting_max: 16_384,
             message_bytes_max: 16 << 20,
+            retry: RetryPolicy::safe(),
         }
     }
 }

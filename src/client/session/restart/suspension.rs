@@ -6,13 +6,14 @@ use crate::client::session::Phase;
 use crate::client::session::Session;
 use crate::client::session::event::SessionEvent;
 use crate::client::session::refusal::{closed, explain_end};
+use crate::client::session::repeats::begin_repeat;
 use crate::client::session::side_requests::SideRequests;
 use crate::protocol::eras::Method;
 
 /// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
 /// Calls that were not sent wait for it, and so do subscriptions. Calls that were sent may have
 /// run; they fail with [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent ones
-/// if `resends`.
+/// if `resends`, and those that the policy of the client sends again.
 pub(in crate::client) fn suspend<T: Clone>(
     session: &mut Session<T>,
     error: ClientError,
@@ -30,9 +31,14 @@ pub(in crate::client) fn suspend<T: Clone>(
     session.side_requests = SideRequests::default();
     session.calls.resume_unless(false, now);
     let mut repeated = session.subscriptions.take_all();
-    for call in session.calls.take_in_flight() {
+    let policy = session.config.options().retry;
+    repeated.extend(session.calls.take_delayed());
+    for mut call in session.calls.take_in_flight() {
         let method = call.request.method;
-        let is_repeated = method == Method::SubscriptionsListen || resends && is_idempotent(method);
+        let may_run_twice = call.request.is_idempotent || is_idempotent(method);
+        let is_repeated = method == Method::SubscriptionsListen
+            || resends && policy.repeats_idempotent() && may_run_twice
+            || begin_repeat(&policy, &mut call, &closed(&error), events).is_some();
         if is_repeated { repeated.push(call) } else { failed.push(call) }
     }
     session.calls.push_waiting_first(repeated);
@@ -46,12 +52,12 @@ pub(in crate::client) fn suspend<T: Clone>(
 
 /// Returns whether a call waits to be sent.
 pub(in crate::client) fn has_waiting<T>(session: &Session<T>) -> bool {
-    session.calls.waiting() > 0
+    session.calls.waiting() + session.calls.delayed() > 0
 }
 
 /// Returns whether nothing is in flight, and nothing is subscribed to.
 pub(in crate::client) fn is_idle<T>(session: &Session<T>) -> bool {
-    session.calls.waiting() + session.calls.in_flight() == 0
+    session.calls.waiting() + session.calls.in_flight() + session.calls.delayed() == 0
         && session.tasks.is_empty()
         && session.subscriptions.is_empty()
         && session.inputs.is_empty()

@@ -3,6 +3,7 @@
 mod inputs;
 mod logging;
 mod random;
+mod repeats;
 mod subscriptions;
 mod suspension;
 mod tasks;
@@ -139,6 +140,10 @@ impl TestSession {
             SessionEvent::Subscription { token, .. } => format!("{token} notification"),
             SessionEvent::Notification(_) => "notification".to_owned(),
             SessionEvent::Violation(_) => "violation".to_owned(),
+            SessionEvent::Repeated(event) => {
+                let name = event.name.as_deref().unwrap_or(event.method);
+                format!("{name} again in {:?}: {:?}", event.delay, event.error.kind())
+            }
         };
         std::mem::take(&mut self.events).into_iter().map(describe).collect()
     }
