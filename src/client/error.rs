@@ -131,8 +131,19 @@ impl ClientError {
     pub(crate) fn from_response(error: Value<'_>) -> Self {
         let member = |name| error.as_object().and_then(|error| error.find(name));
         let Some(code) = member("code").and_then(Value::as_i64) else {
-            let text = "the server answered with an error without a code";
-            return Self::new(ClientErrorKind::Protocol, text);
+            let code = member("code").filter(|code| !code.is_null());
+            let code = code.map_or_else(
+                || "no code".into(),
+                |code| {
+                    let code: String = encode(code).chars().take(QUOTED_CHARACTERS_MAX).collect();
+                    format!("the code {code}, which is no integer")
+                },
+            );
+            let message = quoted_message(member("message"));
+            let text = format!("the server answered with an error that has {code}: {message}");
+            let mut error = Self::new(ClientErrorKind::Protocol, text);
+            error.0.data = member("data").map(encode);
+            return error;
         };
         let mut error = Self::new(ClientErrorKind::Rpc { code }, quoted_message(member("message")));
         let data = member("data");

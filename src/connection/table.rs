@@ -4,8 +4,10 @@ use super::state::{Codec, Connection};
 use crate::base::slab::{Key, Slab};
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::PaddedBuffer;
+use crate::protocol::message_head::MessageHead;
 use crate::transport::http::head::Head;
 use crate::transport::http::reader::Assembled;
+use crate::transport::ndjson::LineReader;
 
 /// The connections of a shard, each with a state of type `S` that belongs to their owner.
 ///
@@ -118,6 +120,20 @@ impl<S> ConnectionTable<S> {
     /// Returns the line announced by `Assembled`. Return its buffer to the pool.
     pub fn take_line(&mut self, key: Key) -> PaddedBuffer {
         self.get_mut(key).map(|connection| connection.input.take_line()).unwrap_or_default()
+    }
+
+    /// Returns what can be read of the line announced by `TooLarge`.
+    #[cold]
+    pub fn take_head(&mut self, key: Key) -> MessageHead {
+        let lines = self.get_mut(key).and_then(|connection| connection.input.lines());
+        lines.map(LineReader::take_head).unwrap_or_default()
+    }
+
+    /// Lets a bare `\r` end a line, too, if the bytes before it are a complete text: stdio.
+    pub fn end_lines_at_carriage_returns(&mut self, key: Key) {
+        if let Some(lines) = self.get_mut(key).and_then(|connection| connection.input.lines()) {
+            lines.end_at_carriage_returns();
+        }
     }
 
     /// Returns the last line of a stream that ended without a terminator.

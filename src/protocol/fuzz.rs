@@ -6,8 +6,9 @@
 
 use crate::protocol::eras::{InitializeRequestParams, Lifecycle, Method, RequestMetaObject};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseError, Parser, Value};
-use crate::protocol::jsonrpc::{Id, InvalidMessage, Message};
+use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseError, Parser, Value, whole_number};
+use crate::protocol::jsonrpc::{ID_BYTES_MAX, Id, InvalidMessage, Message};
+use crate::protocol::message_head::MessageHead;
 use crate::protocol::model::{
     self, CreateMessageRequest, ElicitRequest, Field, Form, InputRequest,
 };
@@ -28,24 +29,61 @@ use crate::protocol::revision::Revision;
 pub fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
     let mut text = padded(bytes);
     let reference = serde_json::from_slice::<serde_json::Value>(bytes);
-    let encoded = match parser.parse(PaddedText::new(&mut text, bytes.len())) {
-        Err(ParseError::Depth | ParseError::Tokens) => return false,
-        Err(ParseError::Syntax | ParseError::Structure | ParseError::Utf8) => {
-            assert!(reference.is_err(), "valid JSON was rejected");
-            return false;
-        }
+    let is_rejected = reference.is_err();
+    let parsed = match parser.parse(PaddedText::new(&mut text, bytes.len())) {
+        Err(error) => Err(error),
         Ok(document) => {
             let root = document.root();
+            check_head(bytes, root);
             let theirs = reference.expect("accepted text is valid JSON");
             assert!(is_equal(&root.to_json(), &theirs), "value differs from serde_json");
             let mut encoded = Vec::new();
             root.write(&mut encoded);
             read_message(root);
-            encoded
+            Ok(encoded)
+        }
+    };
+    let encoded = match parsed {
+        Ok(encoded) => encoded,
+        Err(error) => {
+            let is_limit = matches!(error, ParseError::Depth | ParseError::Tokens);
+            assert!(is_limit || is_rejected, "valid JSON was rejected");
+            check_repair(parser, (text, bytes), error);
+            return false;
         }
     };
     assert_eq!(reencode(parser, &encoded), encoded, "re-encoding changed the text");
     true
+}
+
+/// Repairs a text that was rejected because of `error`, and reads the head of what remains.
+fn check_repair(parser: &mut Parser, (mut text, bytes): (Vec<u8>, &[u8]), error: ParseError) {
+    let length = bytes.len();
+    let original = MessageHead::read(bytes);
+    let is_repaired = parser.repair(&mut PaddedText::new(&mut text, length), error);
+    let head = MessageHead::read(&text[..length]);
+    if is_repaired {
+        let parsed = parser.parse(PaddedText::new(&mut text, length)).map(drop);
+        if let Err(error) = parsed {
+            let again = parser.repair(&mut PaddedText::new(&mut text, length), error);
+            assert!(!again, "a text was repaired twice");
+        }
+    } else {
+        assert_eq!(head, original, "a rejected text has changed");
+        let is_limit = matches!(error, ParseError::Depth | ParseError::Tokens);
+        let is_json = serde_json::from_slice::<serde_json::Value>(&text[..length]).is_ok();
+        assert!(is_limit || !is_json, "a rejected text became valid");
+    }
+}
+
+/// Checks that the head of a valid text has the id of the message.
+fn check_head(bytes: &[u8], root: Value<'_>) {
+    let ids = root.as_object().into_iter().flatten().filter(|(key, _)| *key == "id");
+    let ids: Vec<Value<'_>> = ids.map(|(_, id)| id).collect();
+    let id = if let [id] = ids[..] { Id::from_value(id) } else { None };
+    let is_short = bytes.len() < ID_BYTES_MAX;
+    let head = MessageHead::read(bytes);
+    assert!(!is_short || head.id() == id, "the head has another id: {:?}, {id:?}", head.id());
 }
 
 /// Reads `root` as a message and, where it is one, its params or result.
@@ -74,7 +112,7 @@ fn read_message(root: Value<'_>) {
             }
             return;
         }
-        Err(InvalidMessage { id, error }) => {
+        Err(InvalidMessage { id, error, .. }) => {
             model::write_error_response(&mut out, id, &error, Some(Revision::LATEST_LEGACY));
         }
     }
@@ -155,6 +193,7 @@ fn check_id(id: Id<'_>) {
         Id::Signed(number) => again.as_i64() == Some(number),
         Id::Unsigned(number) => again.as_u64() == Some(number),
         Id::Text(text) => again.as_str() == Some(text),
+        Id::Whole(number) => again.as_f64().and_then(whole_number) == Some(number),
     };
     assert!(same, "the id changed when it was written");
 }

@@ -1,16 +1,18 @@
 //! JSON-RPC 2.0 ids and messages.
 //!
 //! Invariants: an id is echoed with its type and value and is at most [`ID_BYTES_MAX`] long; a
-//! message is exactly one of request, notification and response; its members occur once. Batches
-//! are handled by the caller, which checks the revision and reads each item here.
+//! message is exactly one of request, notification and response; its members occur once. A `null`
+//! member counts as absent, except the id of a request. Batches are handled by the caller, which
+//! checks the revision and reads each item here.
 //!
 //! JSON-RPC 2.0, sections 4 and 5; MCP `basic/index` of each revision (ids are strings or
 //! integers, never null).
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::protocol::error::Error;
-use crate::protocol::json::{Object, Value, ValueKind, write};
+use crate::protocol::json::{Object, Value, ValueKind, whole_number, write};
 
 /// Longest string id in bytes, escapes decoded; a longer one is an invalid request (-32600). Ids
 /// are stored while their requests are in flight, so without a bound hundreds of them could retain
@@ -20,12 +22,15 @@ pub const ID_BYTES_MAX: usize = 4096;
 
 /// The id of a request, borrowed from the message.
 ///
-/// The representation of a number is unique, so that equal ids compare equal: [`Id::Unsigned`] is
-/// used above `i64::MAX` only. The `From` conversions follow this rule.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// Equal numbers compare equal, also [`Id::Signed`] and [`Id::Whole`]. [`Id::Unsigned`] is used
+/// above `i64::MAX` only; the `From` conversions follow this rule.
+#[derive(Clone, Copy, Debug)]
 pub enum Id<'a> {
     /// An integer.
     Signed(i64),
+    /// An integer below 2^53 that is written with a fraction or an exponent, such as `1.0`; it is
+    /// written with a fraction again.
+    Whole(i64),
     /// An integer above `i64::MAX`.
     Unsigned(u64),
     /// A string, its escapes decoded.
@@ -34,16 +39,46 @@ pub enum Id<'a> {
 
 impl<'a> Id<'a> {
     /// Reads an id; returns `None` unless `value` is a string of at most [`ID_BYTES_MAX`] bytes or
-    /// a 64-bit integer written without fraction and exponent.
+    /// a 64-bit integer. One written with fraction or exponent must be below 2^53.
     #[doc(hidden)]
     #[inline]
     pub fn from_value(value: Value<'a>) -> Option<Self> {
-        if let Some(number) = value.as_i64() {
+        if let Some(number) = value.written_i64() {
             return Some(Self::Signed(number));
         }
         match value.as_str() {
             Some(text) => (text.len() <= ID_BYTES_MAX).then_some(Self::Text(text)),
-            None => value.as_u64().map(Self::Unsigned),
+            None => value
+                .written_u64()
+                .map(Self::Unsigned)
+                .or_else(|| value.as_whole().map(Self::Whole)),
+        }
+    }
+
+    /// Returns the id that is written as `number`, with a fraction or an exponent, if it is an
+    /// integer below 2^53.
+    pub(crate) fn from_double(number: f64) -> Option<Self> {
+        whole_number(number).map(Self::Whole)
+    }
+
+    /// Returns the number, if it is a 64-bit signed integer.
+    #[doc(hidden)]
+    #[inline]
+    pub const fn as_i64(self) -> Option<i64> {
+        match self {
+            Self::Signed(number) | Self::Whole(number) => Some(number),
+            Self::Unsigned(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// Returns the number, if it is an integer from 0.
+    #[doc(hidden)]
+    #[inline]
+    pub fn as_u64(self) -> Option<u64> {
+        match self {
+            Self::Signed(number) | Self::Whole(number) => u64::try_from(number).ok(),
+            Self::Unsigned(number) => Some(number),
+            Self::Text(_) => None,
         }
     }
 
@@ -55,6 +90,33 @@ impl<'a> Id<'a> {
             Self::Signed(number) => write::signed(out, number),
             Self::Unsigned(number) => write::unsigned(out, number),
             Self::Text(text) => write::string(out, text),
+            Self::Whole(number) => {
+                write::signed(out, number);
+                out.extend_from_slice(b".0");
+            }
+        }
+    }
+}
+
+impl PartialEq for Id<'_> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(one), Self::Text(other)) => one == other,
+            (Self::Unsigned(one), Self::Unsigned(other)) => one == other,
+            (one, other) => one.as_i64().is_some_and(|number| other.as_i64() == Some(number)),
+        }
+    }
+}
+
+impl Eq for Id<'_> {}
+
+impl Hash for Id<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Text(text) => text.hash(state),
+            Self::Unsigned(number) => number.hash(state),
+            Self::Signed(number) | Self::Whole(number) => number.hash(state),
         }
     }
 }
@@ -63,7 +125,7 @@ impl fmt::Display for Id<'_> {
     /// Writes the number, or the string without quotes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Signed(number) => number.fmt(formatter),
+            Self::Signed(number) | Self::Whole(number) => number.fmt(formatter),
             Self::Unsigned(number) => number.fmt(formatter),
             Self::Text(text) => formatter.write_str(text),
         }
@@ -89,14 +151,30 @@ impl<'a> From<&'a str> for Id<'a> {
 }
 
 /// An owned [`Id`]. Numeric ids do not allocate.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct IdBuf(OwnedId);
 
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug)]
 enum OwnedId {
     Signed(i64),
     Text(Box<str>),
     Unsigned(u64),
+    Whole(i64),
+}
+
+impl PartialEq for IdBuf {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.as_id() == other.as_id()
+    }
+}
+
+impl Eq for IdBuf {}
+
+impl Hash for IdBuf {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_id().hash(state);
+    }
 }
 
 impl IdBuf {
@@ -107,6 +185,7 @@ impl IdBuf {
             OwnedId::Signed(number) => Id::Signed(*number),
             OwnedId::Text(text) => Id::Text(text),
             OwnedId::Unsigned(number) => Id::Unsigned(*number),
+            OwnedId::Whole(number) => Id::Whole(*number),
         }
     }
 }
@@ -117,6 +196,7 @@ impl From<Id<'_>> for IdBuf {
             Id::Signed(number) => OwnedId::Signed(number),
             Id::Unsigned(number) => OwnedId::Unsigned(number),
             Id::Text(text) => OwnedId::Text(text.into()),
+            Id::Whole(number) => OwnedId::Whole(number),
         })
     }
 }
@@ -154,6 +234,11 @@ pub enum Message<'a> {
 pub struct InvalidMessage<'a> {
     /// Id for the error response, if it could be read.
     pub id: Option<Id<'a>>,
+    /// Whether it is a malformed response, which is not answered: it has a result or an error, and
+    /// no method.
+    pub is_response: bool,
+    /// Whether it has a method: it is a malformed request or notification.
+    pub has_method: bool,
     /// Invalid request (-32600) with the reason.
     pub error: Error,
 }
@@ -182,7 +267,7 @@ impl<'a> Message<'a> {
                 Some(None) => {}
             }
         }
-        found.result().map_or_else(|| found.into_response(), Ok)
+        found.result().map_or_else(|| found.without_nulls().read_unusual(), Ok)
     }
 }
 
@@ -258,11 +343,24 @@ impl<'a> MessageMembers<'a> {
         Some(Message::Response { id: Some(id), outcome: Ok(result) })
     }
 
-    /// Returns the response, or an error that names the first fault.
+    /// Removes the members that are `null`, except the id, and a result without another outcome.
     #[cold]
-    fn into_response(self) -> Result<Message<'a>, InvalidMessage<'a>> {
+    fn without_nulls(self) -> Self {
+        let non_null = |value: Option<Value<'a>>| value.filter(|value| !value.is_null());
+        let (method, error) = (non_null(self.method), non_null(self.error));
+        let is_result = method.is_none() && error.is_none();
+        let result = if is_result { self.result } else { non_null(self.result) };
+        Self { method, result, error, ..self }
+    }
+
+    /// Returns the message, or an error that names the first fault.
+    #[cold]
+    fn read_unusual(self) -> Result<Message<'a>, InvalidMessage<'a>> {
         let id = if self.has_duplicate_id { None } else { self.id.and_then(Id::from_value) };
-        let error = |message| Err(InvalidMessage { id, error: Error::invalid_request(message) });
+        let is_response = self.method.is_none() && self.outcome().is_some();
+        let (has_method, error) = (self.method.is_some(), Error::invalid_request);
+        let error =
+            |message| Err(InvalidMessage { id, is_response, has_method, error: error(message) });
         if self.has_duplicate {
             return error("duplicate key in the message: each may occur once");
         }
@@ -273,7 +371,15 @@ impl<'a> MessageMembers<'a> {
             return error("\"id\" must be a string of at most 4096 bytes or a 64-bit integer");
         }
         if self.method.is_some() {
-            return error(self.request_error());
+            return match (self.method(), self.params(), self.outcome(), id) {
+                (Some(method), Some(params), None, Some(id)) => {
+                    Ok(Message::Request { id, method, params })
+                }
+                (Some(method), Some(params), None, None) if self.id.is_none() => {
+                    Ok(Message::Notification { method, params })
+                }
+                _ => error(self.request_error()),
+            };
         }
         match (self.result, self.error) {
             (Some(result), None) if id.is_some() => {
@@ -308,7 +414,8 @@ fn not_an_object_error(value: Value<'_>) -> InvalidMessage<'_> {
         ValueKind::Array => "batches are not supported: send one message at a time",
         _ => "a message must be a JSON object",
     };
-    InvalidMessage { id: None, error: Error::invalid_request(message) }
+    let (is_response, has_method) = (false, false);
+    InvalidMessage { id: None, is_response, has_method, error: Error::invalid_request(message) }
 }
 
 #[cfg(test)]
@@ -330,7 +437,10 @@ mod tests {
                 format!("notification {method} {params:?}")
             }
             Ok(Message::Response { id, outcome }) => format!("response {id:?} {outcome:?}"),
-            Err(InvalidMessage { id, error }) => format!("{} {id:?}", error.code),
+            Err(InvalidMessage { id, is_response: false, error, .. }) => {
+                format!("{} {id:?}", error.code)
+            }
+            Err(InvalidMessage { id, error, .. }) => format!("{} response {id:?}", error.code),
         }
     }
 
@@ -348,9 +458,62 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "response Some(Signed(1)) Ok(null)"),
             (r#"{"jsonrpc":"2.0","id":null,"error":{}}"#, "response None Err({})"),
             (r#"{"jsonrpc":"2.0","error":{}}"#, "response None Err({})"),
+            (r#"{"jsonrpc":"2.0","id":1.0,"method":"x"}"#, "request Whole(1) x None"),
+            (r#"{"jsonrpc":"2.0","id":1e3,"method":"x"}"#, "request Whole(1000) x None"),
         ] {
             assert_eq!(describe_message(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn null_member_counts_as_absent() {
+        for (text, expected) in [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null,"method":null}"#,
+                "response Some(Signed(1)) Ok({})",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{}}"#,
+                "response Some(Signed(1)) Err({})",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#,
+                "response Some(Signed(1)) Ok(null)",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"x","result":null,"error":null,"params":null}"#,
+                "request Signed(1) x None",
+            ),
+            (r#"{"jsonrpc":"2.0","method":"x","error":null}"#, "notification x None"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, "-32600 Some(Signed(1))"),
+        ] {
+            assert_eq!(describe_message(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_response_is_marked_as_response() {
+        for text in [
+            r#"{"id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":["a"],"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+        ] {
+            assert!(describe_message(text).starts_with("-32600 response"), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_numbers_are_equal_ids() {
+        assert_eq!(Id::Whole(1), Id::Signed(1));
+        assert_eq!(IdBuf::from(Id::Whole(1)), IdBuf::from(Id::Signed(1)));
+        assert_ne!(Id::Whole(1), Id::Text("1"));
+        assert_ne!(Id::Unsigned(u64::MAX), Id::Signed(-1));
+        let mut written = Vec::new();
+        IdBuf::from(Id::Whole(-7)).as_id().write(&mut written);
+        assert_eq!(written, b"-7.0");
     }
 
     #[test]
@@ -367,7 +530,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":"p"}"#, "-32600 Some(Signed(1))"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, "-32600 None"),
-            (r#"{"jsonrpc":"2.0","id":1e3,"method":"x"}"#, "-32600 None"),
+            (r#"{"jsonrpc":"2.0","id":1e16,"method":"x"}"#, "-32600 None"),
+            (r#"{"jsonrpc":"2.0","id":9007199254740993.0,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":true,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":18446744073709551616,"method":"x"}"#, "-32600 None"),
@@ -375,9 +539,12 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"x"}"#, "-32600 Some(Signed(1))"),
             (r#"{"jsonrpc":"2.0","jsonrpc":"2.0","method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","result":1}"#, "-32600 Some(Signed(1))"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#, "-32600 Some(Signed(1))"),
-            (r#"{"jsonrpc":"2.0","result":1}"#, "-32600 None"),
-            (r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, "-32600 Some(Signed(1))"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#,
+                "-32600 response Some(Signed(1))",
+            ),
+            (r#"{"jsonrpc":"2.0","result":1}"#, "-32600 response None"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, "-32600 response Some(Signed(1))"),
         ] {
             assert_eq!(describe_message(text), expected, "{text}");
         }
@@ -394,7 +561,8 @@ mod tests {
             describe_message(&request(&r"\u0041".repeat(ID_BYTES_MAX))).starts_with("request Text")
         );
         let response = r#"{"jsonrpc":"2.0","id":"ID","result":{}}"#;
-        assert_eq!(describe_message(&response.replace("ID", &longest.repeat(2))), "-32600 None");
+        let described = describe_message(&response.replace("ID", &longest.repeat(2)));
+        assert_eq!(described, "-32600 response None");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub mod error;
 
 pub mod jsonrpc;
 
+pub mod message_head;
+
 pub mod eras;
 
 pub mod params;

@@ -27,7 +27,7 @@ use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::params::InputResponseRequestParams;
 use crate::server::shard_message::{LogMessage, PartialResult, Requester, TaskMessage};
-use crate::service::{Catalog, HandlerError, HandlerOutput};
+use crate::service::{Catalog, ClientRequestError, HandlerError, HandlerOutput};
 
 /// The calls, tasks and client requests of one shard.
 pub(super) struct DeferredWork {
@@ -343,6 +343,51 @@ impl DeferredWork {
         client_requests.handle_response(&mut requesters, peer_id, response, now, outbox);
     }
 
+    /// Fails the client request that a malformed response of a peer answers: the one with this
+    /// `id`, or without a usable id the only one that is open to the peer.
+    #[cold]
+    pub(super) fn fail_answered(
+        &mut self,
+        (peer_id, in_flight): (PeerId, &RequestsInFlight),
+        id: Option<Id<'_>>,
+        error: ClientRequestError,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let numbers = match id {
+            Some(Id::Text(_)) => Vec::new(),
+            _ => self.client_requests_to(peer_id, Some(in_flight)),
+        };
+        let Self { calls, tasks, client_requests, .. } = self;
+        let number = match (id, &numbers[..]) {
+            (Some(id @ Id::Text(_)), _) => client_requests.find(peer_id, id),
+            (_, [number]) => Some(*number),
+            _ => None,
+        };
+        let mut requesters = CallsAndTasks { calls, tasks };
+        client_requests.fail_answered(&mut requesters, number, error, now, outbox);
+    }
+
+    /// Returns whether `id` is that of an open client request to this peer.
+    #[cold]
+    pub(super) fn awaits_answer(&self, peer_id: PeerId, id: Id<'_>) -> bool {
+        self.client_requests.find(peer_id, id).is_some()
+    }
+
+    /// Returns the open client requests to a peer. Cost: one pass over its requests in flight and
+    /// its tasks.
+    fn client_requests_to(
+        &self,
+        peer_id: PeerId,
+        in_flight: Option<&RequestsInFlight>,
+    ) -> Vec<u64> {
+        let mut numbers = self.tasks.table.client_requests_to(peer_id);
+        for call_id in in_flight.into_iter().flat_map(RequestsInFlight::calls) {
+            numbers.extend(self.calls.open_requests(call_id));
+        }
+        numbers
+    }
+
     /// Fails client request `number`, which could not be sent.
     pub(super) fn fail_unsent_request(&mut self, number: u64, now: Instant) {
         let Self { calls, tasks, client_requests, .. } = self;
@@ -357,20 +402,14 @@ impl DeferredWork {
         now: Instant,
         outbox: &mut Outbox,
     ) {
-        let Self { calls, tasks, client_requests, .. } = self;
-        if client_requests.len() == 0 {
+        if self.client_requests.len() == 0 {
             return;
         }
         let numbers = match peer {
-            None => client_requests.numbers(),
-            Some((peer_id, in_flight)) => {
-                let mut numbers = tasks.table.client_requests_to(peer_id);
-                for call_id in in_flight.into_iter().flat_map(RequestsInFlight::calls) {
-                    numbers.extend(calls.open_requests(call_id));
-                }
-                numbers
-            }
+            None => self.client_requests.numbers(),
+            Some((peer_id, in_flight)) => self.client_requests_to(peer_id, in_flight),
         };
+        let Self { calls, tasks, client_requests, .. } = self;
         client_requests.fail_unreadable(&mut CallsAndTasks { calls, tasks }, numbers, now, outbox);
     }
 

@@ -1,12 +1,15 @@
 //! Newline-delimited JSON: the framing of stdio and TCP (MCP 2026-07-28 basic/transports/stdio,
 //! "Custom byte-stream transports").
 //!
-//! A line ends with `\n`, `\r\n` or `\r`; empty lines are ignored. Bytes are scanned once; a line
-//! within one read is not copied; an idle reader holds no memory. A line over the limit is reported
-//! as soon as it exceeds it, and then skipped to its end.
+//! A line ends with `\n` or `\r\n`; empty lines are ignored. Over stdio a bare `\r` ends a line,
+//! too, if the bytes before it are a complete text; elsewhere it is white space. Bytes are scanned
+//! once, those of a line with a bare `\r` over stdio twice; a line within one read is not copied;
+//! an idle reader holds no memory. A line over the limit is reported as soon as it exceeds it, and
+//! then skipped to its end.
 
 use crate::protocol::json::PaddedBuffer;
-use memchr::memchr2;
+use crate::protocol::message_head::MessageHead;
+use memchr::{memchr, memchr2_iter};
 
 /// The result of reading the next line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,24 +23,117 @@ pub enum LineEvent {
     },
     /// A complete line from several reads: call [`LineReader::take`].
     Assembled,
-    /// A line exceeds the limit. Reported once; its remaining bytes are skipped.
+    /// A line exceeds the limit. Reported once; its remaining bytes are skipped. See
+    /// [`LineReader::take_head`].
     TooLarge,
     /// All input is consumed.
     NeedMore,
 }
+
+/// Bytes at the start of a line over the limit in which its id is looked for.
+const HEAD_BYTES: usize = 64 * 1024;
 
 /// Splits a stream into lines.
 #[derive(Debug, Default)]
 pub struct LineReader {
     /// The incomplete line.
     partial: Vec<u8>,
-    is_skipping: bool,
+    /// Boxed, because few connections have it.
+    unusual: Option<Box<UnusualLine>>,
+}
+
+/// The state of a line over the limit, or of one over stdio.
+#[derive(Debug, Default)]
+struct UnusualLine {
+    /// The rest of the line is skipped.
+    is_skipped: bool,
+    /// What the line over the limit is.
+    head: MessageHead,
+    /// What was read of the line in which a bare `\r` may be its end.
+    scan: Option<TextScan>,
+}
+
+impl UnusualLine {
+    /// Returns where the line ends that begins with `partial` and goes on with `rest`.
+    fn find_line_end(&mut self, partial: &[u8], rest: &[u8]) -> Option<usize> {
+        match &mut self.scan {
+            Some(scan) if !self.is_skipped => scan.find_line_end(partial, rest),
+            Some(_) | None => memchr(b'\n', rest),
+        }
+    }
+
+    /// Forgets what was read of the line.
+    fn reset_scan(&mut self) {
+        self.scan = self.scan.take().map(|_| TextScan::default());
+    }
+
+    /// Returns whether it is as if it was not there.
+    fn is_usual(&self) -> bool {
+        !self.is_skipped && self.scan.is_none() && self.head == MessageHead::default()
+    }
+}
+
+/// A text that is read to find out whether it is complete.
+#[derive(Debug, Default)]
+struct TextScan {
+    /// Bytes of the line that were read.
+    bytes: usize,
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    has_begun: bool,
+}
+
+impl TextScan {
+    fn read(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        for byte in bytes {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = self.is_in_string,
+                b'"' => self.is_in_string = !self.is_in_string,
+                _ if self.is_in_string => {}
+                b'{' | b'[' => {
+                    self.depth += 1;
+                    self.has_begun = true;
+                }
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    const fn is_complete(&self) -> bool {
+        self.has_begun && self.depth == 0 && !self.is_in_string
+    }
+
+    /// Returns where the line ends that begins with `partial` and goes on with `rest`.
+    fn find_line_end(&mut self, partial: &[u8], rest: &[u8]) -> Option<usize> {
+        for found in memchr2_iter(b'\n', b'\r', rest) {
+            if rest[found] == b'\r' {
+                self.read(partial.get(self.bytes..).unwrap_or_default());
+                let unread = self.bytes.saturating_sub(partial.len());
+                self.read(&rest[unread..found]);
+                if !self.is_complete() {
+                    continue;
+                }
+            }
+            *self = Self::default();
+            return Some(found);
+        }
+        None
+    }
 }
 
 impl LineReader {
     /// Creates a reader at the start of a line, without a buffer.
     pub const fn new() -> Self {
-        Self { partial: Vec::new(), is_skipping: false }
+        Self { partial: Vec::new(), unusual: None }
+    }
+
+    /// Lets a bare `\r` end a line, too, if the bytes before it are a complete text.
+    pub fn end_at_carriage_returns(&mut self) {
+        self.unusual.get_or_insert_default().scan = Some(TextScan::default());
     }
 
     /// Reads the next line from `arrival[*from..]` and advances `from`. `spare` provides an empty
@@ -57,29 +153,96 @@ impl LineReader {
             if rest.is_empty() {
                 return LineEvent::NeedMore;
             }
-            let Some(length) = memchr2(b'\n', b'\r', rest) else {
+            let found = match &mut self.unusual {
+                None => memchr(b'\n', rest),
+                Some(unusual) => unusual.find_line_end(&self.partial, rest),
+            };
+            let Some(found) = found else {
                 *from = arrival.len();
                 return self.store_partial(rest, line_bytes_max, spare);
             };
             let start = *from;
-            *from += length + 1;
-            if self.is_skipping {
-                self.is_skipping = false;
-            } else if self.partial.is_empty() {
+            *from += found + 1;
+            let line = &rest[..found];
+            let length = line.strip_suffix(b"\r").unwrap_or(line).len();
+            if self.ends_skipped_line() {
+                continue;
+            }
+            if self.partial.is_empty() {
                 if length > line_bytes_max {
-                    return LineEvent::TooLarge;
+                    return self.reject_ended(line, rest[found]);
                 }
                 if length > 0 {
                     return LineEvent::InPlace { start, end: start + length };
                 }
-            } else if self.partial.len() + length > line_bytes_max {
-                self.partial.clear();
-                return LineEvent::TooLarge;
             } else {
-                self.partial.extend_from_slice(&rest[..length]);
-                return LineEvent::Assembled;
+                // The line may end in another read than its `\r`.
+                self.partial.extend_from_slice(line);
+                if self.partial.last() == Some(&b'\r') {
+                    self.partial.pop();
+                }
+                if self.partial.len() > line_bytes_max {
+                    return self.reject_ended(&[], rest[found]);
+                }
+                if !self.partial.is_empty() {
+                    return LineEvent::Assembled;
+                }
             }
         }
+    }
+
+    /// Rejects a line over the limit that has ended with `terminator`. After a bare `\r` the rest
+    /// up to `\n` is skipped, as if the limit had been exceeded before it.
+    #[cold]
+    fn reject_ended(&mut self, rest: &[u8], terminator: u8) -> LineEvent {
+        let event = self.reject(rest);
+        if terminator == b'\r' {
+            self.skip_rest();
+        }
+        event
+    }
+
+    /// Reads the head of a line over the limit, of which `rest` is not stored, and discards it.
+    #[cold]
+    fn reject(&mut self, rest: &[u8]) -> LineEvent {
+        let mut start = std::mem::take(&mut self.partial);
+        start.truncate(HEAD_BYTES);
+        start.extend_from_slice(&rest[..rest.len().min(HEAD_BYTES - start.len())]);
+        let unusual = self.unusual.get_or_insert_default();
+        unusual.head = MessageHead::read(&start);
+        unusual.reset_scan();
+        LineEvent::TooLarge
+    }
+
+    /// Returns whether a line has ended that is skipped. The next one is not.
+    #[inline]
+    fn ends_skipped_line(&mut self) -> bool {
+        let Some(unusual) = &mut self.unusual else { return false };
+        let is_skipped = std::mem::take(&mut unusual.is_skipped);
+        if unusual.is_usual() {
+            self.unusual = None;
+        }
+        is_skipped
+    }
+
+    /// Skips the rest of the line.
+    #[cold]
+    fn skip_rest(&mut self) {
+        let unusual = self.unusual.get_or_insert_default();
+        unusual.is_skipped = true;
+        unusual.reset_scan();
+    }
+
+    /// Returns what can be read of the line of the last [`LineEvent::TooLarge`]: its members within
+    /// the first 64 KiB.
+    #[cold]
+    pub fn take_head(&mut self) -> MessageHead {
+        let Some(unusual) = &mut self.unusual else { return MessageHead::default() };
+        let head = std::mem::take(&mut unusual.head);
+        if unusual.is_usual() {
+            self.unusual = None;
+        }
+        head
     }
 
     /// Stores an incomplete line.
@@ -89,13 +252,14 @@ impl LineReader {
         line_bytes_max: usize,
         spare: impl FnOnce() -> Vec<u8>,
     ) -> LineEvent {
-        if self.is_skipping {
+        if self.unusual.as_ref().is_some_and(|unusual| unusual.is_skipped) {
             return LineEvent::NeedMore;
         }
-        if self.partial.len() + rest.len() > line_bytes_max {
-            self.partial = Vec::new();
-            self.is_skipping = true;
-            return LineEvent::TooLarge;
+        // The last byte may be the `\r` of the end.
+        let length = rest.strip_suffix(b"\r").unwrap_or(rest).len();
+        if self.partial.len() + length > line_bytes_max {
+            self.skip_rest();
+            return self.reject(rest);
         }
         if self.partial.capacity() == 0 {
             self.partial = spare();
@@ -111,6 +275,9 @@ impl LineReader {
 
     /// Returns the last line of a stream that ended without a terminator, if any.
     pub fn finish(&mut self) -> Option<PaddedBuffer> {
+        if self.partial.last() == Some(&b'\r') {
+            self.partial.pop();
+        }
         (!self.partial.is_empty()).then(|| self.take())
     }
 
@@ -120,13 +287,8 @@ impl LineReader {
         if self.partial.is_empty() {
             return None;
         }
-        self.is_skipping = true;
+        self.skip_rest();
         Some(std::mem::take(&mut self.partial))
-    }
-
-    /// Returns what has arrived of an incomplete line that is not skipped.
-    pub fn partial(&self) -> &[u8] {
-        &self.partial
     }
 
     /// Returns the bytes held for an incomplete line.
@@ -147,7 +309,10 @@ mod tests {
 
     /// Reads `arrivals` one by one and collects the lines; `!` stands for one that is too large.
     fn read(arrivals: &[&[u8]], line_bytes_max: usize) -> Vec<String> {
-        let mut reader = LineReader::new();
+        read_with(LineReader::new(), arrivals, line_bytes_max)
+    }
+
+    fn read_with(mut reader: LineReader, arrivals: &[&[u8]], line_bytes_max: usize) -> Vec<String> {
         let mut lines = Vec::new();
         for arrival in arrivals {
             let mut from = 0;
@@ -172,14 +337,54 @@ mod tests {
     }
 
     #[test]
-    fn all_line_terminators_end_a_line() {
-        let lines = read(&[b"one\ntwo\r\nthree\r\n\n\r\r\nfour\rfive"], 100);
-        assert_eq!(lines, ["one", "two", "three", "four", "five$"]);
+    fn carriage_return_ends_line_before_newline_only() {
+        let lines = read(&[b"one\ntwo\r\nthree\r\n\n\r\nfour\r4\nfive"], 100);
+        assert_eq!(lines, ["one", "two", "three", "four\r4", "five$"]);
+    }
+
+    #[test]
+    fn carriage_return_ends_complete_text_over_stdio() {
+        let stream =
+            b"{\"a\":\"}\\\"\"}\r{\"b\":\r[1,\r2]}\r\n[\"{\r\"]\n\r\r\n7\r{}\r{}\r\r\n}\r{\n";
+        let expected =
+            ["{\"a\":\"}\\\"\"}", "{\"b\":\r[1,\r2]}", "[\"{\r\"]", "\r", "7\r{}", "{}", "}\r{"];
+        for split in 0..=stream.len() {
+            let mut reader = LineReader::new();
+            reader.end_at_carriage_returns();
+            let arrivals = [&stream[..split], &stream[split..]];
+            assert_eq!(read_with(reader, &arrivals, 100), expected, "split {split}");
+        }
+    }
+
+    #[test]
+    fn line_of_limit_may_end_with_carriage_return() {
+        let stream = b"0123456789\r\n0123456789a\r\n0123456789\rb\nend\n";
+        for split in 0..=stream.len() {
+            let lines = read(&[&stream[..split], &stream[split..]], 10);
+            assert_eq!(lines, ["0123456789", "!", "!", "end"], "split {split}");
+        }
+    }
+
+    #[test]
+    fn oversized_line_keeps_its_head() {
+        let line = br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":"bcdef"}}"#;
+        for split in 0..line.len() {
+            let mut reader = LineReader::new();
+            let mut event = LineEvent::NeedMore;
+            for arrival in [&line[..split], &line[split..]] {
+                if event == LineEvent::NeedMore {
+                    event = reader.next(arrival, &mut 0, 40, Vec::new);
+                }
+            }
+            assert_eq!(event, LineEvent::TooLarge);
+            assert_eq!(reader.take_head().id(), Some(7_i64.into()), "split {split}");
+            assert_eq!((reader.take_head().id(), reader.held_bytes()), (None, 0));
+        }
     }
 
     #[test]
     fn split_stream_reads_same_lines() {
-        let stream = b"{\"a\":1}\r\n\n{\"b\":[2,3]}\r{}\n  x \n";
+        let stream = b"{\"a\":1}\r\n\n{\"b\":[2,3]}\r\r\n{}\n  x \n";
         let whole = read(&[stream], 100);
         for split in 0..=stream.len() {
             assert_eq!(read(&[&stream[..split], &stream[split..]], 100), whole, "split {split}");

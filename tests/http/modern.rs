@@ -194,7 +194,8 @@ fn malformed_message_gets_400_with_jsonrpc_code() {
     for (body, code, id) in [
         ("", -32700, None),
         ("{", -32700, None),
-        ("\u{feff}{}", -32700, None),
+        ("\u{feff}{}", -32600, None),
+        ("\u{feff}", -32700, None),
         ("{} {}", -32700, None),
         ("7", -32600, None),
         ("null", -32600, None),

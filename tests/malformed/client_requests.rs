@@ -162,6 +162,82 @@ fn unmatched_responses_are_ignored_and_counted() {
 }
 
 #[test]
+fn malformed_response_fails_waiting_call_unanswered() {
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
+        let mut client = connect_capable(&server, LEGACY);
+        let mut texts: Vec<(&str, &str)> = vec![
+            (r#"{"id":ID,"result":{"action":"decline"}}"#, "jsonrpc"),
+            (r#"{"jsonrpc":"2.0","id":ID,"error":"no"}"#, "must be an object"),
+            (r#"{"jsonrpc":"2.0","id":ID,"error":{},"result":{}}"#, "both"),
+            (r#"{"jsonrpc":"2.0","id":ID}"#, "method"),
+            (r#"{"jsonrpc":"2.0","id":ID,"error":null}"#, "method"),
+            (r#"{"jsonrpc":"2.0","id":[ID],"result":{}}"#, "id"),
+            (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, "id"),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, "id"),
+            (r#"{"jsonrpc":"2.0","result":{}}"#, "id"),
+            (r#"{"jsonrpc":"2.0","id":ID,"result":{"n":1e400}}"#, "invalid JSON"),
+            (r#"{"jsonrpc":"2.0","result":{"n":1e400},"id":ID}"#, "invalid JSON"),
+        ];
+        let deep = format!(r#"{{"id":ID,"result":{}{}}}"#, "[".repeat(99), "]".repeat(99));
+        texts.push((&deep, "nested"));
+        let count = texts.len() as u64;
+        for (text, reason) in texts {
+            client.send(ask_name(1));
+            let client_request = receive_client_request(&mut client, "elicitation/create");
+            let response = client.exchange(text.replace("ID", &client_request["id"].to_string()));
+            assert_eq!(response["id"], 1, "{text}: {response}");
+            assert!(response.to_string().contains(reason), "{text}: {response}");
+            client.ping();
+        }
+        drop(client);
+        let counters = server.close();
+        let counted = &counters.client_requests;
+        assert_eq!((counted.answered, counted.malformed_responses), (count, count), "{counters}");
+    });
+}
+
+#[test]
+fn null_member_of_response_counts_as_absent() {
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = connect_capable(&server, LEGACY);
+    client.send(ask_name(1));
+    let client_request = receive_client_request(&mut client, "elicitation/create");
+    let mut response = response_to(&client_request, accepted_name("Ada"));
+    response["error"] = Value::Null;
+    assert_eq!(result_text(&client.exchange(response)), "Hello, Ada!");
+    client.send(ask_name(2));
+    let client_request = receive_client_request(&mut client, "elicitation/create");
+    let error = json!({"code": 1, "message": "not now"});
+    let response = json!({
+        "jsonrpc": "2.0", "id": client_request["id"], "result": null, "error": error,
+    });
+    let response = client.exchange(response);
+    assert!(response.to_string().contains("not now"), "{response}");
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn malformed_response_fails_no_other_request() {
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = connect_capable(&server, LEGACY);
+    client.send(ask_name(1));
+    let first = receive_client_request(&mut client, "elicitation/create");
+    client.send(ask_name(2));
+    let second = receive_client_request(&mut client, "elicitation/create");
+    // Without an id it could be the response to either.
+    client.send(r#"{"jsonrpc":"2.0","result":{}}"#);
+    client.ping();
+    for (client_request, id) in [(second, 2), (first, 1)] {
+        let response = client.exchange(response_to(&client_request, accepted_name("Ada")));
+        assert_eq!((result_text(&response), &response["id"]), ("Hello, Ada!", &json!(id)));
+    }
+    drop(client);
+    server.close();
+}
+
+#[test]
 fn invalid_elicit_result_fails_call() {
     let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = connect_capable(&server, LEGACY);

@@ -11,7 +11,7 @@ fn invalid_envelope_is_invalid_request_with_readable_id() {
     let server = TestServer::start(tcp_options());
     let mut client = server.connect_tcp();
     let (one, word) = (Some(json!(1)), Some(json!("a")));
-    let table: [(&str, &Option<Value>); 34] = [
+    let table: [(&str, &Option<Value>); 29] = [
         ("7", &None),
         ("null", &None),
         ("true", &None),
@@ -27,8 +27,6 @@ fn invalid_envelope_is_invalid_request_with_readable_id() {
         (r#"{"JSONRPC":"2.0","id":1,"method":"ping"}"#, &one),
         (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, &None),
         (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, &None),
-        (r#"{"jsonrpc":"2.0","id":1.0,"method":"ping"}"#, &None),
-        (r#"{"jsonrpc":"2.0","id":1e2,"method":"ping"}"#, &None),
         (r#"{"jsonrpc":"2.0","id":18446744073709551616,"method":"ping"}"#, &None),
         (r#"{"jsonrpc":"2.0","id":-9223372036854775809,"method":"ping"}"#, &None),
         (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, &None),
@@ -43,9 +41,6 @@ fn invalid_envelope_is_invalid_request_with_readable_id() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":false}"#, &one),
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, &one),
         (r#"{"jsonrpc":"2.0","id":"a","method":"ping","error":{}}"#, &word),
-        (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, &one),
-        (r#"{"jsonrpc":"2.0","result":{}}"#, &None),
-        (r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, &one),
     ];
     for (text, id) in &table {
         let response = client.exchange(text);

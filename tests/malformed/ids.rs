@@ -1,12 +1,15 @@
 //! Request ids in responses: same type and value as sent.
 
-use corelane_test_support::messages::LEGACY;
+use corelane_test_support::messages::{LEGACY, expect_error};
 use corelane_test_support::{LineClient, TestServer, tcp_options};
 use serde_json::Value;
 
 /// Ids in their shortest encoding, returned byte for byte.
-const PLAIN: [&str; 20] = [
+const PLAIN: [&str; 23] = [
     "0",
+    "0.0",
+    "-1.0",
+    "9007199254740991.0",
     "1",
     "-1",
     "9007199254740993",
@@ -85,6 +88,48 @@ fn request_id_is_equal_in_all_responses() {
             assert_eq!(id_of(&line), sent, "{method} {params}: {line}");
         }
     }
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn whole_number_is_same_id_however_written() {
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_initialized(LEGACY);
+    let slow = r#"{"name":"slow","arguments":{"steps":10.0,"step_ms":6e4}}"#;
+    let call = |id: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{slow}}}"#)
+    };
+    client.send(call("5.0"));
+    let duplicate = client.exchange(call("5"));
+    expect_error(&duplicate, -32600, Some(5.into()));
+    let cancelled =
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5e0}}"#;
+    client.send(cancelled);
+    let line = send_raw(&mut client, "5", "ping", "{}");
+    assert_eq!(line, r#"{"jsonrpc":"2.0","id":5,"result":{}}"#);
+    for (written, echoed) in [("2e0", "2.0"), ("1e3", "1000.0"), ("-0.0", "0.0")] {
+        let line = send_raw(&mut client, written, "ping", "{}");
+        assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":{echoed},"result":{{}}}}"#));
+    }
+    // Beyond 2^53 a double stands for several integers.
+    for written in ["9007199254740993.0", "1e16", "1.5"] {
+        let line = send_raw(&mut client, written, "ping", "{}");
+        expect_error(&serde_json::from_str(&line).unwrap(), -32600, None);
+    }
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn whole_number_is_progress_token_as_written() {
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_initialized(LEGACY);
+    let params =
+        r#"{"name":"slow","arguments":{"steps":1,"step_ms":0},"_meta":{"progressToken":7.0}}"#;
+    let line = send_raw(&mut client, "1", "tools/call", params);
+    assert!(line.contains(r#""progressToken":7.0,"#), "{line}");
+    assert!(client.receive()["result"].is_object());
     drop(client);
     server.close();
 }

@@ -36,3 +36,4 @@ mod schema_checks;
 mod slow_readers;
 mod subscriptions;
 mod tasks;
+mod unreadable_texts;

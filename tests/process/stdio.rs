@@ -77,6 +77,33 @@ fn run_session(arguments: &[&str], revision: &'static str) {
 }
 
 #[test]
+fn stdio_reads_lines_of_every_kind() {
+    let mut process = start(&[]);
+    let mut client = process.take_pipes();
+    let text = |id: u64| modern(echo(id, "read")).to_string();
+    // A byte order mark, a bare `\r` as line end and as white space, and blank lines.
+    client.send_bytes(format!("\u{feff}{}\r\n", text(1)).as_bytes());
+    client.send_bytes(format!(" \r\n{}\r{}\r", text(2), text(3)).as_bytes());
+    client.send_bytes(format!("\n{}\n", text(4).replace(",\"id\"", ",\r\"id\"")).as_bytes());
+    for id in 1..=4 {
+        assert_eq!(client.receive()["id"], id);
+    }
+    // Text that is not UTF-8 is skipped, whatever else is wrong with it.
+    for line in [&b"{\"id\":5,\"a\":\"\xff\"}\n"[..], b"\xff\n", b"\"\xff\n"] {
+        client.send_bytes(line);
+    }
+    client.send_bytes(
+        b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"ping\",\"params\":{\"n\":1e400}}\n",
+    );
+    let response = client.receive();
+    assert_eq!((&response["id"], &response["error"]["code"]), (&json!(6), &json!(-32700)));
+    drop(client);
+    let ended = process.wait();
+    assert_eq!(ended.status, 0);
+    assert_eq!(ended.stderr.matches("invalid UTF-8 skipped").count(), 3, "{}", ended.stderr);
+}
+
+#[test]
 fn pending_call_is_answered_after_end_of_input() {
     let mut process = start(&[]);
     let mut session = McpClient::modern(process.take_pipes());

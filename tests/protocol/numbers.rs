@@ -68,14 +68,21 @@ proptest! {
 }
 
 #[test]
-fn number_is_integer_only_without_fraction_or_exponent() {
+fn number_without_fractional_part_is_integer() {
     for (text, signed, unsigned) in [
         ("7", Some(7), Some(7)),
         ("-7", Some(-7), None),
         ("18446744073709551615", None, Some(u64::MAX)),
         ("-9223372036854775808", Some(i64::MIN), None),
-        ("7.0", None, None),
-        ("7e0", None, None),
+        ("7.0", Some(7), Some(7)),
+        ("70e-1", Some(7), Some(7)),
+        ("-7e0", Some(-7), None),
+        ("7.5", None, None),
+        ("9007199254740993", Some(9_007_199_254_740_993), Some(9_007_199_254_740_993)),
+        ("9007199254740991.0", Some(9_007_199_254_740_991), Some(9_007_199_254_740_991)),
+        // A larger double may have lost digits.
+        ("9007199254740993.0", None, None),
+        ("1e16", None, None),
         ("18446744073709551616", None, None),
     ] {
         let read = parse_number(text).map(|read| (read.signed, read.unsigned));

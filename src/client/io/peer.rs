@@ -260,6 +260,17 @@ impl Peer {
         self.handle_events(workspace, now);
     }
 
+    /// Handles the last line of a stream that has ended.
+    fn receive_last(&mut self, workspace: &mut Workspace, now: Instant) {
+        let Some(stream) = self.link.stream() else { return };
+        let Workspace { parser, buffers, events, .. } = workspace;
+        let ctx = SessionContext { now, sink: &mut (), events, buffers };
+        let Self { session, is_legacy, .. } = self;
+        let is_legacy = *is_legacy;
+        stream.receive_last(&mut SessionReceiver { session, is_legacy, parser, ctx });
+        self.handle_events(workspace, now);
+    }
+
     /// Handles the end of a send. Returns `false` if the connection is lost.
     pub(super) fn handle_sent(
         &mut self,
@@ -303,6 +314,9 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
+        if matches!(loss, Loss::EndOfStream(Ok(()))) {
+            self.receive_last(workspace, now);
+        }
         if self.reconnection.is_idle_over(now) && is_idle(&self.session) {
             self.reconnection.handle_idle_close().into_iter().for_each(|it| self.handle.report(it));
             self.session = Session::new(Arc::clone(&self.handle.config));

@@ -11,7 +11,6 @@ use super::failure;
 use super::requests::{Acknowledged, ParityRequests};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::protocol::json::{PaddedBuffer, PaddedText, Parser, Value};
-use crate::protocol::jsonrpc::Id;
 use crate::protocol::parity::client_session::{ClientEvent, Violation};
 use crate::protocol::parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
 use crate::protocol::parity::error::ErrorCode;
@@ -48,25 +47,48 @@ impl<T: Clone> ParityRequests<T> {
 /// Handles one message. Returns whether it has opened a stream.
 fn receive_one<T: Clone, S: ParitySink>(
     session: &mut ParityRequests<T>,
-    text: PaddedText<'_>,
+    mut text: PaddedText<'_>,
     parser: &mut Parser,
     ctx: &mut ParityContext<'_, T, S>,
 ) -> bool {
-    ctx.text.clear();
-    if session.server.is_none() {
-        let bytes = text.as_bytes();
-        ctx.text.extend_from_slice(&bytes[..bytes.len().min(QUOTED_BYTES_MAX)]);
-    }
     let streams = session.calls.streams();
-    let parsed = parser.parse(text);
-    let envelope = match &parsed {
-        Ok(document) => Envelope::read(document.root()).map_err(|_| "no message of the dialect"),
-        Err(_) => Err("text that is not valid JSON"),
+    loop {
+        ctx.text.clear();
+        if session.server.is_none() {
+            let bytes = text.as_bytes();
+            ctx.text.extend_from_slice(&bytes[..bytes.len().min(QUOTED_BYTES_MAX)]);
+        }
+        let error = match parser.parse(text.reborrow()) {
+            Ok(document) => {
+                handle_root(session, Some(document.root()), ctx);
+                break;
+            }
+            Err(error) => error,
+        };
+        if !parser.repair(&mut text, error) {
+            if !text.as_bytes().trim_ascii().is_empty() {
+                handle_root(session, None, ctx);
+            }
+            break;
+        }
+    }
+    session.calls.streams() > streams
+}
+
+/// Handles a parsed message; `None` is text that does not parse.
+fn handle_root<T: Clone, S: ParitySink>(
+    session: &mut ParityRequests<T>,
+    root: Option<Value<'_>>,
+    ctx: &mut ParityContext<'_, T, S>,
+) {
+    let envelope = match root {
+        Some(root) => Envelope::read(root).map_err(|_| "no message of the dialect"),
+        None => Err("text that is not valid JSON"),
     };
-    match (envelope, &parsed) {
-        (Ok(Envelope::Chunk(chunk)), Ok(document)) if is_early(session, &chunk) => {
+    match (envelope, root) {
+        (Ok(Envelope::Chunk(chunk)), Some(root)) if is_early(session, &chunk) => {
             let mut early = Vec::new();
-            document.root().write(&mut early);
+            root.write(&mut early);
             session.connection.early.push(early);
         }
         (Ok(envelope), _) => handle(session, envelope, ctx),
@@ -77,7 +99,6 @@ fn receive_one<T: Clone, S: ParitySink>(
         }
         (Err(violation), _) => ctx.events.push(ParitySessionEvent::Violation(violation)),
     }
-    session.calls.streams() > streams
 }
 
 /// Returns whether a chunk has overtaken the response that opens its stream: over HTTP they come on
@@ -200,11 +221,7 @@ fn handle_response<T: Clone, S: ParitySink>(
     response: Response<'_>,
     ctx: &mut ParityContext<'_, T, S>,
 ) {
-    let id = match response.id {
-        Id::Signed(id) => u64::try_from(id).unwrap_or_default(),
-        Id::Unsigned(id) => id,
-        Id::Text(_) => 0,
-    };
+    let id = response.id.as_u64().unwrap_or_default();
     let Some(call) = session.calls.get_mut(id).filter(|call| call.state == CallState::Sent) else {
         return ctx.events.push(ParitySessionEvent::Violation("a response that no request has"));
     };

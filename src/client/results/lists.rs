@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::content::PromptMessage;
+use super::{null_as_default, whole_number};
 
 /// One page of a list.
 #[derive(Debug)]
@@ -18,12 +19,13 @@ impl<T: DeserializeOwned> ListResult<T> {
         mut result: serde_json::Map<String, serde_json::Value>,
         key: &str,
     ) -> Result<Self, serde_json::Error> {
-        let items = result.remove(key).unwrap_or_default();
+        let items = match result.remove(key) {
+            // Go encodes an empty list so.
+            Some(serde_json::Value::Null) => Vec::new(),
+            items => serde_json::from_value(items.unwrap_or_default())?,
+        };
         let next_cursor = result.remove("nextCursor").unwrap_or_default();
-        Ok(Self {
-            items: serde_json::from_value(items)?,
-            next_cursor: serde_json::from_value(next_cursor)?,
-        })
+        Ok(Self { items, next_cursor: serde_json::from_value(next_cursor)? })
     }
 }
 
@@ -38,7 +40,7 @@ pub struct PromptInfo {
     /// What it is for.
     pub description: Option<String>,
     /// Its arguments.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub arguments: Vec<PromptArgument>,
 }
 
@@ -51,7 +53,7 @@ pub struct PromptArgument {
     /// What it is.
     pub description: Option<String>,
     /// Whether it must be given.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub required: bool,
 }
 
@@ -62,6 +64,7 @@ pub struct GetPromptResult {
     /// What the prompt is for.
     pub description: Option<String>,
     /// The messages.
+    #[serde(deserialize_with = "null_as_default")]
     pub messages: Vec<PromptMessage>,
 }
 
@@ -79,10 +82,12 @@ pub struct CompleteResult {
 #[non_exhaustive]
 pub struct Completion {
     /// At most 100 values.
+    #[serde(deserialize_with = "null_as_default")]
     pub values: Vec<String>,
     /// How many there are in all.
+    #[serde(default, deserialize_with = "whole_number")]
     pub total: Option<u64>,
     /// Whether there are more.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub has_more: bool,
 }

@@ -5,6 +5,7 @@
 mod content;
 mod lists;
 mod meta;
+mod optional;
 mod resource;
 mod task;
 mod tool;
@@ -18,3 +19,4 @@ pub use self::task::TaskInfo;
 pub use self::tool::{CallToolResult, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo};
 
 pub(super) use self::lists::ListResult;
+use self::optional::{null_as_default, whole_number};

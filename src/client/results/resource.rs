@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::MetaObject;
 use super::content::ResourceContents;
+use super::{MetaObject, null_as_default, whole_number};
 
 /// A resource of the server.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -21,6 +21,7 @@ pub struct ResourceInfo {
     /// MIME type.
     pub mime_type: Option<String>,
     /// Its size in bytes.
+    #[serde(default, deserialize_with = "whole_number")]
     pub size: Option<u64>,
     /// `_meta`.
     #[serde(rename = "_meta")]
@@ -49,5 +50,6 @@ pub struct ResourceTemplateInfo {
 #[non_exhaustive]
 pub struct ReadResourceResult {
     /// One item for the resource, or one for each of its parts.
+    #[serde(deserialize_with = "null_as_default")]
     pub contents: Vec<ResourceContents>,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use super::whole_number;
 use crate::protocol::model::TaskStatus;
 
 /// A task as the server describes it.
@@ -24,10 +25,10 @@ pub struct TaskInfo {
     /// When its status changed: a timestamp of RFC 3339.
     pub last_updated_at: Option<String>,
     /// Time in milliseconds from its creation to its removal; `None` if it is not removed.
-    #[serde(alias = "ttl")]
+    #[serde(alias = "ttl", default, deserialize_with = "whole_number")]
     pub ttl_ms: Option<u64>,
     /// Time in milliseconds that the client is to wait between two looks at it.
-    #[serde(alias = "pollInterval")]
+    #[serde(alias = "pollInterval", default, deserialize_with = "whole_number")]
     pub poll_interval_ms: Option<u64>,
 }
 

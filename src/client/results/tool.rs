@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::content::ContentBlock;
-use super::{MetaObject, MetaReader};
+use super::{MetaObject, MetaReader, null_as_default};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::protocol::json::{self, SourcePlace};
 
@@ -57,6 +57,7 @@ impl ToolInfo {
 #[non_exhaustive]
 pub struct ToolExecution {
     /// Whether its calls may be tasks.
+    #[serde(deserialize_with = "null_as_default")]
     pub task_support: TaskSupport,
 }
 
@@ -97,12 +98,12 @@ pub struct ToolAnnotations {
 #[non_exhaustive]
 pub struct CallToolResult {
     /// The content, for the model.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub content: Vec<ContentBlock>,
     /// The structured result.
     pub structured_content: Option<Value>,
     /// Whether the tool failed. Its content says why.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub is_error: bool,
     /// `_meta`.
     #[serde(rename = "_meta")]
@@ -120,7 +121,8 @@ impl CallToolResult {
     ) -> Option<Self> {
         let known = ["content", "structuredContent", "isError", "_meta"];
         let [content, structured, is_error, meta] = result.as_object()?.find_unique(known).ok()?;
-        let [structured, meta] = [structured, meta].map(|value| value.filter(|it| !it.is_null()));
+        let [content, structured, is_error, meta] =
+            [content, structured, is_error, meta].map(|value| value.filter(|it| !it.is_null()));
         let content = content.map_or(Ok(Vec::new()), Deserialize::deserialize);
         let structured = structured.map(Value::deserialize).transpose();
         Some(Self {
@@ -196,6 +198,7 @@ mod tests {
     fn result_of_parsed_message_equals_its_text() {
         for text in [
             "{}",
+            r#"{"content": null, "isError": null}"#,
             r#"{"content": [], "structuredContent": null, "_meta": null, "more": [1]}"#,
             r#"{"content": [{"type": "text", "text": "a\n\u00e9"}], "isError": true}"#,
             r#"{"content": [{"type": "resource_link", "uri": "u", "name": "n", "size": 7}]}"#,
@@ -210,9 +213,8 @@ mod tests {
         for text in [
             "7",
             r#"{"content": {}}"#,
-            r#"{"content": null}"#,
             r#"{"content": [{"type": "text"}]}"#,
-            r#"{"isError": null}"#,
+            r#"{"isError": "no"}"#,
             r#"{"_meta": 7}"#,
             r#"{"content": [], "content": []}"#,
         ] {

@@ -11,6 +11,7 @@ use super::followed_task::FollowedTask;
 use super::in_flight::InFlight;
 use super::request::CallRequest;
 use crate::base::time::Instant;
+use crate::protocol::jsonrpc::Id;
 
 /// A call and its request.
 #[derive(Debug)]
@@ -78,6 +79,12 @@ impl<T> CallTable<T> {
 
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Returns the id of the only call in flight.
+    pub(super) fn only_in_flight(&self) -> Option<u64> {
+        let mut ids = self.in_flight.iter().map(|(id, _)| id);
+        ids.next().filter(|_| ids.next().is_none())
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -269,6 +276,11 @@ impl<T> CallTable<T> {
         let sent = in_flight.chain(delayed);
         sent.chain(self.waiting.drain(..).map(|call| (call, false))).collect()
     }
+}
+
+/// Returns the id of a request of this client, which are positive integers.
+pub(super) fn own_id(id: Id<'_>) -> Option<u64> {
+    u64::try_from(id.as_i64()?).ok()
 }
 
 #[cfg(test)]

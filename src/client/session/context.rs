@@ -239,12 +239,23 @@ impl<T, S: MessageSink> SessionContext<'_, T, S> {
         id: Id<'_>,
         result: Result<&[u8], &Error>,
     ) {
+        match result {
+            Ok(result) => {
+                let encoded = &mut self.buffers.encoded;
+                encoded.clear();
+                write_response(encoded, id, result);
+                let kind = OutgoingKind::Response;
+                self.sink.send(OutgoingMessage { kind, revision, text: encoded });
+            }
+            Err(error) => self.send_error(revision, Some(id), error),
+        }
+    }
+
+    /// Sends an error response to a message of the server, with its id if that could be read.
+    pub(super) fn send_error(&mut self, revision: Revision, id: Option<Id<'_>>, error: &Error) {
         let encoded = &mut self.buffers.encoded;
         encoded.clear();
-        match result {
-            Ok(result) => write_response(encoded, id, result),
-            Err(error) => write_error_response(encoded, Some(id), error, Some(revision)),
-        }
+        write_error_response(encoded, id, error, Some(revision));
         let kind = OutgoingKind::Response;
         self.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }

@@ -30,7 +30,10 @@ mod side_requests;
 mod subscriptions;
 mod tasks;
 
+mod unreadable;
+
 mod receive;
+
 pub(in crate::client) mod restart;
 
 #[cfg(any(test, feature = "internals"))]
@@ -110,7 +113,7 @@ pub struct Session<T> {
     failed_discover: Option<Box<FailedDiscover>>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
-    /// What the server sent before the end of the handshake and is not a message.
+    /// What the server sent first that is not a message, and belongs to no call.
     invalid_text: Option<Box<str>>,
     tasks: TaskTable<T>,
     subscriptions: SubscriptionTable<T>,

@@ -1,6 +1,6 @@
 //! Messages of the server, and the input that they require.
 
-use super::calls::{Call, CallTable};
+use super::calls::{Call, CallTable, own_id};
 use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
 use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
@@ -8,30 +8,33 @@ use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
 use super::{CallRequest, SessionBuffers, repeats, subscriptions, tasks};
 use super::{Phase, Session, SessionContext};
-use crate::client::error::{ClientError, ClientErrorKind, quote};
+use crate::client::error::ClientError;
 use crate::client::results::CallToolResult;
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, Parser, Value};
-use crate::protocol::jsonrpc::{Id, InvalidMessage, Message};
+use crate::protocol::jsonrpc::{Id, Message};
 
 impl<T: Clone> Session<T> {
     /// Handles one message of the server.
     pub fn receive<S: MessageSink>(
         &mut self,
-        text: PaddedText<'_>,
+        mut text: PaddedText<'_>,
         parser: &mut Parser,
         ctx: &mut SessionContext<'_, T, S>,
     ) {
         ctx.buffers.copy_received(&text);
-        let Ok(document) = parser.parse(text) else {
-            if self.server().is_none() {
-                self.invalid_text.get_or_insert_with(|| quote(&ctx.buffers.received).into());
-            }
-            ctx.events.push(SessionEvent::Violation("a message that is not valid JSON"));
-            return;
+        let error = match parser.parse(text.reborrow()) {
+            Ok(document) => return self.handle_root(document.root(), ctx),
+            Err(error) => error,
         };
-        let root = document.root();
+        if parser.repair(&mut text, error) {
+            return self.receive(text, parser, ctx);
+        }
+        self.handle_unreadable(text.as_bytes(), error, ctx);
+    }
+
+    fn handle_root<S: MessageSink>(&mut self, root: Value<'_>, ctx: &mut SessionContext<'_, T, S>) {
         let Some(batch) = root.as_array() else { return self.handle_message(root, ctx) };
         if self.server().is_none_or(|server| !server.revision.dialect().batches) {
             let text = "a batch of messages, which only MCP 2025-03-26 has";
@@ -82,13 +85,7 @@ impl<T: Clone> Session<T> {
             Ok(Message::Request { id, method, params }) => {
                 self.handle_request(id, method, params, ctx);
             }
-            Err(InvalidMessage { id, error }) => {
-                ctx.events.push(SessionEvent::Violation("an invalid JSON-RPC message"));
-                if let Some(id) = id.and_then(own_id) {
-                    let text = format!("the response is invalid: {}", error.message);
-                    self.fail_request(id, ClientError::new(ClientErrorKind::Protocol, text), ctx);
-                }
-            }
+            Err(invalid) => self.handle_invalid(&invalid, ctx),
         }
     }
 
@@ -294,14 +291,6 @@ fn read_tool_result(
     let result = outcome.ok().filter(|_| request.reads_tool_result)?;
     let SessionBuffers { received, place, meta, .. } = buffers;
     CallToolResult::read(result, (*place, received), meta)
-}
-
-/// Returns the id of a request of this client, which are positive integers.
-fn own_id(id: Id<'_>) -> Option<u64> {
-    match id {
-        Id::Signed(number) => u64::try_from(number).ok(),
-        Id::Unsigned(_) | Id::Text(_) => None,
-    }
 }
 
 /// Returns the id of the request that a notification of a subscription belongs to.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::calls::Call;
 use super::handshake::ServerInfo;
 use super::request::{CallRequest, TaskMode};
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::protocol::eras::Method;
 use crate::protocol::json::Value;
 
@@ -24,8 +24,15 @@ pub(super) fn busy(waiting_max: usize) -> ClientError {
     ClientError::new(ClientErrorKind::Busy, text)
 }
 
-pub(super) fn timeout_error(timeout: Duration) -> ClientError {
-    ClientError::new(ClientErrorKind::Timeout, format!("no response within {timeout:?}"))
+/// The error of a request that was not answered in time; `text` is what the server sent that is not
+/// a message.
+pub(super) fn timeout_error(timeout: Duration, text: Option<&str>) -> ClientError {
+    let mut message = format!("no response within {timeout:?}");
+    if let Some(text) = text {
+        message.push_str("; the server sent text that is not a JSON-RPC message");
+        message.push_str(text);
+    }
+    ClientError::new(ClientErrorKind::Timeout, message)
 }
 
 /// The error of a call that was not sent in time, because there was no connection.
@@ -78,6 +85,12 @@ pub(super) fn read_result_type<T>(
     result: Value<'_>,
     is_modern: bool,
 ) -> Result<ResultType, ClientError> {
+    if result.as_object().is_none() && !result.is_null() {
+        let mut text = Vec::new();
+        result.write(&mut text);
+        let text = format!("the result is not an object{}", quote(&text));
+        return Err(ClientError::new(ClientErrorKind::Protocol, text));
+    }
     if call.request.task == TaskMode::Await {
         return Ok(ResultType::Task);
     }

@@ -1,7 +1,8 @@
 //! serde [`Deserializer`] for [`Value`].
 //!
 //! Invariants: strings are borrowed and no node is cloned; serde rejects a duplicate key of a
-//! struct. Map keys are always strings.
+//! struct. Map keys are always strings. A type that asks for an integer reads `2.0` as 2; others
+//! read the number as it is written.
 
 use super::value::{Array, Items, Members, Object, Value, ValueKind};
 use serde::de::value::BorrowedStrDeserializer;
@@ -31,6 +32,19 @@ impl Error for DeserializeError {
     }
 }
 
+/// Defines the methods for integers, which `2.0` is, too.
+macro_rules! deserialize_integers {
+    ($($method:ident)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeserializeError> {
+            match self.as_whole() {
+                Some(number) => visitor.visit_i64(number),
+                None => self.deserialize_any(visitor),
+            }
+        }
+    )*};
+}
+
 impl<'de> Deserializer<'de> for Value<'de> {
     type Error = DeserializeError;
 
@@ -39,7 +53,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         match self.kind() {
             ValueKind::Null => visitor.visit_unit(),
             ValueKind::Boolean => visitor.visit_bool(self.as_bool() == Some(true)),
-            ValueKind::Number => match (self.as_u64(), self.as_i64()) {
+            ValueKind::Number => match (self.written_u64(), self.written_i64()) {
                 (Some(number), _) => visitor.visit_u64(number),
                 (None, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(self.as_f64().unwrap_or(f64::NAN)),
@@ -98,9 +112,14 @@ impl<'de> Deserializer<'de> for Value<'de> {
         visitor.visit_unit()
     }
 
+    deserialize_integers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+    }
+
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier
+        bool f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
+        struct identifier
     }
 }
 
@@ -332,7 +351,7 @@ mod tests {
 
     #[test]
     fn deserialize_rejects_what_serde_json_rejects() {
-        for text in ["256", "-1", "1.0", "\"1\"", "null", "[1]"] {
+        for text in ["256", "-1", "1.5", "\"1\"", "null", "[1]"] {
             assert_eq!(deserialize_both::<u8>(text), None);
         }
         for text in ["[1,2,3]", "[1]", "{}", "1"] {
@@ -347,6 +366,35 @@ mod tests {
         assert_eq!(deserialize_both::<bool>("1"), None);
         assert_eq!(deserialize_both::<String>("1"), None);
         assert_eq!(deserialize_both::<char>("\"ab\""), None);
+    }
+
+    #[test]
+    fn deserialize_reads_whole_number_as_integer() {
+        fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
+            let mut parser = Parser::new(ParseLimits::default());
+            let mut bytes = padded(text);
+            let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
+            T::deserialize(document.root()).ok()
+        }
+        assert_eq!(read::<u8>("2.0"), Some(2));
+        assert_eq!(read::<i64>("-2e3"), Some(-2000));
+        assert_eq!(read::<u64>("-0.0"), Some(0));
+        assert_eq!(read::<u128>("9007199254740991.0"), Some(9_007_199_254_740_991));
+        assert_eq!(
+            read::<Vec<Option<u16>>>("[1e3,null,7.0]"),
+            Some(vec![Some(1000), None, Some(7)])
+        );
+        assert_eq!(read::<Shape>(r#"{"named":{"width":4.0}}"#), Some(Shape::Named { width: 4 }));
+        assert_eq!(
+            read::<(u64, f64)>("[9007199254740993,2.0]"),
+            Some((9_007_199_254_740_993, 2.0))
+        );
+        assert_eq!(read::<serde_json::Value>("2.0"), Some(serde_json::json!(2.0)));
+        // A larger one may have lost digits.
+        for text in ["9007199254740993.0", "1e16", "2.5", "-1e0", "256.0"] {
+            assert_eq!(read::<u8>(text), None, "{text}");
+        }
+        assert_eq!(read::<u64>("9007199254740993.0"), None);
     }
 
     #[test]

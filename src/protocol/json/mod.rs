@@ -5,8 +5,10 @@
 //! in the input, and every string is borrowed from it.
 //!
 //! Accepted: RFC 8259 in UTF-8, up to the nesting and tokens of [`ParseLimits`]. Rejected although
-//! the grammar allows it: a lone surrogate escape (it encodes no character) and a number beyond
-//! the range of a double. An integer beyond 64 bits becomes the nearest double.
+//! the grammar allows it: a number beyond the range of a double, and a lone surrogate escape, which
+//! encodes no character; [`Parser::repair`] replaces it. An integer beyond 64 bits becomes the
+//! nearest double. A number with fraction or exponent is an integer if it has no fractional part
+//! (JSON Schema 2020-12) and is below 2^53, so that no digit was lost.
 //!
 //! **Duplicate keys.** A key that the protocol reads may occur once in its object; a duplicate is
 //! an error ([`Object::find_unique`]), and so is one inside the arguments of a tool
@@ -31,6 +33,8 @@ mod long_string;
 
 mod source_text;
 
+mod repair;
+
 mod parser;
 
 pub use limits::{LARGE_TEXT_BYTES, ParseLimits};
@@ -41,4 +45,4 @@ pub use parser::Document;
 pub use parser::{ParseError, Parser};
 pub use source_text::SourcePlace;
 pub use timestamp::write_timestamp;
-pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind};
+pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind, whole_number};

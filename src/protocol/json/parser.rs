@@ -7,8 +7,10 @@
 use super::limits::{NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError, prescan};
 use super::long_string;
 use super::padded_text::PaddedText;
+use super::repair;
 use super::value::Value;
-use simd_json::{Buffers, Error, ErrorType, Node, Tape};
+use simd_json::{Buffers, Deserializer, Error, ErrorType, Implementation, Node, Tape};
+use std::ops::Range;
 
 /// Why a text was rejected. A text with several faults is rejected for one of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,6 +29,22 @@ pub enum ParseError {
     Utf8,
 }
 
+impl ParseError {
+    /// Returns whether `text`, which was rejected for this reason and is
+    /// [repaired](Parser::repair), is not UTF-8.
+    #[cold]
+    pub fn is_invalid_utf8(self, text: &[u8]) -> bool {
+        match self {
+            Self::Utf8 => true,
+            // UTF-8 was checked before.
+            Self::Syntax => false,
+            Self::Depth | Self::Structure | Self::Tokens => {
+                simdutf8::basic::from_utf8(text).is_err()
+            }
+        }
+    }
+}
+
 /// Reusable memory for parsing. One per shard.
 pub struct Parser {
     buffers: Buffers,
@@ -34,6 +52,18 @@ pub struct Parser {
     limits: ParseLimits,
     /// A large text was parsed.
     is_large: bool,
+    /// What parsing has changed in the text that was rejected last.
+    changes: Changes,
+}
+
+/// What parsing has changed in a text: its long string was moved to the start, and the first of its
+/// strings are decoded in place.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Place of the string that was moved.
+    moved: Option<Range<usize>>,
+    /// Lengths of the decoded strings.
+    decoded: Vec<u32>,
 }
 
 impl Parser {
@@ -46,6 +76,7 @@ impl Parser {
             nodes: Vec::new(),
             limits,
             is_large: false,
+            changes: Changes::default(),
         }
     }
 
@@ -63,11 +94,13 @@ impl Parser {
     ///
     /// # Errors
     ///
-    /// See [`ParseError`]. The parser can be used again after an error.
+    /// See [`ParseError`]. The parser can be used again after an error; the text has other values
+    /// then until [`Parser::repair`], which also frees the memory of a large one.
     #[inline]
     pub fn parse<'a>(&'a mut self, text: PaddedText<'a>) -> Result<Document<'a>, ParseError> {
         let (text, length) = text.into_parts();
         if length > PRESCAN_BYTES_MIN {
+            self.changes = Changes::default();
             prescan(&text[..length], &self.limits).map_err(|excess| match excess {
                 PrescanError::Nesting => ParseError::Depth,
                 PrescanError::Syntax => ParseError::Structure,
@@ -86,9 +119,11 @@ impl Parser {
         text: &'a mut [u8],
         length: usize,
     ) -> Result<Document<'a>, ParseError> {
+        self.changes = Changes::default();
         let Some(contents) = long_string::find(&text[..length]) else {
             return self.fill_tape(text, (length, length));
         };
+        self.changes.moved = Some(contents.clone());
         text[..contents.end].rotate_left(contents.start);
         let (string, rest) = text.split_at_mut(contents.len());
         let string = simdutf8::basic::from_utf8(string).map_err(|_| ParseError::Utf8)?;
@@ -116,10 +151,33 @@ impl Parser {
         let document = Document { nodes: tape.0, parser: self, length: total_length };
         match parsed {
             Ok(()) => Ok(document),
-            Err(error) => {
-                drop(document);
-                Err(convert_error(&error))
-            }
+            Err(error) => Err(document.reject(&error)),
+        }
+    }
+
+    /// Repairs `text`, which [`Parser::parse`] has just rejected because of `error`, if it can be
+    /// read nevertheless: a byte order mark at its start is replaced by spaces, lone surrogate
+    /// escapes by that of U+FFFD. Returns whether the text is to be parsed again. In any case its
+    /// values are afterwards what they were before it was parsed.
+    ///
+    /// Cost: linear in the text.
+    #[cold]
+    pub fn repair(&mut self, text: &mut PaddedText<'_>, error: ParseError) -> bool {
+        let Changes { moved, decoded } = std::mem::take(&mut self.changes);
+        let bytes = text.as_bytes_mut();
+        let rest = moved.as_ref().map_or(0, Range::len);
+        repair::encode_decoded(&mut bytes[rest..], self.buffers.structural_indexes(), &decoded);
+        if let Some(Range { start, end }) = moved {
+            bytes[..end].rotate_right(start);
+        }
+        self.free_after(bytes.len());
+        // A text that is not UTF-8 or beyond the limits is so without its mark, too. Without vector
+        // instructions the string with the fault is decoded up to it, and so is not repaired.
+        let is_whole = !matches!(Deserializer::algorithm(), Implementation::Native);
+        match error {
+            ParseError::Syntax if is_whole => repair::repair(bytes),
+            ParseError::Syntax | ParseError::Structure => repair::remove_byte_order_mark(bytes),
+            ParseError::Depth | ParseError::Tokens | ParseError::Utf8 => false,
         }
     }
 
@@ -133,10 +191,18 @@ impl Parser {
     /// Takes back the node storage, or frees all memory after a large text.
     fn reclaim_nodes(&mut self, nodes: Vec<Node<'_>>, length: usize) {
         if length > self.limits.retained_text_bytes_max {
-            self.buffers = Buffers::with_max_depth(0, self.limits.nesting_max);
-            self.is_large = true;
+            self.free_after(length);
         } else {
             self.nodes = Tape(nodes).reset().0;
+        }
+    }
+
+    /// Frees all memory after a text of `length` bytes, if that is a large one.
+    fn free_after(&mut self, length: usize) {
+        if length > self.limits.retained_text_bytes_max {
+            self.nodes = Vec::new();
+            self.buffers = Buffers::with_max_depth(0, self.limits.nesting_max);
+            self.is_large = true;
         }
     }
 }
@@ -163,6 +229,24 @@ impl Document<'_> {
             Some(root) => root,
             None => unreachable!("a parsed document has a complete root value"),
         }
+    }
+}
+
+impl Document<'_> {
+    /// Notes what parsing has changed in a text that is rejected, and returns why it is.
+    #[cold]
+    fn reject(mut self, error: &Error) -> ParseError {
+        let lengths = self.nodes.iter().filter_map(|node| match node {
+            Node::String(text) => u32::try_from(text.len()).ok(),
+            Node::Array { .. } | Node::Object { .. } | Node::Static(_) => None,
+        });
+        self.parser.changes.decoded = lengths.collect();
+        if self.length < long_string::TEXT_BYTES_MIN {
+            self.parser.changes.moved = None;
+        }
+        // The memory is kept for `Parser::repair`, also that of a large text.
+        self.length = 0;
+        convert_error(error)
     }
 }
 
@@ -215,6 +299,51 @@ mod tests {
         assert_eq!(reencode(&mut parser, b"\"\xff\""), Err(ParseError::Utf8));
         assert_eq!(reencode(&mut parser, b""), Err(ParseError::Structure));
         assert_eq!(reencode(&mut parser, b"[null,true]").unwrap(), "[null,true]");
+    }
+
+    /// Parses `text`, repairs it, and returns whether that helped and the text afterwards.
+    fn repair(text: &str) -> (bool, String) {
+        let mut parser = Parser::new(ParseLimits::default());
+        let mut bytes = padded(text.as_bytes());
+        let error = parser.parse(PaddedText::new(&mut bytes, text.len())).err().unwrap();
+        let repaired = parser.repair(&mut PaddedText::new(&mut bytes, text.len()), error);
+        bytes.truncate(text.len());
+        (repaired, String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn rejected_text_keeps_its_values() {
+        let long = "€ long {[,:]} ".repeat(80);
+        let before =
+            r#"{"\\" : "\"a\u0041\n\u001f\u00e9\ud83d\ude00" ,"\u007b":["","LONG"],"k\/"  :"#;
+        for (last, readable, helps) in [
+            (r#""x\ud83d"}"#, r#""x\ufffd"}"#, true),
+            (r#""\"\ud83d","y":"\udc00z"}"#, r#""\"\ufffd","y":"\ufffdz"}"#, true),
+            ("1e400}", "1}", false),
+            (r#""\x"}"#, r#""x"}"#, false),
+        ] {
+            for contents in ["", r#"\t\""#, &long] {
+                let [text, expected] = [last, readable]
+                    .map(|last| format!("{before}{last}").replace("LONG", contents));
+                let (repaired, after) = repair(&text);
+                assert_eq!(repaired, helps, "{text}");
+                let after = after.replace("1e400", "1").replace(r"\x", "x");
+                let [after, expected] = [after, expected]
+                    .map(|text| serde_json::from_str::<serde_json::Value>(&text).unwrap());
+                assert_eq!(after, expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_of_rejected_text_is_freed() {
+        let mut parser = Parser::new(ParseLimits::default());
+        let text = format!("[{}1e400]", "1,".repeat(100_000));
+        let mut bytes = padded(text.as_bytes());
+        let error = parser.parse(PaddedText::new(&mut bytes, text.len())).err().unwrap();
+        assert!(!parser.repair(&mut PaddedText::new(&mut bytes, text.len()), error));
+        assert_eq!(parser.retained_bytes(), 0);
+        assert!(parser.take_is_large());
     }
 
     #[test]

@@ -89,9 +89,22 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the number if it is an integer, written without fraction and exponent, that fits.
+    /// Returns the number if it is an integer that fits. One with fraction or exponent, such as
+    /// `2.0`, is an integer below 2^53; a larger one may have lost digits.
     #[inline]
     pub fn as_i64(self) -> Option<i64> {
+        self.written_i64().or_else(|| self.as_whole())
+    }
+
+    /// Returns the number if it is an integer that fits, as [`Value::as_i64`] does.
+    #[inline]
+    pub fn as_u64(self) -> Option<u64> {
+        self.written_u64().or_else(|| u64::try_from(self.as_whole()?).ok())
+    }
+
+    /// Returns the number if it is an integer, written without fraction and exponent, that fits.
+    #[inline]
+    pub fn written_i64(self) -> Option<i64> {
         match self.first_node() {
             Node::Static(StaticNode::I64(number)) => Some(number),
             Node::Static(StaticNode::U64(number)) => i64::try_from(number).ok(),
@@ -101,10 +114,20 @@ impl<'a> Value<'a> {
 
     /// Returns the number if it is an integer, written without fraction and exponent, that fits.
     #[inline]
-    pub fn as_u64(self) -> Option<u64> {
+    pub fn written_u64(self) -> Option<u64> {
         match self.first_node() {
             Node::Static(StaticNode::U64(number)) => Some(number),
             Node::Static(StaticNode::I64(number)) => u64::try_from(number).ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the number if it is an integer below 2^53 that is written with fraction or exponent,
+    /// such as `2.0` and `2e0` (JSON Schema 2020-12, core, section 4.2.3).
+    #[inline]
+    pub fn as_whole(self) -> Option<i64> {
+        match self.first_node() {
+            Node::Static(StaticNode::F64(number)) => whole_number(number),
             _ => None,
         }
     }
@@ -403,6 +426,15 @@ impl<'a> Iterator for Items<'a> {
         self.nodes = &self.nodes[value.nodes.len()..];
         Some(value)
     }
+}
+
+/// Returns `number` as an integer if it has no fractional part and is below 2^53: each larger
+/// double stands for several integers.
+#[cold]
+#[expect(clippy::cast_possible_truncation, reason = "the number is an integer below 2^53")]
+pub fn whole_number(number: f64) -> Option<i64> {
+    const TWO_TO_53: f64 = 9_007_199_254_740_992.0;
+    (number.abs() < TWO_TO_53 && number.fract() == 0.0).then_some(number as i64)
 }
 
 /// Number of keys up to which each is compared with all others to find a duplicate.

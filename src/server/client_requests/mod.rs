@@ -7,7 +7,9 @@
 //! ```
 //!
 //! Invariants: a client request is answered once, by its peer, or it is cancelled, which its client
-//! is notified of; any other response changes nothing; no client request outlives its call or task.
+//! is notified of; a malformed response fails it, and one without a usable id the only one that is
+//! open to its peer; any other response changes nothing; no client request outlives its call or
+//! task.
 //!
 //! Client capabilities are checked in [`crate::service`].
 //!
@@ -224,7 +226,8 @@ impl ClientRequests {
         self.open.keys().copied().collect()
     }
 
-    fn find(&self, peer_id: PeerId, id: Id<'_>) -> Option<u64> {
+    /// Returns the number of the client request to `peer_id` with this id.
+    pub(super) fn find(&self, peer_id: PeerId, id: Id<'_>) -> Option<u64> {
         let Id::Text(text) = id else { return None };
         let number = text.rsplit('-').next()?.parse().ok()?;
         let client_request = self.open.get(&number)?;

@@ -176,6 +176,31 @@ impl ClientRequests {
         }
     }
 
+    /// Fails request `number`, whose response is malformed; `None` if it answers no request.
+    #[cold]
+    pub(in crate::server) fn fail_answered(
+        &mut self,
+        requesters: &mut impl Requesters,
+        number: Option<u64>,
+        error: ClientRequestError,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        outbox.counters.requests.responses += 1;
+        let counters = &mut outbox.counters.client_requests;
+        let Some((number, client_request)) =
+            number.and_then(|number| Some((number, self.take(number)?)))
+        else {
+            counters.unmatched_responses += 1;
+            return;
+        };
+        counters.answered += 1;
+        counters.malformed_responses +=
+            u64::from(matches!(error, ClientRequestError::InvalidResponse(_)));
+        requesters.finish(client_request.requester, number, now);
+        client_request.fail(error);
+    }
+
     /// `notifications/progress` of `peer_id`: extends the timeout of the server request.
     pub(in crate::server) fn handle_progress(
         &mut self,

@@ -3,14 +3,16 @@
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
 //! message gets an error, and costs its connection nothing else unless it violates a limit.
 
+mod unreadable;
+
 mod frames;
 
 use super::transports::Transports;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::{CloseReason, Codec, Connection, first_message};
+use crate::connection::{CloseReason, Codec, Connection};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, ParseError, Parser};
+use crate::protocol::json::{PaddedText, Parser};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::http::HttpPath;
@@ -19,7 +21,6 @@ use crate::server::parity;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::{ParityMessage, RelayMessage};
 use crate::telemetry::event::Event;
-use crate::telemetry::label::Transport;
 use crate::transport::ndjson::{self, LineEvent};
 
 /// Everything that input passes through on its way to a handler.
@@ -155,16 +156,13 @@ impl RequestPath<'_> {
 
     /// Parses and dispatches one line.
     #[inline]
-    pub(in crate::server) fn dispatch_line(&mut self, key: Key, text: PaddedText<'_>) {
-        let Transports { connections, acceptor, .. } = &mut *self.transports;
+    pub(in crate::server) fn dispatch_line(&mut self, key: Key, mut text: PaddedText<'_>) {
         let (length, now) = (text.as_bytes().len(), self.now);
-        let Some(connection) = connections.table.get_mut(key) else { return };
-        match self.parser.parse(text) {
+        let Some(connection) = self.transports.connections.table.get_mut(key) else { return };
+        let error = match self.parser.parse(text.reborrow()) {
             Ok(document) => {
-                let reply_to = ReplyTo::standalone(PeerId::Connection(key));
-                let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
                 let mut peer = peer_state(connection, self.outbox);
-                match self.dispatcher.dispatch(ctx, &mut peer, document.root()) {
+                match self.dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
                     Outcome::None => {
                         let held = &self.dispatcher.held;
                         if !held.is_empty() && held.contains(key) {
@@ -181,20 +179,11 @@ impl RequestPath<'_> {
                         connection.record.traffic.messages_out += 1;
                     }
                 }
+                return;
             }
-            Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {
-                self.outbox.counters.input_errors.utf8 += 1;
-                let transport = Transport::Stdio;
-                let shard = acceptor.shard().0;
-                let event = Event::InvalidUtf8Skipped { shard, transport, bytes: length };
-                acceptor.log(&event, now);
-            }
-            Err(error) => {
-                self.outbox.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
-                first_message::record_invalid(connection);
-                write_error(self.outbox, connection, &error.into());
-            }
-        }
+            Err(error) => error,
+        };
+        self.dispatch_unreadable_line(key, text, error);
     }
 
     /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
@@ -202,10 +191,14 @@ impl RequestPath<'_> {
     fn reject_oversized(&mut self, key: Key) -> bool {
         let Transports { connections, acceptor, .. } = &mut *self.transports;
         let bytes_max = connections.options.message_bytes_max;
+        let head = connections.table.take_head(key);
         let Some(connection) = connections.table.get_mut(key) else { return true };
         let transport = connection.state.transport;
         self.outbox.counters.input_errors.oversize += 1;
-        write_error(self.outbox, connection, &Error::message_too_large(bytes_max));
+        let mut peer = peer_state(connection, self.outbox);
+        let error = Error::message_too_large(bytes_max);
+        let outcome = self.dispatcher.reject_text(context(key, self.now), &mut peer, &head, &error);
+        end_error_line(connection, outcome);
         let ends = !transport.is_only_connection();
         connection.state.violation = ends.then_some(CloseReason::ProtocolViolation);
         let event = Event::MessageRefused { shard: acceptor.shard().0, transport, bytes_max };
@@ -225,13 +218,28 @@ pub(in crate::server) const fn peer_state<'a>(
     PeerState { origin, state, pending_work, outgoing, outbox, refusal: None }
 }
 
-/// Writes an error for input that is not a message.
+/// Returns the context of a message on a connection.
+#[inline]
+const fn context(key: Key, now: Instant) -> MessageContext {
+    let reply_to = ReplyTo::standalone(PeerId::Connection(key));
+    MessageContext { reply_to, now, in_batch: false, is_modern: false }
+}
+
+/// Ends the line of an error, if one was written.
+#[cold]
+fn end_error_line(connection: &mut Connection<ConnectionState>, outcome: Outcome) {
+    if outcome != Outcome::None {
+        ndjson::end_line(&mut connection.outgoing);
+        connection.record.traffic.messages_out += 1;
+    }
+}
+
+/// Writes an error that belongs to no message.
 pub(in crate::server) fn write_error(
     outbox: &mut Outbox,
     connection: &mut Connection<ConnectionState>,
     error: &Error,
 ) {
-    reject_text(&mut peer_state(connection, outbox), None, error);
-    ndjson::end_line(&mut connection.outgoing);
-    connection.record.traffic.messages_out += 1;
+    let outcome = reject_text(&mut peer_state(connection, outbox), None, error);
+    end_error_line(connection, outcome);
 }

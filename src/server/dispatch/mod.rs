@@ -29,6 +29,8 @@ mod sequential;
 mod subscriptions;
 mod task_requests;
 
+mod responses;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -225,17 +227,11 @@ impl Dispatcher {
                 Outcome::None
             }
             Ok(Message::Response { id, outcome }) => {
-                let peer_id = ctx.reply_to.peer_id;
-                let response = (id, outcome);
-                self.deferred.handle_response(peer_id, response, ctx.now, peer.outbox);
+                responses::handle(self, ctx, peer, (id, outcome));
                 Outcome::None
             }
             Err(_) if dialect::is_envelope(self, ctx, peer, value) => Outcome::Envelope,
-            Err(refused) => {
-                record_invalid(ctx, peer);
-                let revision = peer.state.lifecycle.revision();
-                write_error(peer, refused.id, &refused.error, revision)
-            }
+            Err(refused) => responses::handle_invalid(self, ctx, peer, &refused),
         }
     }
 

@@ -58,7 +58,8 @@ pub(super) fn write_error_response(
         serde_json::Value::String(id) => write::error_response(out, Id::Text(id), &error),
         id => {
             let unsigned = id.as_u64().map(Id::from);
-            let id = id.as_i64().map(Id::from).or(unsigned);
+            let whole = || Id::from_double(id.as_f64()?);
+            let id = id.as_i64().map(Id::from).or(unsigned).or_else(whole);
             write::error_response(out, id.unwrap_or(Id::Text("")), &error);
         }
     }

@@ -10,7 +10,7 @@ use super::session::{ParitySession, QueuedChunk, is_stream};
 use crate::base::principal::is_same_caller;
 use crate::base::slab::Key;
 use crate::protocol::error::Error;
-use crate::protocol::json::Parser;
+use crate::protocol::json::{PaddedBuffer, Parser};
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::write::{self, Resumption};
 use crate::server::owner_id::SessionId;
@@ -66,15 +66,7 @@ impl ParityPath<'_> {
             | ParityOp::Events { handshake: Some(mut text), .. } => {
                 let bytes = text.as_bytes().len();
                 self.output.outbox.counters.traffic.messages_in += 1;
-                match parser.parse(text.text()) {
-                    Ok(document) => self.receive_from((carrier, key), document.root(), bytes),
-                    Err(error) => {
-                        let error = ParityError::from(&Error::from(error));
-                        self.output.reply((carrier, key), 400, |out| {
-                            write::error(out, None, &error);
-                        });
-                    }
-                }
+                self.receive_text(parser, (carrier, key), (&mut text, bytes));
             }
         }
         let begun = self.output.parity.get(key).is_some_and(ParitySession::has_begun);
@@ -84,6 +76,26 @@ impl ParityPath<'_> {
         if !self.output.parity.is_answered {
             self.send_empty(address, 202, session);
         }
+    }
+
+    /// Handles the text of a message of a session.
+    fn receive_text(
+        &mut self,
+        parser: &mut Parser,
+        (carrier, key): (Carrier<'_>, Key),
+        (text, bytes): (&mut PaddedBuffer, usize),
+    ) {
+        let error = match parser.parse(text.text()) {
+            Ok(document) => {
+                return self.receive_from((carrier, key), document.root(), bytes);
+            }
+            Err(error) => error,
+        };
+        if parser.repair(&mut text.text(), error) {
+            return self.receive_text(parser, (carrier, key), (text, bytes));
+        }
+        let error = ParityError::from(&Error::from(error));
+        self.output.reply((carrier, key), 400, |out| write::error(out, None, &error));
     }
 
     /// Returns the session of the caller that the last event of an event stream names.

@@ -233,7 +233,11 @@ impl ShardBuilder {
                     };
                     let opened =
                         driver.transports.connections.open_connection(ring, stream, state, now);
-                    opened.map_err(|_| io::Error::other("the connection limit is reached"))?;
+                    let key =
+                        opened.map_err(|_| io::Error::other("the connection limit is reached"))?;
+                    if transport == Transport::Stdio {
+                        driver.transports.connections.table.end_lines_at_carriage_returns(key);
+                    }
                     driver.lifecycle.end_with_input();
                 }
             }

@@ -217,11 +217,11 @@ pub(super) struct TapeNumber<'a>(Value<'a>);
 
 impl JsonNumber for TapeNumber<'_> {
     fn as_u64(&self) -> Option<u64> {
-        self.0.as_u64()
+        self.0.written_u64()
     }
 
     fn as_i64(&self) -> Option<i64> {
-        self.0.as_i64()
+        self.0.written_i64()
     }
 
     fn as_f64(&self) -> Option<f64> {
@@ -233,7 +233,7 @@ impl JsonNumber for TapeNumber<'_> {
     }
 
     fn to_number(&self) -> Cow<'_, Number> {
-        let number = match (self.0.as_i64(), self.0.as_u64()) {
+        let number = match (self.0.written_i64(), self.0.written_u64()) {
             (Some(integer), _) => integer.into(),
             (None, Some(integer)) => integer.into(),
             // JSON has neither infinity nor NaN.
@@ -247,7 +247,7 @@ impl JsonNumber for TapeNumber<'_> {
     }
 
     fn is_written_as_integer(&self) -> bool {
-        self.0.as_i64().is_some() || self.0.as_u64().is_some()
+        self.0.written_i64().is_some() || self.0.written_u64().is_some()
     }
 }
 

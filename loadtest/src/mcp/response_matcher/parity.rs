@@ -178,11 +178,7 @@ impl ResponseMatcher {
 
 /// Returns the id of one of our requests.
 fn request_id(id: Id<'_>) -> Option<u64> {
-    match id {
-        Id::Signed(id) => u64::try_from(id).ok(),
-        Id::Unsigned(id) => Some(id),
-        Id::Text(_) => None,
-    }
+    id.as_u64()
 }
 
 /// Evaluates the result of a request.

@@ -5,7 +5,6 @@ mod mask_keys;
 mod ping_timer;
 
 mod output;
-mod oversized;
 
 mod receiver;
 

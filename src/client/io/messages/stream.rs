@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
+
 use super::closing::ClosingSocket;
 use super::output::{self, StreamOutput};
-use super::oversized::response_id;
 use super::ping_timer::{PingAction, PingTimer};
 use super::receiver::MessageReceiver;
 use super::websocket::WebSocketCodec;
@@ -14,6 +15,7 @@ use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::process::ExitNotifier;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::PaddedText;
+use crate::protocol::jsonrpc::Id;
 use crate::transport::ndjson::{LineEvent, LineReader};
 use crate::transport::websocket::client::handshake::UpgradeRefusal;
 use crate::transport::websocket::code::CloseCode;
@@ -46,7 +48,12 @@ enum Codec {
 impl MessageStream {
     /// Starts to receive messages on lines. The session may start.
     pub(super) fn open_lines<R: Ring>(ring: &mut R, sockets: [Socket; 2]) -> Self {
-        let codec = Codec::Lines(LineReader::new());
+        let mut reader = LineReader::new();
+        // The pipes of a program.
+        if sockets[0] != sockets[1] {
+            reader.end_at_carriage_returns();
+        }
+        let codec = Codec::Lines(reader);
         Self::open(
             ring,
             sockets,
@@ -151,6 +158,18 @@ impl MessageStream {
         self.failure = received.err();
     }
 
+    /// Passes the last line of a stream that has ended to `receiver`, if it is complete but for its
+    /// line break.
+    pub(in crate::client::io) fn receive_last(&mut self, receiver: &mut impl MessageReceiver) {
+        let Codec::Lines(reader) = &mut self.codec else { return };
+        let Some(mut line) = reader.finish().filter(|_| self.failure.is_none()) else { return };
+        let text = line.as_bytes();
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        if serde_json::from_slice::<IgnoredAny>(text).is_ok() {
+            receiver.receive(line.text(), &mut self.output);
+        }
+    }
+
     /// Sends the output, unless a send is in flight.
     pub(in crate::client::io) fn flush<R: Ring>(&mut self, ring: &mut R) {
         if self.is_sending {
@@ -234,13 +253,13 @@ fn receive_lines(
     let line_bytes_max = receiver.message_bytes_max();
     let mut from = 0;
     loop {
-        let (begin, incomplete) = (from, response_id(reader.partial()));
         match reader.next(text.as_bytes(), &mut from, line_bytes_max, Vec::new) {
             LineEvent::NeedMore => return,
             LineEvent::InPlace { start, end } => receiver.receive(text.part(start, end), output),
             LineEvent::Assembled => receiver.receive(reader.take().text(), output),
             LineEvent::TooLarge => {
-                let id = incomplete.or_else(|| response_id(&text.as_bytes()[begin..]));
+                let head = reader.take_head();
+                let id = head.id().filter(|_| head.is_response()).and_then(Id::as_u64);
                 let text = format!("the response is longer than {line_bytes_max} bytes");
                 let error = ClientError::new(ClientErrorKind::Protocol, text);
                 receiver.reject_oversized(id, error, output);

@@ -279,6 +279,22 @@ impl ParityPeer {
         self.handle_events(workspace, now);
     }
 
+    /// Handles the last line of a stream that has ended.
+    fn receive_last(&mut self, workspace: &mut Workspace, now: Instant) {
+        let Some(stream) = self.link.stream() else { return };
+        let Workspace { parser, parity, .. } = workspace;
+        let message_bytes_max = self.handle.config.options().message_bytes_max;
+        let requests = &mut self.requests;
+        stream.receive_last(&mut ParityReceiver {
+            requests,
+            parser,
+            workspace: parity,
+            message_bytes_max,
+            now,
+        });
+        self.handle_events(workspace, now);
+    }
+
     /// Handles the end of a send. Returns `false` if the connection is lost.
     pub(in crate::client::io) fn handle_sent(
         &mut self,
@@ -339,6 +355,9 @@ impl ParityPeer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
+        if matches!(loss, Loss::EndOfStream(Ok(()))) {
+            self.receive_last(workspace, now);
+        }
         let failure = self.requests.failure().cloned();
         let failure = failure.or_else(|| self.requests.take_server_error());
         let failure = failure.or_else(|| self.link.stream()?.failure().cloned());

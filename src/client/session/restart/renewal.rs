@@ -48,7 +48,14 @@ pub(in crate::client::session) fn timeout_error<T>(
 ) -> ClientError {
     match id.and_then(|id| session.refusals.remove(&id)) {
         Some(refusal) => refusal.after_refusals(timeout),
-        None => refusal::timeout_error(timeout),
+        None => {
+            // The failure of a handshake has the text itself.
+            let text = session
+                .invalid_text
+                .as_deref()
+                .filter(|_| matches!(session.phase, Phase::Ready(_)));
+            refusal::timeout_error(timeout, text)
+        }
     }
 }
 

@@ -197,7 +197,7 @@ pub(super) fn expire<T: Clone, S: MessageSink>(
         match task.limit {
             Some((limit, timeout)) if limit <= ctx.now => {
                 cancel_task(session, &task, ctx);
-                finish(session, call, Err(timeout_error(timeout)), ctx);
+                finish(session, call, Err(timeout_error(timeout, None)), ctx);
             }
             _ if is_ready => {
                 let time = session.config.options().request_timeout;

@@ -7,6 +7,7 @@ mod repeats;
 mod subscriptions;
 mod suspension;
 mod tasks;
+mod unreadable;
 
 use serde_json::json;
 

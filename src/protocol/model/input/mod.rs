@@ -248,7 +248,7 @@ pub(super) fn write_input_requests<'r>(
 fn write_id_as_string(out: &mut Vec<u8>, id: Id<'_>) {
     match id {
         Id::Text(_) => id.write(out),
-        Id::Signed(_) | Id::Unsigned(_) => {
+        Id::Signed(_) | Id::Unsigned(_) | Id::Whole(_) => {
             out.push(b'"');
             id.write(out);
             out.push(b'"');

@@ -10,20 +10,21 @@
 //! The opening handshake is in `http`; pings, timeouts and the closing handshake are in
 //! [`crate::connection`].
 
-use super::{RequestPath, peer_state};
+use super::unreadable::is_blank;
+use super::{RequestPath, context, peer_state};
 use crate::base::slab::Key;
 use crate::connection::{MessageEvent, first_message};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, ParseError};
+use crate::protocol::json::PaddedText;
+use crate::protocol::message_head::MessageHead;
 use crate::server::connections::transports::Transports;
-use crate::server::dispatch::{MessageContext, reject_text};
+use crate::server::dispatch::reject_text;
 use crate::server::outbox::Effect;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::reply_to::Outcome;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::websocket::delimiter::DelimitedMessages;
 use crate::transport::websocket::limits::ProtocolError;
-use crate::transport::websocket::utf8;
 use crate::transport::websocket::writer;
 
 impl RequestPath<'_> {
@@ -130,8 +131,7 @@ impl RequestPath<'_> {
         let compression = connection.state.compression;
         let mut peer = peer_state(connection, self.outbox);
         let mark = writer::begin_message(peer.outgoing);
-        let reply_to = ReplyTo::standalone(PeerId::Connection(key));
-        let ctx = MessageContext { reply_to, now: self.now, in_batch: false, is_modern: false };
+        let ctx = context(key, self.now);
         let dispatcher = &mut *self.dispatcher;
         let length = text.as_bytes().len();
         let dispatched = match self.parser.parse(text.reborrow()) {
@@ -149,13 +149,23 @@ impl RequestPath<'_> {
         };
         let outcome = match dispatched {
             Ok(outcome) => outcome,
-            Err(error) if is_invalid_utf8(error, text.as_bytes(), is_checked) => {
+            Err(error) if self.parser.repair(&mut text, error) => {
+                writer::cancel_message(peer.outgoing, mark);
+                return self.dispatch_text(key, text, is_checked);
+            }
+            Err(error) if !is_checked && error.is_invalid_utf8(text.as_bytes()) => {
                 writer::cancel_message(peer.outgoing, mark);
                 self.fail_websocket(key, ProtocolError::INVALID_UTF8);
                 return false;
             }
             Err(error) => {
-                let outcome = reject_text(&mut peer, None, &error.into());
+                let bytes = text.as_bytes();
+                let outcome = if is_blank(bytes) {
+                    Outcome::None
+                } else {
+                    let head = MessageHead::read(bytes);
+                    dispatcher.reject_text(ctx, &mut peer, &head, &error.into())
+                };
                 first_message::record_invalid(connection);
                 outcome
             }
@@ -256,13 +266,3 @@ impl RequestPath<'_> {
 /// The rest of a message was queued as pending input.
 #[derive(Debug)]
 struct Deferred;
-
-/// Returns whether text that does not parse is not UTF-8.
-#[cold]
-fn is_invalid_utf8(error: ParseError, text: &[u8], is_checked: bool) -> bool {
-    match error {
-        ParseError::Utf8 => true,
-        ParseError::Structure => !is_checked && !utf8::is_utf8(text),
-        ParseError::Depth | ParseError::Syntax | ParseError::Tokens => false,
-    }
-}

@@ -8,6 +8,7 @@ use crate::base::time::Instant;
 use crate::connection::Connections;
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
+use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::parity;
 use crate::protocol::parity::error::ParityError;
@@ -166,13 +167,23 @@ impl HttpPath<'_> {
         self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        self.respond_error(incoming, (Status::UNAVAILABLE, fields), &refusal_error(reason));
+        self.respond_error(incoming, (Status::UNAVAILABLE, fields), (None, &refusal_error(reason)));
     }
 
     /// Responds to a request that is rejected before its message is dispatched.
     pub(in crate::server::http) fn reject_request(
         &mut self,
         incoming: &IncomingRequest<'_>,
+        rejection: &Rejection,
+    ) {
+        self.reject_message(incoming, None, rejection);
+    }
+
+    /// Responds to a rejected request whose message has this id.
+    pub(in crate::server::http) fn reject_message(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        id: Option<Id<'_>>,
         rejection: &Rejection,
     ) {
         self.outbox.counters.input_errors.http += 1;
@@ -190,7 +201,7 @@ impl HttpPath<'_> {
             allow_origin: incoming.origin().filter(|_| !is_foreign),
             ..incoming.response_fields()
         };
-        self.respond_error(incoming, (*status, fields), error);
+        self.respond_error(incoming, (*status, fields), (id, error));
     }
 
     /// Logs a request refused by its host. The listener of operators has no option for hosts.
@@ -223,19 +234,19 @@ impl HttpPath<'_> {
         self.reject_request(incoming, &rejection);
     }
 
-    /// Responds with a JSON-RPC error without id.
+    /// Responds with a JSON-RPC error.
     fn respond_error(
         &mut self,
         incoming: &IncomingRequest<'_>,
         (status, fields): (Status, ResponseFields<'_>),
-        error: &Error,
+        (id, error): (Option<Id<'_>>, &Error),
     ) {
         self.outbox.count_error(error);
         let mut text = Vec::new();
         if is_parity(self.http, incoming) {
             parity::write::error(&mut text, None, &ParityError::from(error));
         } else {
-            model::write_error_response(&mut text, None, error, None);
+            model::write_error_response(&mut text, id, error, None);
         }
         self.respond(incoming, (status, BodyKind::Json, fields), &text);
     }

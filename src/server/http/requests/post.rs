@@ -9,8 +9,9 @@ use crate::base::time::Instant;
 use crate::connection::{Connection, first_message};
 use crate::protocol::eras::{Method, RequestMetaObject};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, Value};
+use crate::protocol::json::{PaddedText, ParseError, Value};
 use crate::protocol::jsonrpc::{Id, Message};
+use crate::protocol::message_head::MessageHead;
 use crate::protocol::model;
 use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
@@ -39,6 +40,8 @@ enum PostOutcome {
     Pending(Option<Vec<u8>>),
     /// The request is rejected.
     Rejected(Rejection),
+    /// The text does not parse.
+    Unreadable(ParseError),
 }
 
 /// Handles a POST to the MCP endpoint.
@@ -47,7 +50,7 @@ pub(in crate::server::http) fn handle(
     path: &mut HttpPath<'_>,
     incoming: &mut IncomingRequest<'_>,
     (session, version): (Option<&[u8]>, Option<&[u8]>),
-    text: PaddedText<'_>,
+    mut text: PaddedText<'_>,
 ) {
     if let Some(session) = session {
         return match checks::era(version, false, &path.http.checks.profile) {
@@ -58,7 +61,14 @@ pub(in crate::server::http) fn handle(
             Err(rejection) => path.reject_request(incoming, &rejection),
         };
     }
-    match post_without_session(path, incoming, version, text) {
+    let mut outcome = post_without_session(path, incoming, version, text.reborrow());
+    while let PostOutcome::Unreadable(error) = outcome {
+        if !path.parser.repair(&mut text, error) {
+            return reject_unreadable(path, incoming, &text, error);
+        }
+        outcome = post_without_session(path, incoming, version, text.reborrow());
+    }
+    match outcome {
         PostOutcome::Responded => path.close_if_requested(incoming),
         PostOutcome::Accepted => {
             let fields = incoming.response_fields();
@@ -77,7 +87,24 @@ pub(in crate::server::http) fn handle(
             }
         }
         PostOutcome::Rejected(rejection) => path.reject_request(incoming, &rejection),
+        PostOutcome::Unreadable(_) => {}
     }
+}
+
+/// Rejects a text that does not parse, with the id of its request if that can be read.
+#[cold]
+fn reject_unreadable(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    text: &PaddedText<'_>,
+    error: ParseError,
+) {
+    if let Some(connection) = path.connections.table.get_mut(incoming.key) {
+        first_message::record_invalid(connection);
+    }
+    let head = MessageHead::read(text.as_bytes());
+    let id = head.id().filter(|_| !head.is_response());
+    path.reject_message(incoming, id, &CheckId::Parse.reject_with(error.into()));
 }
 
 /// Handles a message without session.
@@ -93,10 +120,7 @@ fn post_without_session(
     };
     let document = match parser.parse(text) {
         Ok(document) => document,
-        Err(error) => {
-            first_message::record_invalid(connection);
-            return PostOutcome::Rejected(CheckId::Parse.reject_with(error.into()));
-        }
+        Err(error) => return PostOutcome::Unreadable(error),
     };
     let root = document.root();
     if root.as_array().is_some() {
@@ -133,7 +157,7 @@ fn post_without_session(
             first_message::record_invalid(connection);
             let error = (Status::BAD_REQUEST, &invalid.error);
             let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
-            request.respond_error(invalid.id, error)
+            request.respond_error(invalid.id.filter(|_| !invalid.is_response), error)
         }
     }
 }

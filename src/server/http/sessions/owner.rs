@@ -19,10 +19,11 @@ use crate::base::time::Instant;
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::CallId;
 use crate::protocol::json::{PaddedBuffer, PaddedText, Parser};
+use crate::protocol::message_head::MessageHead;
 use crate::protocol::model;
 use crate::server::calls::Call;
 use crate::server::connection_state::{HttpSession, MessageOrigin, PeerState};
-use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
+use crate::server::dispatch::{Dispatcher, MessageContext};
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
@@ -141,7 +142,7 @@ impl SessionOwner<'_> {
         (key, stream): (Key, u32),
         origin: MessageOrigin<'_>,
         outgoing: &mut Vec<u8>,
-        text: PaddedText<'_>,
+        mut text: PaddedText<'_>,
     ) -> Option<Dispatched> {
         let Self { sessions, parser, dispatcher, outbox, now } = self;
         let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
@@ -149,13 +150,21 @@ impl SessionOwner<'_> {
         let cancelled = outbox.counters.requests.cancelled;
         let refusal = None;
         let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal };
-        let outcome = match parser.parse(text) {
-            Ok(document) => {
-                let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
-                let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-                dispatcher.dispatch(ctx, &mut peer, document.root())
+        let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
+        let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+        let outcome = loop {
+            let parsed = match parser.parse(text.reborrow()) {
+                Ok(document) => Ok(dispatcher.dispatch(ctx, &mut peer, document.root())),
+                Err(error) => Err(error),
+            };
+            match parsed {
+                Ok(outcome) => break outcome,
+                Err(error) if parser.repair(&mut text, error) => {}
+                Err(error) => {
+                    let head = MessageHead::read(text.as_bytes());
+                    break dispatcher.reject_text(ctx, &mut peer, &head, &error.into());
+                }
             }
-            Err(error) => reject_text(&mut peer, None, &error.into()),
         };
         let refusal = peer.refusal.take();
         // A cancellation removes requests that were outstanding before or are among these; their

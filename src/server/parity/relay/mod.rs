@@ -111,11 +111,18 @@ fn receive(
     key: Key,
     (mut text, bytes): (PaddedBuffer, usize),
 ) {
-    match parser.parse(text.text()) {
-        Ok(document) => path.receive_from((Carrier::Remote, key), document.root(), bytes),
-        Err(error) => {
+    loop {
+        let error = match parser.parse(text.text()) {
+            Ok(document) => {
+                path.receive_from((Carrier::Remote, key), document.root(), bytes);
+                break;
+            }
+            Err(error) => error,
+        };
+        if !parser.repair(&mut text.text(), error) {
             let error = ParityError::from(&Error::from(error));
             path.output.reply((Carrier::Remote, key), 400, |out| write::error(out, None, &error));
+            break;
         }
     }
     let ParityOutput { parity, outbox, .. } = &mut path.output;

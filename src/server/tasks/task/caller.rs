@@ -33,7 +33,7 @@ impl TaskCaller {
     ) -> Self {
         let is_short = |token: &IdBuf| match token.as_id() {
             Id::Text(text) => text.len() <= PROGRESS_TOKEN_BYTES_MAX,
-            Id::Signed(_) | Id::Unsigned(_) => true,
+            Id::Signed(_) | Id::Unsigned(_) | Id::Whole(_) => true,
         };
         let progress_token = progress_token.filter(is_short);
         let (is_gone, last_progress) = (false, f64::NEG_INFINITY);
