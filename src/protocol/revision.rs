@@ -125,6 +125,10 @@ pub struct Dialect {
     pub core_tasks: bool,
     /// Clients and servers declare `extensions`.
     pub extensions: bool,
+    /// An event stream of a session may begin with an event without data, which carries an id to
+    /// resume from, and the server may end it early, with a reconnection time (SEP-1699). Clients
+    /// of earlier revisions parse the data of every event as JSON.
+    pub priming_events: bool,
 }
 
 const V2024_11_05: Dialect = Dialect {
@@ -155,6 +159,7 @@ const V2024_11_05: Dialect = Dialect {
     sampling_content_array: false,
     core_tasks: false,
     extensions: false,
+    priming_events: false,
 };
 
 const V2025_03_26: Dialect = Dialect {
@@ -191,6 +196,7 @@ const V2025_11_25: Dialect = Dialect {
     sampling_tools: true,
     sampling_content_array: true,
     core_tasks: true,
+    priming_events: true,
     ..V2025_06_18
 };
 
@@ -203,6 +209,7 @@ const V2026_07_28: Dialect = Dialect {
     elicitation_ids: false,
     core_tasks: false,
     extensions: true,
+    priming_events: false,
     ..V2025_11_25
 };
 

@@ -45,7 +45,6 @@ fn deleted_session_responds_to_each_call_of_batch() {
         assert_eq!((server.next_signal(), server.next_signal()), ("begun", "begun"));
         session.connect().exchange(&session.delete()).expect_empty_body(204);
         client.read_stream_head();
-        client.read_priming_event();
         for id in [1, 2] {
             expect_error(&client.read_message().1, -32600, Some(json!(id)));
         }
@@ -100,7 +99,6 @@ fn slow_batch_requests_are_answered_on_one_stream() {
             let slow = |id, steps: u32| call(id, "slow", json!({"steps": steps, "step_ms": 1}));
             let batch = json!([slow("a", 2), echo("b", "at once"), slow("c", 4)]);
             client.request_stream(&session.post(&batch));
-            client.read_priming_event();
             let mut answered = HashSet::new();
             for message in client.read_stream_to_end() {
                 let messages = match message {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use corelane_test_support::messages::{echo, initialize_with_elicitation, notification};
+use corelane_test_support::messages::{LEGACY, echo, initialize_with_elicitation, notification};
 use corelane_test_support::{HttpClient, Request};
 use serde_json::Value;
 
@@ -35,6 +35,11 @@ impl HttpSession {
 
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns whether its streams begin with an event without data.
+    pub(crate) fn has_priming_events(&self) -> bool {
+        self.revision == LEGACY
     }
 
     /// Opens a connection whose messages are checked against the session's revision.

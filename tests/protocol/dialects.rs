@@ -69,6 +69,8 @@ impl Schema {
             // In prose only: basic/index and server/tools of 2025-11-25.
             argument_errors_in_result: ours.argument_errors_in_result,
             error_id_null: self.definition("JSONRPCErrorResponse").is_none(),
+            // In prose only: basic/transports of 2025-11-25, "Sending Messages to the Server".
+            priming_events: ours.priming_events,
             result_type: self.has("Result", "resultType"),
             cache_hints: self.has("ListToolsResult", "ttlMs"),
             // In prose only: server/resources, "Error Handling", of each revision.

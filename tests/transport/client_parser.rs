@@ -106,7 +106,9 @@ pub(crate) struct ParsedStream {
 /// Parses a complete stream; bytes after the last empty line would be lost, so there must be none.
 pub(crate) fn parse_events(bytes: &[u8]) -> ParsedStream {
     let text = std::str::from_utf8(bytes).unwrap();
-    assert!(text.is_empty() || text.ends_with("\n\n"), "incomplete event: {text:?}");
+    let last = text.trim_end_matches('\n').lines().last().unwrap_or_default();
+    let end = if last.starts_with(':') { "\n" } else { "\n\n" };
+    assert!(text.is_empty() || text.ends_with(end), "incomplete event: {text:?}");
     assert!(!text.contains('\r'), "unexpected CR: {text:?}");
     let mut parsed = ParsedStream::default();
     let (mut kind, mut data, mut id) = (String::new(), String::new(), String::new());

@@ -210,7 +210,7 @@ impl HttpExchange {
         sse::write_priming_event(out, self.format.framing(), event, Some(retry_ms));
     }
 
-    /// Writes a comment that keeps the stream from timing out.
+    /// Writes a comment, which begins the stream or keeps it from timing out.
     pub(in crate::server) fn write_keepalive(&mut self, out: &mut Vec<u8>, date: &Date) {
         self.begin_event_stream(out, date);
         sse::write_comment(out, self.format.framing());

@@ -135,6 +135,11 @@ impl HttpSession {
         is_same_caller(owner, caller)
     }
 
+    /// Returns whether its event streams may carry events without data, and may end early.
+    pub(super) fn has_priming_events(&self) -> bool {
+        self.state.lifecycle.revision().is_some_and(|it| it.dialect().priming_events)
+    }
+
     /// Counts `outcome` against the batch of `stream`, if any. Returns whether responses are still
     /// outstanding.
     pub(super) fn track_batch_response(&mut self, stream: u32, outcome: Outcome) -> bool {

@@ -152,7 +152,7 @@ pub(in crate::server) enum HttpOutput {
     },
     /// URI to which a client of 2024-11-05 posts its messages.
     Endpoint(Box<str>),
-    /// The stream begins.
+    /// The stream begins, with a comment, so that intermediaries pass its head on.
     BeginStream,
     /// An error of the check that the request failed.
     CheckFailed(CheckId),

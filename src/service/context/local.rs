@@ -138,7 +138,7 @@ impl<S: 'static> RequestContext<S> {
 
     /// Ends the SSE stream that carries this request. Later messages of the handler are stored and
     /// sent when the client reconnects with `Last-Event-ID`. Has an effect only in a Streamable
-    /// HTTP session, where clients can reconnect.
+    /// HTTP session of 2025-11-25: clients of earlier revisions do not reconnect.
     ///
     /// Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server" (SEP-1699).
     pub fn close_sse_stream(&self) {

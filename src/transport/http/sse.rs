@@ -1,9 +1,9 @@
 //! Server-sent events and their chunked transfer coding.
 //!
 //! [`begin_event`] appends what precedes the data, the caller appends one JSON text, and
-//! [`end_event`] ends the event. Every call appends complete events, each in one chunk, so that a
-//! client can parse whatever a proxy passes on. The chunk size is eight hexadecimal digits, filled
-//! in at the end.
+//! [`end_event`] ends the event. Every call appends complete events or lines, each in one chunk, so
+//! that a client can parse whatever a proxy passes on. The chunk size is eight hexadecimal digits,
+//! filled in at the end.
 //!
 //! The data is one line: encoded JSON contains no raw line ends.
 //!
@@ -120,10 +120,12 @@ pub fn write_reconnection_time(out: &mut Vec<u8>, framing: StreamFraming, retry_
     chunk.end(out);
 }
 
-/// Appends a comment, which keeps an idle connection alive.
+/// Appends a comment, which keeps an idle connection alive: one line, without the empty line that
+/// ends an event. At an empty line some clients, among them httpx-sse of Python, dispatch an event
+/// without data once any event had an id.
 pub fn write_comment(out: &mut Vec<u8>, framing: StreamFraming) {
     let chunk = Chunk::begin(out, framing);
-    out.extend_from_slice(b": keep-alive\n\n");
+    out.extend_from_slice(b": keep-alive\n");
     chunk.end(out);
 }
 

@@ -83,7 +83,7 @@ impl ExchangePath<'_> {
                 exchange.begin_event_stream(out, date);
                 exchange.write_endpoint_event(out, &uri);
             }),
-            HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::begin_event_stream),
+            HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::write_keepalive),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Invariants: a request that is answered before anything else is sent for it gets one JSON
 //! response; otherwise its output is events of its stream, numbered and kept for replay until the
-//! client has received them or the stream has expired.
+//! client has received them or the stream has expired. Since 2025-11-25 such a stream begins with
+//! an event without data; clients of earlier revisions fail on one and get none.
 //!
 //! Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server", "Resumability and
 //! Redelivery".
@@ -44,8 +45,8 @@ impl SessionOutput<'_> {
             }
             return;
         }
-        if stream != LISTENING_STREAM && !self.has_events(key, stream) {
-            self.push_event(key, stream, Outcome::Notification, Bytes::new());
+        if stream != LISTENING_STREAM {
+            self.prime(key, stream);
         }
         self.push_event(key, stream, outcome, Bytes::copy_from_slice(text));
         if outcome.is_response() {
@@ -80,8 +81,9 @@ impl SessionOutput<'_> {
         Some(to)
     }
 
-    /// Begins the stream of a request that takes long. Any other exchange has its response on the
-    /// way already.
+    /// Begins the stream of a request that takes long: with an event without data, or a comment
+    /// where the revision has no such event. Any other exchange has its response on the way
+    /// already.
     pub(in crate::server::http) fn begin_event_stream(
         &mut self,
         session: SessionId,
@@ -91,21 +93,23 @@ impl SessionOutput<'_> {
         let Some(streams) = self.sessions.streams(key) else { return };
         let stream = streams.stream_of_exchange(exchange);
         let stream = stream.filter(|stream| !streams.is_listening(*stream));
-        if let Some(stream) = stream.filter(|stream| !self.has_events(key, *stream)) {
-            self.push_event(key, stream, Outcome::Notification, Bytes::new());
+        let Some(stream) = stream.filter(|stream| !self.has_events(key, *stream)) else { return };
+        if self.has_priming_events(key) {
+            self.prime(key, stream);
+        } else {
+            self.write(exchange, HttpOutput::BeginStream);
         }
     }
 
-    /// Closes the exchange of a stream; the client reconnects to resume it.
+    /// Closes the exchange of a stream; the client reconnects to resume it. Does nothing where the
+    /// revision lets no server end a stream before the response.
     ///
     /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
     pub(in crate::server::http) fn close_stream(&mut self, key: Key, stream: u32) {
-        if stream == LISTENING_STREAM {
+        if stream == LISTENING_STREAM || !self.has_priming_events(key) {
             return;
         }
-        if !self.has_events(key, stream) {
-            self.push_event(key, stream, Outcome::Notification, Bytes::new());
-        }
+        self.prime(key, stream);
         let Some(to) = self.exchange_of_stream(key, stream) else { return };
         self.sessions.streams_mut(key).detach(stream, to, true, self.now);
         self.write(to, HttpOutput::EndStream { sends_retry: true });
@@ -138,6 +142,19 @@ impl SessionOutput<'_> {
         if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
             self.write(to, HttpOutput::UnnumberedEvent(Bytes::copy_from_slice(text)));
         }
+    }
+
+    /// Begins a stream on which no event was ever pushed with one without data, from which its
+    /// client resumes. Does nothing where the revision has no such event.
+    fn prime(&mut self, key: Key, stream: u32) {
+        if !self.has_events(key, stream) && self.has_priming_events(key) {
+            self.push_event(key, stream, Outcome::Notification, Bytes::new());
+        }
+    }
+
+    /// Returns whether streams of the session may carry events without data, and may end early.
+    pub(in crate::server::http) fn has_priming_events(&mut self, key: Key) -> bool {
+        self.sessions.get_mut(key).is_some_and(|session| session.has_priming_events())
     }
 
     /// Returns whether an event was ever pushed on a stream.

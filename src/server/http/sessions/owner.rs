@@ -206,12 +206,12 @@ impl SessionOwner<'_> {
         let mut streams = self.sessions.streams_mut(key);
         let attached = match after {
             None => streams.listen(from).map(|it| {
-                self.end_replaced(None, it.replaced_listener);
+                self.end_replaced(key, None, it.replaced_listener);
                 (it.number, it.after, false)
             }),
             Some(EventId { stream, number }) => {
                 streams.resume(stream, number, from, self.now).map(|it| {
-                    self.end_replaced(it.replaced_exchange, it.replaced_listener);
+                    self.end_replaced(key, it.replaced_exchange, it.replaced_listener);
                     (stream, number, it.is_finished)
                 })
             }
@@ -240,10 +240,11 @@ impl SessionOwner<'_> {
         }
     }
 
-    /// Ends the exchange from which a stream was taken over, and that of another listening stream,
-    /// whose client may resume it.
+    /// Ends the exchange from which a stream of a session was taken over, and that of another
+    /// listening stream, whose client may resume it after a time that its revision knows.
     fn end_replaced(
         &mut self,
+        key: Key,
         exchange: Option<ExchangeAddress>,
         listener: Option<ExchangeAddress>,
     ) {
@@ -251,7 +252,8 @@ impl SessionOwner<'_> {
             self.write(exchange, HttpOutput::EndStream { sends_retry: false });
         }
         if let Some(listener) = listener {
-            self.write(listener, HttpOutput::EndStream { sends_retry: true });
+            let sends_retry = self.output().has_priming_events(key);
+            self.write(listener, HttpOutput::EndStream { sends_retry });
         }
     }
 

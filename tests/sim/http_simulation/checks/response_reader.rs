@@ -204,7 +204,7 @@ impl ResponseReader {
             return Ok(Some(ResponsePart::End));
         }
         self.state = ReaderState::InBody(head);
-        match text.strip_suffix(b"\n\n") {
+        match text.strip_suffix(end_of(text)) {
             Some(inner) if find(inner, b"\n\n").is_none() => parse_event(inner).map(Some),
             _ => Err(format!("a chunk must hold one event: {}", text.escape_ascii())),
         }
@@ -215,9 +215,10 @@ impl ResponseReader {
         head: ResponseHead,
         is_over: bool,
     ) -> Result<Option<ResponsePart>, String> {
-        if let Some(end) = find(&self.bytes, b"\n\n") {
+        let end_mark = end_of(&self.bytes);
+        if let Some(end) = find(&self.bytes, end_mark) {
             self.state = ReaderState::InBody(head);
-            let text: Vec<u8> = self.bytes.drain(..end + 2).collect();
+            let text: Vec<u8> = self.bytes.drain(..end + end_mark.len()).collect();
             return parse_event(&text[..end]).map(Some);
         }
         if !is_over {
@@ -231,6 +232,11 @@ impl ResponseReader {
             Err("incomplete event".into())
         }
     }
+}
+
+/// Returns how an event ends, or a comment, which is one line.
+fn end_of(text: &[u8]) -> &'static [u8] {
+    if text.starts_with(b":") { b"\n" } else { b"\n\n" }
 }
 
 /// Parses an event; a comment has neither id nor data.

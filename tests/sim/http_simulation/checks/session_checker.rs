@@ -139,6 +139,11 @@ impl SessionChecker {
         self.revision == Revision::V2024_11_05
     }
 
+    /// Returns whether its client knows events without data, and reconnection times.
+    pub(crate) fn knows_retry(&self) -> bool {
+        self.revision.dialect().priming_events
+    }
+
     /// Returns when its oldest unanswered request was sent.
     pub(crate) fn oldest_unanswered(&self) -> Option<Instant> {
         let open = self.requests.values().filter(|it| !it.is_answered && !it.is_cancelled);
@@ -189,6 +194,10 @@ impl SessionChecker {
             return match &event.data {
                 // The legacy HTTP+SSE transport cannot resume, so its events have no ids.
                 Some(data) if self.is_legacy_sse() => parse_json(data).map(Some),
+                // A slow response whose stream begins with a comment: there is nothing to resume.
+                Some(data) if carried.last.is_none() && !self.knows_retry() => {
+                    parse_json(data).map(Some)
+                }
                 Some(data) => Err(format!("an event has no id: {data}")),
                 None => Ok(None),
             };

@@ -350,7 +350,14 @@ impl HttpClient {
             // Its response was among the dropped events: it cannot be received any more.
             checker.streams.entry(stream).or_default().is_lost = true;
         }
-        if checker.gone_since.is_some() || checker.is_deleted || is_cancelled || was_resumed {
+        // A replaced stream names no reconnection time to a client that does not know any.
+        let is_replaced = asked.kind == RequestKind::GeneralStream && !checker.knows_retry();
+        if checker.gone_since.is_some()
+            || checker.is_deleted
+            || is_cancelled
+            || was_resumed
+            || is_replaced
+        {
             return Ok(());
         }
         Err(format!("the stream of {asked:?} ends"))

@@ -275,6 +275,7 @@ fn swapped_sessions_are_detected() {
             "expected number",
             "continues on another",
             "belong",
+            "changed from",
             "the stream of",
             "has no response",
         ],

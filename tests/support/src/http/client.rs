@@ -117,10 +117,16 @@ impl HttpClient {
         Some(status)
     }
 
-    /// Sends a request and reads the head of the event stream in response.
+    /// Sends a request and reads the head of the event stream in response. The stream that a GET
+    /// opens in a session begins with a comment, which is read, too.
     pub fn request_stream(&mut self, request: &Request) -> ResponseHead {
         self.send(request);
-        self.read_stream_head()
+        let head = self.read_stream_head();
+        if request.opens_session_stream() {
+            let first = self.read_event().expect("the stream ended");
+            assert!(first.is_comment, "{first:?}");
+        }
+        head
     }
 
     /// Sends a request and reads the response in either form. Returns the messages before the last

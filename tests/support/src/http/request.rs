@@ -101,6 +101,13 @@ impl Request {
         self.method == "HEAD"
     }
 
+    /// Returns whether it asks for a stream of a session.
+    pub(super) fn opens_session_stream(&self) -> bool {
+        let is_session = |field: &(String, String)| field.0.eq_ignore_ascii_case("Mcp-Session-Id");
+        let is_named = self.fields.iter().any(is_session) || self.target.contains("sessionId=");
+        self.method == "GET" && is_named
+    }
+
     /// Returns the JSON message in the body, if there is one.
     pub fn message(&self) -> Option<Value> {
         serde_json::from_slice(self.body.as_deref()?).ok()

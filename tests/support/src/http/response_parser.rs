@@ -158,9 +158,14 @@ pub struct SseEvent {
 }
 
 impl SseEvent {
-    /// Parses an event that is the whole of `text`.
+    /// Parses an event that is the whole of `text`, or a comment, which is one line: an empty line
+    /// would end an event.
     pub fn parse(text: &[u8]) -> Self {
         let text = std::str::from_utf8(text).expect("event stream is not UTF-8");
+        if text.starts_with(':') {
+            assert!(text.ends_with('\n') && text.lines().count() == 1, "{text:?}");
+            return Self { is_comment: true, ..Self::default() };
+        }
         let inner = text.strip_suffix("\n\n").unwrap_or_else(|| panic!("no blank line: {text:?}"));
         assert!(!inner.contains("\n\n") && !inner.contains('\r'), "not one event: {text:?}");
         let mut event = Self::default();
@@ -168,10 +173,6 @@ impl SseEvent {
             let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("{text:?}"));
             let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
             let slot = match name {
-                "" => {
-                    event.is_comment = true;
-                    continue;
-                }
                 "retry" => {
                     event.retry_ms = Some(value.parse().expect("retry is not a number"));
                     continue;
@@ -183,14 +184,13 @@ impl SseEvent {
             };
             assert_eq!(slot.replace(value), None, "repeated event field: {text:?}");
         }
-        assert!(!event.is_comment || event == Self { is_comment: true, ..Self::default() });
         event
     }
 
     /// Reads an event of a stream that ends with the connection.
     pub fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
         let mut text = Vec::new();
-        while !text.ends_with(b"\n\n") {
+        while !text.ends_with(b"\n\n") && !(text.starts_with(b":") && text.ends_with(b"\n")) {
             if reader.read_until(b'\n', &mut text)? == 0 {
                 assert!(text.is_empty(), "incomplete event: {}", String::from_utf8_lossy(&text));
                 return Ok(None);
