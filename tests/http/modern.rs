@@ -119,10 +119,43 @@ fn header_and_body_mismatch_gets_400() {
     ] {
         assert_eq!(result_text(&client.exchange(&fine).message()), "hi");
     }
-    // A repeated field makes the head malformed.
-    let twice = Request::modern(&modern(echo(1, "hi"))).add_field("Mcp-Name", "echo");
+    // A field repeated with another value makes the head malformed.
+    let twice = Request::modern(&modern(echo(1, "hi"))).add_field("Mcp-Name", "other");
     let response = client.exchange(&twice);
     response.expect_error(400, -32600, None);
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn equal_header_fields_count_as_one() {
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
+    let message = modern(call(1, "test_header_parameter", json!({"region": "a, b"})));
+    let good = Request::modern(&message).field("Mcp-Param-Region", "a, b");
+    for (name, value) in [
+        ("MCP-Protocol-Version", MODERN),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "test_header_parameter"),
+        ("Mcp-Name", "=?base64?dGVzdF9oZWFkZXJfcGFyYW1ldGVy?="),
+        ("Mcp-Param-Region", "a, b"),
+        ("Mcp-Param-Region", "=?base64?YSwgYg==?="),
+    ] {
+        let list = format!("{value}, {value},{value}");
+        let lines = good.clone().field(name, value);
+        for request in [
+            good.clone().field(name, &list),
+            lines.clone().add_field(&name.to_lowercase(), value),
+            lines.add_field(&name.to_uppercase(), value),
+        ] {
+            let response = client.exchange(&request);
+            assert_eq!(result_text(&response.message()), "Region: a, b", "{request:?}");
+        }
+        for other in [format!("{value}, x"), format!("x,{value}"), format!("{value} {value}")] {
+            let response = client.exchange(&good.clone().field(name, &other));
+            response.expect_error(400, -32020, Some(json!(1)));
+        }
+    }
     drop(client);
     server.close();
 }
@@ -146,7 +179,7 @@ fn header_parameters_must_match_arguments() {
     }
     client.exchange(&call("here")).expect_error(400, -32020, Some(json!(1)));
     let twice =
-        call("here").field("Mcp-Param-Region", "here").add_field("mcp-param-region", "here");
+        call("here").field("Mcp-Param-Region", "here").add_field("mcp-param-region", "there");
     client.exchange(&twice).expect_error(400, -32020, Some(json!(1)));
     let other = call("here").field("Mcp-Param-Region", "here").field("Mcp-Param-Else", "x");
     assert_eq!(result_text(&client.exchange(&other).message()), "Region: here");

@@ -145,6 +145,40 @@ fn unknown_session_gets_404_missing_session_400() {
 }
 
 #[test]
+fn equal_session_fields_count_as_one() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        let post = session.post(&echo(1, "hi"));
+        let get = session.get();
+        for (name, value) in [("MCP-Protocol-Version", LEGACY), ("Mcp-Session-Id", session.id())] {
+            let list = format!("{value}, {value}");
+            for request in [&post, &get].map(|request| {
+                [request.clone().field(name, &list), request.clone().add_field(name, value)]
+            }) {
+                for request in request {
+                    let mut client = session.connect();
+                    client.send(&request);
+                    let head = client.read_head();
+                    assert_eq!(head.status, 200, "{request:?}");
+                }
+            }
+            let other = post.clone().add_field(name, "other");
+            session.connect().exchange(&other).expect_error(400, -32600, None);
+        }
+        let list = format!("{LEGACY}, 2025-06-18");
+        let response = session.connect().exchange(&post.field("MCP-Protocol-Version", list));
+        response.expect_error(400, -32022, None);
+        for event in ["0-0", "0-0, 0-0"] {
+            let mut client = session.connect();
+            client.send(&session.resume(event));
+            assert_eq!(client.read_head().status, 200, "{event}");
+        }
+        server.close();
+    });
+}
+
+#[test]
 fn unsupported_protocol_version_in_session_gets_400() {
     on_one_shard_and_two(|options| {
         let server = TestServer::with_test_tools(options);

@@ -274,8 +274,13 @@ fn argument_requires_its_header_and_vice_versa() {
 }
 
 #[test]
-fn repeated_param_header_is_rejected() {
-    let twice = b"Mcp-Param-Region: eu\r\nMcp-Param-region: eu\r\n";
+fn param_header_repeated_with_different_values_is_rejected() {
+    let arguments = r#"{"region":"eu","at":{"depth":3}}"#;
+    let equal = b"Mcp-Param-Region: eu\r\nMcp-Param-region: eu\r\nMcp-Param-Depth: 3, 3.0\r\n";
+    assert!(compare_params(equal, arguments).is_err());
+    let equal = b"Mcp-Param-Region: eu\r\nMcp-Param-region: eu\r\nMcp-Param-Depth: 3, 3\r\n";
+    assert_eq!(compare_params(equal, arguments), Ok(()));
+    let twice = b"Mcp-Param-Region: eu\r\nMcp-Param-region: us\r\n";
     let error = compare_params(twice, r#"{"region":"eu"}"#).unwrap_err();
     assert!(error.message.contains("repeated"), "{error}");
 }

@@ -40,6 +40,32 @@ pub(in crate::transport::http) fn is_field_name<const LENGTH: usize>(
     bytes.fold(0, |differing, (byte, expected)| differing | ((byte | 0x20) ^ expected)) == 0
 }
 
+/// Returns the one value of a single-valued field whose lines a proxy has combined into a list
+/// (RFC 9110, section 5.3): the member of `value` that all others equal, or `value` if they differ.
+#[cold]
+pub(in crate::transport::http) fn single_value(value: &[u8]) -> &[u8] {
+    let members = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let mut members = members.filter(|member| !member.is_empty());
+    match members.next() {
+        Some(first) if members.all(|member| member == first) => first,
+        _ => value,
+    }
+}
+
+/// Returns whether `value` is a list whose members all equal `text`, which may contain commas.
+#[cold]
+pub(in crate::transport::http) fn repeats(value: &[u8], text: &[u8]) -> bool {
+    let mut rest = value;
+    while let Some(after) = rest.strip_prefix(text).filter(|_| !text.is_empty()) {
+        match after.trim_ascii_start() {
+            [] => return true,
+            [b',', more @ ..] => rest = more.trim_ascii_start(),
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Returns whether a value has only characters of a host and port. Excludes the comma, which
 /// proxies use to combine repeated fields. The empty host is allowed.
 #[inline]
@@ -59,3 +85,29 @@ static HOST_BYTES: [bool; 256] = {
     }
     table
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_of_equal_members_is_one_value() {
+        for list in ["a", "a, a", "a,a,a", " a ,, a,"] {
+            assert_eq!(single_value(list.as_bytes()), b"a", "{list}");
+        }
+        for list in ["a, b", "a, A", "", ",", "a b"] {
+            assert_eq!(single_value(list.as_bytes()), list.as_bytes());
+        }
+    }
+
+    #[test]
+    fn repeated_text_may_contain_commas() {
+        for list in ["a, b", "a, b, a, b", "a, b,a, b ,\ta, b"] {
+            assert!(repeats(list.as_bytes(), b"a, b"), "{list}");
+        }
+        for list in ["", "a, ba, b", "a, b, a", "a, b,", ", a, b"] {
+            assert!(!repeats(list.as_bytes(), b"a, b"), "{list}");
+        }
+        assert!(!repeats(b"", b"") && !repeats(b",", b""));
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! Proxies may route and filter by `MCP-Protocol-Version`, `Mcp-Method`, `Mcp-Name` and
 //! `Mcp-Param-*` without parsing the body, so these must equal the body's values. A request fails
-//! if such a header is missing, repeated, different, undecodable, or given for an absent argument.
+//! if such a header is missing, different, undecodable, or given for an absent argument. One that
+//! is repeated, on several lines or as a list, fails unless all its values are equal.
 //!
 //! Values are compared case-sensitively. A value that a header cannot carry is sent as
 //! `=?base64?…?=` and compared by encoding the body's value, which needs no allocation and rejects
@@ -18,6 +19,7 @@ use std::str;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
+use super::grammar::{repeats, single_value};
 use super::head::{Field, Head};
 use super::limits::FIELDS_MAX;
 use crate::protocol::eras::Method;
@@ -57,6 +59,7 @@ pub fn check_headers(head: &Head, bytes: &[u8], expected: &BodyValues<'_>) -> Re
     let compare = |field, text: &str| match head.field(bytes, field) {
         None => HeaderMatch::Missing,
         Some(value) if value == text.as_bytes() => HeaderMatch::Equal,
+        Some(value) if repeats(value, text.as_bytes()) => HeaderMatch::Equal,
         Some(_) => HeaderMatch::Different,
     };
     compare(Field::McpProtocolVersion, expected.version)
@@ -104,13 +107,14 @@ pub fn check_param_headers<'d>(
     for (index, (name, path)) in declared.enumerate() {
         let is_named = |line: &&(&[u8], &[u8])| line.0.eq_ignore_ascii_case(name.as_bytes());
         let mut values = lines.iter().filter(is_named).map(|line| line.1);
-        let (value, second) = (values.next(), values.next());
+        let value = values.next();
+        let differs = values.any(|other| Some(other) != value);
         let argument = match &found {
             Some(found) => found[index],
             None => find_argument(arguments, path),
         };
         let param_match = match (value, argument) {
-            _ if second.is_some() => HeaderMatch::Repeated,
+            _ if differs => HeaderMatch::Repeated,
             (None, None) => continue,
             // Arrays and objects cannot be header values; schema validation rejects them.
             (None, Some(argument)) if is_array_or_object(argument) => continue,
@@ -146,7 +150,9 @@ impl HeaderMatch {
         Error::header_mismatch(match self {
             Self::Missing => format!("{header} is missing: it must equal {value}"),
             Self::Different | Self::Equal => format!("{header} does not match {value}"),
-            Self::Repeated => format!("{header} is repeated: it must occur once and equal {value}"),
+            Self::Repeated => {
+                format!("{header} is repeated with different values: it must equal {value}")
+            }
         })
     }
 }
@@ -207,21 +213,33 @@ fn is_array_or_object(value: Value<'_>) -> bool {
 
 /// Returns whether a header value equals a scalar argument.
 fn matches_argument(value: &[u8], argument: Value<'_>) -> bool {
+    if argument.kind() == ValueKind::Number {
+        return matches_number(value, argument) || matches_number(single_value(value), argument);
+    }
     match argument.kind() {
-        ValueKind::Array | ValueKind::Null | ValueKind::Object => false,
+        ValueKind::Array | ValueKind::Null | ValueKind::Number | ValueKind::Object => false,
         ValueKind::Boolean => argument
             .as_bool()
             .is_some_and(|truth| matches_text(value, if truth { "true" } else { "false" })),
-        ValueKind::Number => matches_number(value, argument),
         ValueKind::String => argument.as_str().is_some_and(|text| matches_text(value, text)),
     }
 }
 
-/// Returns whether a header value equals `text`, directly or as base64.
+/// Returns whether a header value equals `text`, directly or as base64, once or several times.
 fn matches_text(value: &[u8], text: &str) -> bool {
-    match base64_part(value) {
+    let matches_once = match base64_part(value) {
         Some(encoded) => is_canonical_base64(encoded, text.as_bytes()),
         None => value == text.as_bytes() && value.iter().all(|byte| is_literal_byte(*byte)),
+    };
+    matches_once || matches_repeated(value, text)
+}
+
+/// Returns whether a header value is a list whose members all equal `text`.
+#[cold]
+fn matches_repeated(value: &[u8], text: &str) -> bool {
+    match base64_part(single_value(value)) {
+        Some(encoded) => is_canonical_base64(encoded, text.as_bytes()),
+        None => repeats(value, text.as_bytes()) && value.iter().all(|byte| is_literal_byte(*byte)),
     }
 }
 

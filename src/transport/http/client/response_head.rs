@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use httparse::{Header, Response};
 
+use crate::transport::http::grammar::single_value;
 use crate::transport::http::head::ContentCoding;
 use crate::transport::http::limits::FIELDS_MAX;
 
@@ -125,7 +126,7 @@ pub struct ResponseHead {
     pub body_end: BodyEnd,
     /// Whether the connection persists after the response (RFC 9112, section 9.3).
     pub keep_alive: bool,
-    /// `Mcp-Session-Id`: visible ASCII characters.
+    /// `Mcp-Session-Id`: visible ASCII characters; one value, if equal ones are repeated.
     pub session_id: Option<Box<str>>,
     /// `Retry-After`.
     pub retry_after: Option<RetryAfter>,
@@ -250,8 +251,12 @@ impl Fields {
                 self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is_named("mcp-session-id") {
-            let text = visible_text(value);
+            let text = visible_text(value).or_else(|| visible_text(single_value(value)));
             let text = text.ok_or(ResponseError::Invalid("Mcp-Session-Id is invalid"))?;
+            if self.session_id.as_ref().is_some_and(|known| *known != text) {
+                let reason = "Mcp-Session-Id is repeated with different values";
+                return Err(ResponseError::Invalid(reason));
+            }
             self.session_id = Some(text);
         } else if is_named("keep-alive") {
             let mut parameters = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);

@@ -3,7 +3,7 @@
 
 use super::media::AcceptParser;
 use super::{BodyLength, ContentCoding, ContentType, FIELD_COUNT, Field, Span, param_header_name};
-use crate::transport::http::grammar::{is_field_name, is_host};
+use crate::transport::http::grammar::{is_field_name, is_host, single_value};
 use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
 use crate::transport::http::status::Status;
 
@@ -74,12 +74,16 @@ impl FieldParser {
                 return Ok(());
             }
         };
+        let value = match field {
+            // Of another length than every supported value; what is no list stays as it is.
+            Field::McpProtocolVersion if value.len() != VERSION_BYTES => single_value(value),
+            Field::McpSessionId if value.len() != UUID_BYTES => single_value(value),
+            Field::LastEventId => single_value(value),
+            _ => value,
+        };
         let place = &mut self.fields[field as usize];
         if place.start != 0 {
-            return Err(RequestError::bad_request(match field {
-                Field::Authorization => REPEATED_AUTHORIZATION,
-                _ => "a header field that must occur once is repeated",
-            }));
+            return check_repeated(field, [place.slice(bytes), value]);
         }
         let start = offset_in(bytes, value);
         *place = Span::new(start, start + value.len());
@@ -161,8 +165,8 @@ impl FieldParser {
         })
     }
 
-    /// Requires one host, equal to the one in an absolute-form target (RFC 9112, sections 3.2 and
-    /// 3.2.2). The target would take precedence, but two different hosts are an attack.
+    /// Requires one `Host`. The host of an absolute-form target takes precedence over it (RFC 9112,
+    /// sections 3.2 and 3.2.2).
     pub(super) fn check_host(
         &mut self,
         bytes: &[u8],
@@ -181,12 +185,10 @@ impl FieldParser {
         if !is_host(host) {
             return Err(RequestError::bad_request("Host is malformed"));
         }
-        match authority {
-            Some(other) if !other.slice(bytes).eq_ignore_ascii_case(host) => {
-                Err(RequestError::bad_request("the request target and Host name different hosts"))
-            }
-            _ => Ok(()),
+        if let Some(authority) = authority {
+            *place = authority;
         }
+        Ok(())
     }
 
     /// Returns the length of the body if it is unambiguous (RFC 9112, sections 6.1 and 6.3, items 3
@@ -205,6 +207,33 @@ impl FieldParser {
         }
     }
 }
+
+/// Accepts a field that occurs again if it is one of MCP and its values are equal.
+#[cold]
+fn check_repeated(field: Field, [first, second]: [&[u8]; 2]) -> Result<(), RequestError> {
+    let differing = match field {
+        Field::LastEventId => "Last-Event-ID is repeated with different values",
+        Field::McpMethod => "Mcp-Method is repeated with different values",
+        Field::McpName => "Mcp-Name is repeated with different values",
+        Field::McpProtocolVersion => "MCP-Protocol-Version is repeated with different values",
+        Field::McpSessionId => "Mcp-Session-Id is repeated with different values",
+        Field::Authorization => return Err(RequestError::bad_request(REPEATED_AUTHORIZATION)),
+        _ => {
+            let reason = "a header field that must occur once is repeated";
+            return Err(RequestError::bad_request(reason));
+        }
+    };
+    if first == second || single_value(first) == single_value(second) {
+        return Ok(());
+    }
+    Err(RequestError::bad_request(differing))
+}
+
+/// Bytes of a revision, such as `2025-11-25`.
+const VERSION_BYTES: usize = b"2025-11-25".len();
+
+/// Bytes of a UUID, which every session id of a server is.
+const UUID_BYTES: usize = 36;
 
 /// Returns the offset of `part`, which lies within `bytes`.
 #[inline]
