@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ClientCertificateMode, Options};
 use crate::config::rules::Rule;
+use crate::protocol::revision::Revision;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 16] = [
+pub static WARNINGS: [Rule; 17] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
@@ -23,8 +24,12 @@ pub static WARNINGS: [Rule; 16] = [
         check: certificates_not_asked,
     },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
-    Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
-    Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
+    Rule { keys: &["http.strict", "http.pinned"], check: strict_without_effect },
+    Rule { keys: &["http.legacy", "http.strict", "http.pinned"], check: legacy_without_effect },
+    Rule {
+        keys: &["http.legacy_sse", "http.strict", "http.pinned", "http.legacy"],
+        check: legacy_sse_disabled,
+    },
     Rule { keys: &["http.legacy_sse_path", "http.legacy_sse"], check: sse_path_without_effect },
     Rule {
         keys: &["http.legacy_messages_path", "http.legacy_sse"],
@@ -116,24 +121,34 @@ fn hosts_unset(options: &Options) -> Option<Diagnostic> {
     })
 }
 
+fn strict_without_effect(options: &Options) -> Option<Diagnostic> {
+    let (strict, pinned) = (options.http.strict?, options.http.pinned?);
+    let message = format!("{strict} has no effect: http.pinned = {pinned} replaces it");
+    Some(Diagnostic::new(message, "remove one of the two"))
+}
+
+/// Returns the option that names the only revision served, and the revision.
+fn only_revision(options: &Options) -> Option<(&'static str, Revision)> {
+    let (revision, is_pinned) = options.http.only_revision()?;
+    Some((if is_pinned { "http.pinned" } else { "http.strict" }, revision))
+}
+
 fn legacy_without_effect(options: &Options) -> Option<Diagnostic> {
-    let http = &options.http;
-    let pinned = http.strict?;
-    (http.legacy == pinned.is_modern()).then(|| {
-        let sessions = if pinned.is_modern() { "without" } else { "with" };
+    let legacy = options.http.legacy;
+    let (key, only) = only_revision(options)?;
+    (legacy == only.is_modern()).then(|| {
+        let sessions = if only.is_modern() { "without" } else { "with" };
         let message = format!(
-            "{} has no effect: http.strict = {pinned} serves only that revision, {sessions} \
-             sessions",
-            http.legacy
+            "{legacy} has no effect: {key} = {only} serves only that revision, {sessions} sessions"
         );
-        Diagnostic::new(message, "remove it, or set http.strict = off")
+        Diagnostic::new(message, format!("remove it, or set {key} = off"))
     })
 }
 
 fn legacy_sse_disabled(options: &Options) -> Option<Diagnostic> {
     let http = &options.http;
-    let disabled_by = match http.strict {
-        Some(pinned) => format!("http.strict = {pinned}"),
+    let disabled_by = match only_revision(options) {
+        Some((key, only)) => format!("{key} = {only}"),
         None if !http.legacy => "http.legacy = false".to_owned(),
         None => return None,
     };
@@ -203,7 +218,6 @@ fn above_part_of_memory(bytes: usize, part: usize) -> Option<Diagnostic> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::revision::Revision;
 
     fn warnings_of(change: impl FnOnce(&mut Options)) -> Vec<&'static str> {
         let mut options = Options::default();

@@ -200,6 +200,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("http.hosts", "default"),
     ("http.origins", "default"),
     ("http.strict", "off"),
+    ("http.pinned", "off"),
     ("http.head_bytes_max", "16KiB"),
     ("http.sse_start_delay", "15s"),
     ("http.sse_keepalive_interval", "30s"),

@@ -18,7 +18,7 @@ enum ServerKind {
     Default,
     /// Without legacy sessions.
     ModernOnly,
-    /// With the strict profile.
+    /// With the strict profile, in which `initialize` names the revision, too.
     Strict,
     /// With the HTTP+SSE endpoints of 2024-11-05.
     LegacySse,
@@ -30,7 +30,7 @@ impl ServerKind {
         match self {
             Self::Default => {}
             Self::ModernOnly => options.http.legacy = false,
-            Self::Strict => options.http.strict = Some(Revision::V2025_06_18),
+            Self::Strict => options.http.pinned = Some(Revision::V2025_06_18),
             Self::LegacySse => options.http.legacy_sse = true,
         }
         options
@@ -445,11 +445,16 @@ fn initialize_without_legacy_support_gets_supported_versions() {
     options.http.legacy = false;
     let server = TestServer::with_test_tools(options);
     let mut client = server.connect_http();
-    let request =
-        Request::post(initialize_with_elicitation(1, LEGACY)).field("MCP-Protocol-Version", LEGACY);
-    let error = client.exchange(&request).expect_error(400, -32022, Some(json!(1)));
-    assert_eq!(error["error"]["data"]["supported"], json!([MODERN]), "{error}");
-    assert_eq!(error["error"]["data"]["requested"], LEGACY, "{error}");
+    for header in [None, Some(LEGACY), Some(MODERN), Some("x")] {
+        let request = Request::post(initialize_with_elicitation(1, LEGACY));
+        let request = match header {
+            Some(version) => request.field("MCP-Protocol-Version", version),
+            None => request,
+        };
+        let error = client.exchange(&request).expect_error(400, -32022, Some(json!(1)));
+        assert_eq!(error["error"]["data"]["supported"], json!([MODERN]), "{error}");
+        assert_eq!(error["error"]["data"]["requested"], LEGACY, "{error}");
+    }
     for verb in ["GET", "DELETE"] {
         let request = Request::new(verb, "/mcp").field("Mcp-Session-Id", UNKNOWN_SESSION);
         client.exchange(&request).expect_error(405, -32600, None);

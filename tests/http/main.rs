@@ -25,6 +25,7 @@ mod modern;
 mod operators;
 mod origin_checks;
 mod paths;
+mod pinned_profile;
 mod request_context;
 mod resumption;
 mod second_stream;

@@ -161,9 +161,18 @@ fn unsupported_initialize_version_negotiates_newest_with_sessions() {
     let server = TestServer::with_test_tools(http_options());
     let mut client: HttpClient = server.connect_http().with_revision(LEGACY);
     for requested in ["2026-07-28", "1999-01-01"] {
-        let response = client.exchange(&Request::post(initialize_with_elicitation(1, requested)));
-        assert_eq!(response.message()["result"]["protocolVersion"], LEGACY, "{response:?}");
-        assert!(response.head.field("Mcp-Session-Id").is_some(), "{response:?}");
+        let request = Request::post(initialize_with_elicitation(1, requested));
+        // The header decides nothing: clients send the newest revision that they know.
+        for header in [None, Some("2024-10-07"), Some("2026-07-28"), Some("2027-01-01"), Some("x")]
+        {
+            let request = match header {
+                Some(version) => request.clone().field("MCP-Protocol-Version", version),
+                None => request.clone(),
+            };
+            let response = client.exchange(&request);
+            assert_eq!(response.message()["result"]["protocolVersion"], LEGACY, "{response:?}");
+            assert!(response.head.field("Mcp-Session-Id").is_some(), "{response:?}");
+        }
     }
     drop(client);
     server.close();

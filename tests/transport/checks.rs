@@ -17,6 +17,7 @@ const STRICT: CheckProfile = profile(Some(Revision::V2025_06_18), true, true);
 const fn profile(strict: Option<Revision>, legacy: bool, legacy_sse: bool) -> CheckProfile {
     CheckProfile {
         strict,
+        pins_initialize: strict.is_some(),
         legacy,
         legacy_sse,
         session_id_query: false,

@@ -74,12 +74,24 @@ pub(super) static HTTP: Section = Section {
             key: "http.strict",
             short: None,
             unit: Unit::Choice(<Option<Revision>>::NAMES),
-            description: "Strict profile: JSON responses only, no GET, and every request must name \
-                          this revision in MCP-Protocol-Version. Fixed at start.",
+            description: "Strict profile: JSON responses only, no GET, and every request after \
+                          initialize must name this revision in MCP-Protocol-Version. Fixed at \
+                          start.",
             cost: "clients of other revisions get status 400",
             source: "MCP, basic/transports: protocol version header",
             is_reloadable: false,
             field: |options| &mut options.http.strict,
+        },
+        Row {
+            key: "http.pinned",
+            short: None,
+            unit: Unit::Choice(<Option<Revision>>::NAMES),
+            description: "Like http.strict, which it replaces, and initialize must name the \
+                          revision, too. Fixed at start.",
+            cost: "the official SDKs name none in initialize and get status 400",
+            source: "Corelane",
+            is_reloadable: false,
+            field: |options| &mut options.http.pinned,
         },
         Row {
             key: "http.head_bytes_max",

@@ -20,7 +20,7 @@ use crate::telemetry::label::Transport;
 /// Which dialects a server serves.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct ServedDialects {
-    /// The only revision of MCP over HTTP (`http.strict`).
+    /// The only revision of MCP over HTTP (`http.strict`, `http.pinned`).
     pub(in crate::server) http_revision: Option<Revision>,
     pub(in crate::server) parity: ParityMode,
 }

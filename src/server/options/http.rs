@@ -35,10 +35,15 @@ pub struct HttpOptions {
     /// What happens to the open GET streams of a session when its client opens another one. Default
     /// [`SecondStream::Replace`].
     pub second_stream: SecondStream,
-    /// Strict profile: JSON responses only, no GET, and every request carries this revision. It
-    /// decides alone whether there are sessions: `legacy` and `legacy_sse` are ignored. Default
-    /// `None`.
+    /// Strict profile: JSON responses only, no GET, and every request after `initialize` names this
+    /// revision in `MCP-Protocol-Version`. It decides alone whether there are sessions: `legacy`
+    /// and `legacy_sse` are ignored. Default `None`.
+    ///
+    /// Source: MCP 2025-11-25, basic/transports, "Protocol Version Header".
     pub strict: Option<Revision>,
+    /// Like `strict`, which it replaces, and `initialize` names the revision, too: the official
+    /// SDKs do not, so they cannot connect. Default `None`.
+    pub pinned: Option<Revision>,
     /// Allowed `Host` values: `name`, `name:port`, an address, or `*`. Default, if empty: on
     /// loopback `localhost` and its addresses; elsewhere every host. A server with a DNS name such
     /// as `mcp.example.com` must list it for browsers, because an unlisted name may be a DNS
@@ -86,6 +91,14 @@ pub enum SecondStream {
     Join,
 }
 
+impl HttpOptions {
+    /// Returns the only revision served, and whether `initialize` must name it, too.
+    pub(crate) fn only_revision(&self) -> Option<(Revision, bool)> {
+        let pinned = self.pinned.map(|revision| (revision, true));
+        pinned.or_else(|| self.strict.map(|revision| (revision, false)))
+    }
+}
+
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
@@ -99,6 +112,7 @@ impl Default for HttpOptions {
             session_id_query: false,
             second_stream: SecondStream::default(),
             strict: None,
+            pinned: None,
             hosts: Vec::new(),
             origins: Vec::new(),
             head_bytes_max: 16 << 10,

@@ -281,7 +281,7 @@ impl ShardBuilder {
             waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
             held: HeldMessages::default(),
             dialects: ServedDialects {
-                http_revision: self.options.http.strict,
+                http_revision: self.options.http.only_revision().map(|(revision, _)| revision),
                 parity: self.options.parity.mode,
             },
             facts: FactsMemory::default(),
@@ -422,8 +422,10 @@ fn request_checks(
 }
 
 fn check_profile(options: &Options) -> CheckProfile {
+    let only = options.http.only_revision();
     CheckProfile {
-        strict: options.http.strict,
+        strict: only.map(|(revision, _)| revision),
+        pins_initialize: only.is_some_and(|(_, pins_initialize)| pins_initialize),
         legacy: options.http.legacy,
         legacy_sse: options.http.legacy_sse,
         session_id_query: options.http.session_id_query,

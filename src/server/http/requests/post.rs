@@ -7,7 +7,7 @@ use super::path::HttpPath;
 use super::session;
 use crate::base::time::Instant;
 use crate::connection::{Connection, first_message};
-use crate::protocol::eras::{Method, RequestMetaObject};
+use crate::protocol::eras::{InitializeRequestParams, Method, RequestMetaObject};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError, Value};
 use crate::protocol::jsonrpc::{Id, Message};
@@ -123,6 +123,12 @@ fn post_without_session(
         Err(error) => return PostOutcome::Unreadable(error),
     };
     let root = document.root();
+    if let Err(rejection) = checks::check_pinned_version(version, &http.checks.profile)
+        && !is_initialize(root)
+    {
+        first_message::record_invalid(connection);
+        return PostOutcome::Rejected(rejection);
+    }
     if root.as_array().is_some() {
         first_message::record_invalid(connection);
         let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
@@ -175,10 +181,30 @@ struct StatelessRequest<'a> {
 impl StatelessRequest<'_> {
     #[inline]
     fn dispatch(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
-        let names_version = raw.meta.as_ref().is_ok_and(RequestMetaObject::is_modern);
-        match checks::era(version, names_version, &self.http.checks.profile) {
+        if raw.meta.as_ref().is_ok_and(RequestMetaObject::is_modern) {
+            return self.dispatch_modern(raw);
+        }
+        self.dispatch_by_header(version, raw)
+    }
+
+    /// Dispatches a request whose `_meta` names no revision. `initialize` is negotiated by its
+    /// params, whatever its header: clients may send the newest revision that they know.
+    #[inline(never)]
+    fn dispatch_by_header(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
+        let profile = &self.http.checks.profile;
+        if raw.method == Method::Initialize.as_str() {
+            if profile.has_sessions() {
+                return self.initialize(raw);
+            }
+            if let Ok(params) = InitializeRequestParams::read(raw.params) {
+                let revisions = profile.revisions();
+                let error =
+                    Error::unsupported_protocol_version_with(params.protocol_version, revisions);
+                return self.reject(raw.id, &CheckId::VersionSupported.reject_with(error));
+            }
+        }
+        match checks::era(version, false, profile) {
             Ok(Era::Modern) => self.dispatch_modern(raw),
-            Ok(Era::Legacy) if raw.method == Method::Initialize.as_str() => self.initialize(raw),
             Ok(Era::Legacy) => self.reject(raw.id, &missing_session_error()),
             Err(refusal) => self.reject(raw.id, &refusal),
         }
@@ -358,6 +384,13 @@ fn finish_response(
         }
     }
     PostOutcome::Responded
+}
+
+/// Returns whether a message is the request `initialize`.
+#[cold]
+fn is_initialize(message: Value<'_>) -> bool {
+    let method = message.as_object().and_then(|message| message.find("method"));
+    method.and_then(Value::as_str) == Some(Method::Initialize.as_str())
 }
 
 #[cold]

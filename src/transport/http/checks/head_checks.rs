@@ -77,18 +77,21 @@ fn check_post<'b>(
 ) -> Result<RequestKind<'b>, Rejection> {
     check_content(head, profile.strict.is_some())?;
     let accept = head.accept;
-    if let Some(pinned) = profile.strict {
+    let version = head.field(bytes, Field::McpProtocolVersion);
+    let session = session_id(head, bytes, profile);
+    if profile.strict.is_some() {
         if accept.is_present && !accept.json {
             return Err(CheckId::AcceptJson.reject("Accept must include application/json"));
         }
-        check_pinned_version(head, bytes, pinned)?;
+        // Without a session it may be `initialize`, which only its body tells.
+        if profile.pins_initialize || !matches!(session, Ok(None)) {
+            check_pinned_version(version, profile)?;
+        }
     } else if !(accept.json && accept.event_stream) {
         return Err(CheckId::AcceptBoth
             .reject("Accept must list both application/json and text/event-stream"));
     }
-    let version = head.field(bytes, Field::McpProtocolVersion);
-    let session = session_id(head, bytes, profile)?;
-    Ok(RequestKind::Post { session_id: session, protocol_version: version })
+    Ok(RequestKind::Post { session_id: session?, protocol_version: version })
 }
 
 /// Returns the session id of a request to the MCP endpoint; `None` if the server has no sessions or
@@ -134,7 +137,7 @@ fn check_delete<'b>(
 ) -> Result<RequestKind<'b>, Rejection> {
     let session = require_session(head, bytes, profile.has_sessions(), profile)?;
     match profile.strict {
-        Some(pinned) => check_pinned_version(head, bytes, pinned)?,
+        Some(_) => check_pinned_version(head.field(bytes, Field::McpProtocolVersion), profile)?,
         None => check_stream_version(head, bytes, profile)?,
     }
     Ok(RequestKind::DeleteSession { session_id: session })
@@ -214,14 +217,29 @@ fn require_session<'b>(
         .ok_or_else(|| reject_method(Route::Mcp.allow(&STATELESS_PROFILE)))
 }
 
-/// Checks the header required in the strict profile. If the server is pinned to a modern revision,
-/// the checks of the body apply instead, whose errors carry the request id.
-fn check_pinned_version(head: &Head, bytes: &[u8], pinned: Revision) -> Result<(), Rejection> {
-    let version = head.field(bytes, Field::McpProtocolVersion);
-    if pinned.is_modern() || version == Some(pinned.as_str().as_bytes()) {
-        return Ok(());
+/// Checks that a request other than `initialize` has the header that the strict profile requires.
+/// If the only revision is a modern one, the checks of the body apply instead, whose errors carry
+/// the request id.
+///
+/// # Errors
+///
+/// [`CheckId::VersionPinned`].
+#[inline]
+pub fn check_pinned_version(
+    version: Option<&[u8]>,
+    profile: &CheckProfile,
+) -> Result<(), Rejection> {
+    match profile.strict {
+        Some(pinned) if !pinned.is_modern() && version != Some(pinned.as_str().as_bytes()) => {
+            Err(reject_version(pinned))
+        }
+        _ => Ok(()),
     }
-    Err(CheckId::VersionPinned.reject(format!("MCP-Protocol-Version must be {pinned}")))
+}
+
+#[cold]
+fn reject_version(pinned: Revision) -> Rejection {
+    CheckId::VersionPinned.reject(format!("MCP-Protocol-Version must be {pinned}"))
 }
 
 /// Checks the header of a GET or DELETE; clients up to 2025-03-26 omit it.
@@ -280,6 +298,7 @@ pub(super) fn parse_revision(version: &[u8]) -> Option<Revision> {
 /// The profile of a server without sessions.
 const STATELESS_PROFILE: CheckProfile = CheckProfile {
     strict: None,
+    pins_initialize: false,
     legacy: false,
     legacy_sse: false,
     session_id_query: false,

@@ -22,7 +22,7 @@ mod head_checks;
 mod era;
 
 pub use era::{Era, era};
-pub use head_checks::{check_head, query_parameter, session_id_in_query};
+pub use head_checks::{check_head, check_pinned_version, query_parameter, session_id_in_query};
 pub use paths::EndpointPaths;
 pub use profile::{CheckProfile, OperatorEndpoints};
 pub use request_kind::{

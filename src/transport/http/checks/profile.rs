@@ -23,9 +23,11 @@ pub enum OperatorEndpoints {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent option")]
 pub struct CheckProfile {
-    /// Strict profile: JSON responses only, no GET, and every request of the MCP endpoint must name
-    /// this revision. Default `None`: all revisions are served.
+    /// Strict profile: JSON responses only, no GET, and every request of the MCP endpoint after
+    /// `initialize` must name this revision. Default `None`: all revisions are served.
     pub strict: Option<Revision>,
+    /// In the strict profile `initialize` must name the revision, too. Default false.
+    pub pins_initialize: bool,
     /// Whether legacy clients are served, with sessions. Default true; in the strict profile the
     /// pinned revision decides.
     pub legacy: bool,
@@ -50,6 +52,7 @@ impl Default for CheckProfile {
     fn default() -> Self {
         Self {
             strict: None,
+            pins_initialize: false,
             legacy: true,
             legacy_sse: false,
             session_id_query: false,
@@ -64,7 +67,7 @@ impl Default for CheckProfile {
 
 impl CheckProfile {
     /// Returns whether legacy sessions are enabled.
-    pub(super) const fn has_sessions(&self) -> bool {
+    pub const fn has_sessions(&self) -> bool {
         match self.strict {
             Some(revision) => !revision.is_modern(),
             None => self.legacy,
@@ -97,7 +100,7 @@ impl CheckProfile {
     }
 
     /// Iterates over the supported revisions, newest first.
-    pub(super) fn revisions(&self) -> impl Iterator<Item = Revision> {
+    pub fn revisions(&self) -> impl Iterator<Item = Revision> {
         Revision::ALL.into_iter().rev().filter(|revision| match self.strict {
             Some(pinned) => *revision == pinned,
             None => self.legacy || revision.is_modern(),

@@ -75,7 +75,9 @@ checks! {
     AcceptJson          NOT_ACCEPTABLE          InvalidRequest,
     /// `Accept` of a GET includes `text/event-stream`, the only response type.
     AcceptStream        NOT_ACCEPTABLE          InvalidRequest,
-    /// `MCP-Protocol-Version` is the pinned revision.
+    /// `MCP-Protocol-Version` is the only revision that the strict profile serves. A request
+    /// without a session is checked once its body is parsed, and `initialize` only where it is
+    /// pinned, too.
     VersionPinned       BAD_REQUEST             InvalidRequest,
     /// `MCP-Protocol-Version` of a GET or DELETE, if present, is supported.
     StreamVersion       BAD_REQUEST             UnsupportedProtocolVersion,
