@@ -147,6 +147,11 @@ impl<S> ConnectionTable<S> {
         self.get(key)?.input.pending_head()
     }
 
+    /// Returns the head of the request announced by `Rejected`; empty if it has none.
+    pub fn take_rejected_head(&mut self, key: Key) -> Vec<u8> {
+        self.get_mut(key).map(|it| it.input.take_rejected_head()).unwrap_or_default()
+    }
+
     /// Returns the request announced by `Assembled`. Return its buffer to the pool.
     pub fn take_request(&mut self, key: Key) -> Option<Assembled> {
         self.get_mut(key)?.input.take_request()

@@ -276,8 +276,19 @@ mod tests {
 
     #[test]
     fn loopback_server_accepts_every_loopback_name() {
-        let hosts =
-            ["localhost", "LocalHost:1", "127.0.0.1:8080", "[::1]", "[::1]:80", "127.9.9.9"];
+        let hosts = [
+            "localhost",
+            "LocalHost:1",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:80",
+            "127.9.9.9",
+            "localhost.",
+            "LOCALHOST.:8080",
+            "localhost:",
+            "localhost.:",
+            "[::1]:",
+        ];
         for host in hosts {
             assert_eq!(local().check(Some(host.as_bytes()), None), Ok(()), "{host}");
             assert_eq!(check(&local(), host, &format!("http://{host}")), Ok(()), "{host}");
@@ -294,7 +305,8 @@ mod tests {
             ":80",
             "localhost.evil.com",
             "127.0.0.1.evil.com",
-            "localhost:",
+            "localhost..",
+            ".",
             "localhost:x",
             "localhost:80:80",
             "localhost:99999",
@@ -382,6 +394,20 @@ mod tests {
                 Err(RejectedHeader::Host),
                 "{host}"
             );
+        }
+    }
+
+    #[test]
+    fn trailing_dot_and_empty_port_are_ignored() {
+        let listed =
+            guard(true, &["MCP.example.com", "other.example:8443"], &["https://a.example"]);
+        for host in ["mcp.example.com.", "Mcp.Example.Com:", "other.example.:8443"] {
+            assert_eq!(listed.check(Some(host.as_bytes()), None), Ok(()), "{host}");
+        }
+        assert_eq!(check(&listed, "mcp.example.com.", "https://A.example."), Ok(()));
+        for host in ["mcp.example.com..", "other.example.", "other.example:"] {
+            let refused = listed.check(Some(host.as_bytes()), None);
+            assert_eq!(refused, Err(RejectedHeader::Host), "{host}");
         }
     }
 

@@ -151,7 +151,7 @@ fn check_responses(requests: &[RequestOutcome], received: &Received) -> Outcome 
     assert!(answers <= requests.len() + 1, "{answers} responses to {} requests", requests.len());
     let is_complete = answers >= requests.len() || ends || received.has_ended;
     assert!(is_complete, "{answers} responses to {} requests", requests.len());
-    let is_refused = matches!(requests.last(), Some(RequestOutcome::Rejected(_)));
+    let is_refused = matches!(requests.last(), Some(RequestOutcome::Rejected(_, _)));
     let is_over = ends || received.has_ended;
     let bytes = &received.bytes;
     assert!(!is_refused || is_over, "not closed after an error: {}", bytes.escape_ascii());

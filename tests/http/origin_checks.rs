@@ -24,9 +24,15 @@ fn expect_refused(client: &mut HttpClient, request: &Request) {
 fn foreign_host_gets_403() {
     let server = TestServer::with_test_tools(http_options());
     let mut client = server.connect_http();
-    for host in ["localhost:1", "127.0.0.1", "[::1]:80", "LOCALHOST", "127.9.9.9:8080"] {
+    let hosts = ["localhost:1", "127.0.0.1", "[::1]:80", "LOCALHOST", "localhost.", "localhost:"];
+    for host in hosts {
         expect_served(&mut client, &echo_request().field("Host", host));
+        // The host of the target takes precedence.
+        let target = format!("HTTP://{host}/mcp");
+        expect_served(&mut client, &echo_request().target(&target));
+        expect_served(&mut client, &echo_request().target(&target).field("Host", "evil.example"));
     }
+    expect_refused(&mut client, &echo_request().target("http://evil.example/mcp"));
     for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1"] {
         expect_refused(&mut client, &echo_request().field("Host", host));
         expect_refused(&mut client, &Request::new("GET", "/status").field("Host", host));
@@ -34,8 +40,8 @@ fn foreign_host_gets_403() {
     client.expect_alive();
     drop(client);
     let counters = server.close();
-    assert_eq!(counters.input_errors.http, 8, "{counters}");
-    assert_eq!(counters.requests.tools_call, 5, "{counters}");
+    assert_eq!(counters.input_errors.http, 9, "{counters}");
+    assert_eq!(counters.requests.tools_call, 18, "{counters}");
 }
 
 #[test]
@@ -84,6 +90,73 @@ fn errors_for_allowed_origin_have_cors_fields() {
         assert_eq!(response.head.field("Access-Control-Allow-Origin"), Some(origin), "{request:?}");
     }
     drop(client);
+    server.close();
+}
+
+#[test]
+fn framing_errors_for_allowed_origin_have_cors_fields() {
+    let mut options = http_options();
+    options.limits.message_bytes_max = 1_000;
+    options.http.head_bytes_max = 1_000;
+    let server = TestServer::with_test_tools(options);
+    let origin = "http://localhost:6274";
+    let good = || echo_request().field("Origin", origin);
+    let chunked = |body: &str| {
+        let [head, _] = good().chunked(1).head_and_body();
+        [head, body.as_bytes().to_vec()].concat()
+    };
+    for (bytes, status) in [
+        (good().body(vec![b' '; 1_001]).bytes(), 413),
+        (good().body(vec![b' '; 1_001]).chunked(100).bytes(), 413),
+        (good().field("Expect", "else").bytes(), 417),
+        (good().field("X", "x".repeat(1_000)).bytes(), 431),
+        (good().field("Transfer-Encoding", "gzip").bytes(), 501),
+        (good().method("CONNECT").bytes(), 501),
+        (good().add_field("MCP-Protocol-Version", "other").bytes(), 400),
+        (good().add_field("Host", "localhost").bytes(), 400),
+        (good().field("a b", "c").bytes(), 400),
+        (chunked("nonsense\r\n"), 400),
+        (chunked("0\r\nA b: c\r\n\r\n"), 400),
+    ] {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        for pieces in [bytes.len(), 7] {
+            let mut client = server.connect_http();
+            for piece in bytes.chunks(pieces) {
+                client.send_bytes(piece);
+            }
+            let response = client.read_response();
+            assert_eq!(response.status(), status, "{text}: {response:?}");
+            let allowed = response.head.field("Access-Control-Allow-Origin");
+            assert_eq!(allowed, Some(origin), "{text}");
+            assert_eq!(response.head.field("Vary"), Some("Origin"), "{text}");
+        }
+        // Not to another origin, nor under a name that others control.
+        for (ours, foreign) in [(origin, "http://evil.example"), ("localhost\r", "evil.example\r")]
+        {
+            let mut client = server.connect_http();
+            client.send_bytes(text.replace(ours, foreign).as_bytes());
+            let response = client.read_response();
+            assert_eq!(response.status(), status, "{text}: {response:?}");
+            let allowed = response.head.field("Access-Control-Allow-Origin");
+            assert_eq!(allowed, None, "{text}");
+        }
+    }
+    server.close();
+}
+
+#[test]
+fn connection_limit_for_allowed_origin_has_cors_fields() {
+    let mut options = http_options();
+    options.http.connections_max = 1;
+    options.engine.shards = Some(1);
+    let server = TestServer::with_test_tools(options);
+    let mut first = server.connect_http();
+    first.expect_alive();
+    let origin = "http://localhost:6274";
+    let response = server.connect_http().exchange(&echo_request().field("Origin", origin));
+    assert_eq!(response.status(), 503, "{response:?}");
+    assert_eq!(response.head.field("Access-Control-Allow-Origin"), Some(origin));
+    drop(first);
     server.close();
 }
 

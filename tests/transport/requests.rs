@@ -34,7 +34,7 @@ fn bodies(stream: &str) -> Vec<String> {
     let outcomes = fuzz::check_stream(stream.as_bytes(), &[], &RequestLimits::default());
     let bodies = outcomes.into_iter().map(|outcome| match outcome {
         RequestOutcome::Request(_, _, body) => String::from_utf8(body).expect("text"),
-        RequestOutcome::Rejected(error) => panic!("{error:?}"),
+        RequestOutcome::Rejected(error, _) => panic!("{error:?}"),
     });
     bodies.collect()
 }
@@ -121,6 +121,9 @@ fn absolute_form_target_is_path_and_host() {
     let text = "GET http://A:80/mcp?b HTTP/1.1\r\nHost: a:80\r\n\r\n";
     assert_eq!(head(text).path(text.as_bytes()), b"/mcp");
     assert_eq!(head(text).query(text.as_bytes()), b"b");
+    // The host of the target takes precedence over another one in Host.
+    let text = "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(head(text).field(text.as_bytes(), Field::Host), Some(&b"b"[..]));
     let text = "GET http://a:80 HTTP/1.0\r\n\r\n";
     let head = head(text);
     assert_eq!(head.path(text.as_bytes()), b"/");

@@ -78,7 +78,7 @@ fn seeded_request_streams_parse_independent_of_split() {
         let Ok(outcomes) = read else { panic!("seed {seed}: {}", stream.escape_ascii()) };
         let errors = outcomes
             .iter()
-            .filter(|outcome| matches!(outcome, RequestOutcome::Rejected(_)))
+            .filter(|outcome| matches!(outcome, RequestOutcome::Rejected(_, _)))
             .count();
         (accepted, rejected) = (accepted + outcomes.len() - errors, rejected + errors);
     }

@@ -146,6 +146,11 @@ impl Input {
         }
     }
 
+    /// Takes the head of the rejected request.
+    pub(in crate::connection) fn take_rejected_head(&mut self) -> Vec<u8> {
+        self.requests().map(RequestReader::take_rejected_head).unwrap_or_default()
+    }
+
     /// Takes the complete request.
     pub(in crate::connection) fn take_request(&mut self) -> Option<Assembled> {
         self.requests().map(RequestReader::take)

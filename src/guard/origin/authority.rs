@@ -18,7 +18,8 @@ pub(super) struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Parses `host` or `host:port`; returns `None` for anything else.
+    /// Parses `host` or `host:port`; returns `None` for anything else. An empty port is none (RFC
+    /// 3986, section 3.2.3), and one trailing dot is no part of a name (RFC 1034, section 3.1).
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let host_bytes = match text.first()? {
             b'[' => text.iter().position(|byte| *byte == b']')? + 1,
@@ -31,10 +32,11 @@ impl<'a> Authority<'a> {
             name => name.iter().all(|byte| is_host_byte(*byte)),
         };
         let port = match port {
-            [] => None,
+            [] | [b':'] => None,
             [b':', digits @ ..] => Some(parse_port(digits)?),
             _ => return None,
         };
+        let host = host.strip_suffix(b".").filter(|name| !name.is_empty()).unwrap_or(host);
         is_host.then_some(Self { host, port })
     }
 

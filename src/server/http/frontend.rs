@@ -12,7 +12,7 @@ use crate::connection::Connections;
 use crate::connection::tls::TlsCounters;
 use crate::engine::mesh::ShardId;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
-use crate::server::connection_state::{ConnectionState, HttpSession};
+use crate::server::connection_state::{ConnectionState, HttpSession, Standing};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
@@ -24,6 +24,7 @@ use crate::telemetry::metrics::ReloadTotals;
 use crate::telemetry::throttle::MinuteThrottle;
 use crate::transport::http::checks::CheckProfile;
 use crate::transport::http::date::Date;
+use crate::transport::http::head;
 use crate::transport::http::limits::RequestLimits;
 
 /// HTTP state of one shard.
@@ -208,6 +209,31 @@ impl HttpFrontend {
     /// Returns whether a session can still send responses.
     pub(in crate::server) fn can_respond(&self, session: Key) -> bool {
         !self.is_draining && self.sessions.contains(session)
+    }
+
+    /// Returns the checks of requests on a connection.
+    #[inline]
+    pub(super) const fn checks_of(&mut self, standing: Standing) -> &mut RequestChecks {
+        match standing {
+            Standing::Operator => &mut self.operator_checks,
+            _ => &mut self.checks,
+        }
+    }
+
+    /// Returns the origin of a request that is rejected before its checks, if it is allowed. The
+    /// `head` may be invalid, or empty if it is not known.
+    pub(super) fn allowed_origin<'h>(
+        &mut self,
+        head: &'h [u8],
+        standing: Standing,
+    ) -> Option<&'h [u8]> {
+        let mut origins = head::field_values(head, b"origin");
+        let origin = origins.next().filter(|first| origins.all(|other| other == *first))?;
+        let guard = &mut self.checks_of(standing).origin_guard;
+        let mut hosts = head::field_values(head, b"host").map(Some).peekable();
+        let is_hostless = hosts.peek().is_none();
+        let mut hosts = hosts.chain(is_hostless.then_some(None));
+        hosts.all(|host| guard.check(host, Some(origin)).is_ok()).then_some(origin)
     }
 
     /// Logs, once a minute, that the `Host` header of a request of `peer` is not allowed.

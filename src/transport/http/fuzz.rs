@@ -13,8 +13,8 @@ use crate::protocol::json::PADDING_BYTES;
 pub enum RequestOutcome {
     /// A request: its head as sent, as parsed, and its body.
     Request(Vec<u8>, Head, Vec<u8>),
-    /// Why the stream was rejected.
-    Rejected(RequestError),
+    /// Why the stream was rejected, and the head that was.
+    Rejected(RequestError, Vec<u8>),
 }
 
 /// Reads `stream` whole and again in pieces of the given `lengths` (repeating the last one; single
@@ -84,9 +84,12 @@ fn read_arrival(
             RequestEvent::Rejected(error) => {
                 assert!(matches!(error.status.code(), 400..=599), "not an error status");
                 let is_second =
-                    outcomes.iter().any(|outcome| matches!(outcome, RequestOutcome::Rejected(_)));
+                    outcomes.iter().any(|it| matches!(it, RequestOutcome::Rejected(_, _)));
                 assert!(!is_second, "rejected twice");
-                outcomes.push(RequestOutcome::Rejected(error));
+                let head = reader.take_rejected_head();
+                assert!(head.len() <= limits.head_bytes_max, "more is held than the limits allow");
+                assert!(reader.take_rejected_head().is_empty(), "the head was taken twice");
+                outcomes.push(RequestOutcome::Rejected(error, head));
             }
         }
     }

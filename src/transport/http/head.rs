@@ -87,7 +87,8 @@ pub enum HttpMethod {
     Other,
 }
 
-/// A field whose value can be queried. A head that repeats one is rejected.
+/// A field whose value can be queried. A head that repeats one is rejected, unless it is a field of
+/// MCP and all its values are equal: intermediaries repeat lines and combine them into lists.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Field {
     /// `Access-Control-Request-Headers` (Fetch standard, CORS preflight).
@@ -200,12 +201,7 @@ impl Head {
         bytes: &'b [u8],
         name: &'static [u8],
     ) -> impl Iterator<Item = &'b [u8]> {
-        let head = bytes.get(..self.bytes as usize).unwrap_or_default();
-        head.split(|&byte| byte == b'\n').skip(1).filter_map(move |line| {
-            let (own, value) = line.split_at_checked(name.len())?;
-            let value = value.strip_prefix(b":")?;
-            own.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
-        })
+        field_values(bytes.get(..self.bytes as usize).unwrap_or_default(), name)
     }
 
     /// Returns the target without its query.
@@ -225,6 +221,16 @@ impl Head {
     pub fn query<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         self.target.query(bytes)
     }
+}
+
+/// Iterates over the values of the fields of a head with this name, which is in lower case, without
+/// surrounding white space. The head may be invalid.
+pub fn field_values<'b>(head: &'b [u8], name: &'static [u8]) -> impl Iterator<Item = &'b [u8]> {
+    head.split(|&byte| byte == b'\n').skip(1).filter_map(move |line| {
+        let (own, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":")?;
+        own.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+    })
 }
 
 /// Returns the part of a field name after `Mcp-Param-`, if it has this prefix.

@@ -12,7 +12,8 @@ use std::mem::replace;
 use std::ops::Range;
 
 use self::partial::PartialRequest;
-use super::head::{BodyLength, Head};
+use super::grammar::is_token_byte;
+use super::head::{BodyLength, Head, HeadEnd};
 use super::limits::{RequestError, RequestLimits};
 use crate::protocol::json::PADDING_BYTES;
 
@@ -39,7 +40,8 @@ pub enum RequestEvent {
     },
     /// All input is consumed.
     NeedMore,
-    /// The request is invalid. Returned once; no further input is read.
+    /// The request is invalid. Returned once; no further input is read. See
+    /// [`RequestReader::take_rejected_head`].
     Rejected(RequestError),
 }
 
@@ -152,6 +154,16 @@ impl RequestReader {
         }
     }
 
+    /// Takes the head of the request that was rejected, as far as the limits allow and valid or
+    /// not; empty if it has none. Its fields are read by
+    /// [`field_values`](super::head::field_values).
+    pub fn take_rejected_head(&mut self) -> Vec<u8> {
+        match &mut self.partial {
+            Some(partial) if self.state == ReaderState::Rejected => partial.take_buffer(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the bytes held for an incomplete request.
     #[inline]
     pub const fn held_bytes(&self) -> usize {
@@ -177,7 +189,7 @@ impl RequestReader {
         spare: impl FnOnce() -> Vec<u8>,
     ) -> RequestEvent {
         if let Err(error) = self.empty_lines.skip(arrival, from) {
-            return self.reject(error);
+            return self.reject(error, Vec::new());
         }
         let start = *from;
         let rest = &arrival[start..];
@@ -192,7 +204,7 @@ impl RequestReader {
                 self.partial().start_head(rest, spare);
                 return RequestEvent::NeedMore;
             }
-            Err(error) => return self.reject(error),
+            Err(error) => return self.reject(error, sent_head(rest, limits).to_vec()),
         };
         let head_end = start + head.bytes as usize;
         *from = head_end;
@@ -202,7 +214,10 @@ impl RequestReader {
         }
         let partial = self.partial();
         partial.append(&arrival[start..head_end], spare);
-        partial.start_body(head, arrival, from, limits).unwrap_or_else(|error| self.reject(error))
+        match partial.start_body(head, arrival, from, limits) {
+            Ok(next) => next,
+            Err(error) => self.reject_partial(error, limits),
+        }
     }
 
     /// Continues an incomplete request. Returns `None` if a discarded request has ended and the
@@ -225,7 +240,7 @@ impl RequestReader {
                 self.state = ReaderState::Idle;
                 None
             }
-            Err(error) => Some(self.reject(error)),
+            Err(error) => Some(self.reject_partial(error, limits)),
         }
     }
 
@@ -237,8 +252,18 @@ impl RequestReader {
     }
 
     #[cold]
-    fn reject(&mut self, error: RequestError) -> RequestEvent {
+    fn reject_partial(&mut self, error: RequestError, limits: &RequestLimits) -> RequestEvent {
+        let mut head = self.partial().take_buffer();
+        head.truncate(sent_head(&head, limits).len());
+        self.reject(error, head)
+    }
+
+    #[cold]
+    fn reject(&mut self, error: RequestError, head: Vec<u8>) -> RequestEvent {
         *self = Self { state: ReaderState::Rejected, ..Self::new() };
+        if !head.is_empty() {
+            self.partial = Some(Box::new(PartialRequest::rejected(head)));
+        }
         RequestEvent::Rejected(error)
     }
 }
@@ -266,6 +291,18 @@ impl EmptyLines {
         }
         Ok(())
     }
+}
+
+/// Returns the head at the start of `bytes` as far as the limits allow, whatever its lines are.
+/// Empty if the request does not even begin like one.
+#[cold]
+fn sent_head<'b>(bytes: &'b [u8], limits: &RequestLimits) -> &'b [u8] {
+    let window = &bytes[..bytes.len().min(limits.head_bytes_max)];
+    if !window.first().is_some_and(|&first| is_token_byte(first)) {
+        return &[];
+    }
+    let end = HeadEnd::default().find(window);
+    &window[..end.unwrap_or(window.len())]
 }
 
 /// Returns the length of a body that lies completely in the `available` bytes behind its head.

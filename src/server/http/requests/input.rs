@@ -189,6 +189,8 @@ impl HttpPath<'_> {
         self.outbox.count_error(&error);
         let mut response =
             Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
+        let head = self.connections.table.take_rejected_head(key);
+        response.fields.allow_origin = self.http.allowed_origin(&head, self.standing(key));
         if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.verifies_tokens() {
             let challenge = Challenge::new("Bearer error=\"invalid_request\"");
             response.fields.www_authenticate = Some(challenge);
@@ -221,8 +223,7 @@ fn check_head<'a>(
     incoming: &IncomingRequest<'a>,
 ) -> Result<RequestKind<'a>, Rejection> {
     let IncomingRequest { head, bytes, .. } = *incoming;
-    let is_operators = standing == Standing::Operator;
-    let checks = if is_operators { &mut http.operator_checks } else { &mut http.checks };
+    let checks = http.checks_of(standing);
     let host = head.field(bytes, Field::Host);
     let checked = checks.origin_guard.check(host, incoming.origin());
     // The metadata is for clients of every origin.

@@ -302,8 +302,13 @@ impl HttpPath<'_> {
         if connection.state.exchange.is_some() {
             return;
         }
+        let standing = connection.state.standing;
+        let pending = self.connections.table.pending_head(key);
+        let head = pending.and_then(|(head, bytes)| bytes.get(..head.bytes as usize));
+        let head = head.unwrap_or_default().to_vec();
         let fields = ResponseFields {
             retry_after_seconds: Some(RETRY_AFTER_SECONDS),
+            allow_origin: self.http.allowed_origin(&head, standing),
             ..ResponseFields::NONE
         };
         let status = Status::from(error.kind.properties().http_modern);

@@ -65,6 +65,11 @@ impl PartialRequest {
         take(&mut self.buffer)
     }
 
+    /// Holds the head of a request that was rejected.
+    pub(super) fn rejected(head: Vec<u8>) -> Self {
+        Self { buffer: head, ..Self::default() }
+    }
+
     /// Stores a complete request again.
     pub(super) fn restore(&mut self, head: Head, bytes: Vec<u8>) {
         *self = Self { head, state: PartialState::Complete, buffer: bytes };
