@@ -85,6 +85,21 @@ fn session_is_limited_on_every_shard() {
 }
 
 #[test]
+fn small_limit_is_exact_over_connections() {
+    let mut options = options(&["tools/call rate=5/h"]);
+    options.engine.shards = Some(4);
+    let server = TestServer::start(options);
+    let call = Request::modern(&modern(echo(7, "x")));
+    let mut clients: Vec<HttpClient> = (0..16).map(|_| server.connect_http()).collect();
+    let statuses = clients.iter_mut().map(|client| client.exchange(&call).status());
+    let statuses: Vec<u16> = statuses.collect();
+    assert_eq!(statuses[..5], [200; 5], "{statuses:?}");
+    assert_eq!(statuses[5..], [429; 11], "{statuses:?}");
+    drop(clients);
+    server.close();
+}
+
+#[test]
 fn initialize_over_limit_begins_no_session() {
     let server = start(&["initialize rate=1/h"]);
     let mut client = server.connect_http().with_revision(LEGACY);

@@ -44,6 +44,11 @@ pub(super) struct Bucket {
 }
 
 impl Quota {
+    /// Returns whether the burst is so small that shares of it would be a few requests each.
+    pub(super) const fn is_small_for(self, shards: NonZeroU32) -> bool {
+        self.burst.get() < shards.get().saturating_mul(BURST_PER_SHARD_MIN)
+    }
+
     /// Returns the share of one of `shards` shards. Each may admit at least one request, so that a
     /// burst below the number of shards counts as that number.
     pub fn share_of(self, shards: NonZeroU32) -> Share {
@@ -158,6 +163,9 @@ const NANOSECONDS: u128 = 1_000_000_000;
 
 /// The largest level: 36 years, so that sums do not overflow.
 const LEVEL_MAX: u64 = 1 << 60;
+
+/// Requests of a burst for each shard from which on it is shared.
+const BURST_PER_SHARD_MIN: u32 = 4;
 
 /// The least time between two requests for the shares of others.
 const EXCHANGE_MIN: u64 = 1_000_000;

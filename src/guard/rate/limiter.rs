@@ -8,11 +8,13 @@
 //! A shard whose bucket of a key is less than half full asks the others for as much as four times
 //! its requests since it last asked. One that has no requests for the key gives up to all of its
 //! bucket, any other up to half of what it has above a quarter. Keys that only one shard can have,
-//! those of a session, have the whole limit there.
+//! those of a session, have the whole limit there. Rules with a small burst have no shares: their
+//! buckets are in one table of all shards.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use super::bucket::{Bucket, Share};
 use super::keyed_hash::KeyedHash;
 use super::known_keys::{KeySource, KnownKeys};
 use super::rules::{Keys, LimitedMethod, RateRules, Target};
+use super::small_bursts::{SmallBurstAccess, SmallBursts};
 use super::table::BucketTable;
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::Principal;
@@ -84,6 +87,7 @@ pub struct RateLimiter {
     keys_max: usize,
     hash: KeyedHash,
     known: KnownKeys,
+    small_bursts: Rc<dyn SmallBurstAccess>,
     shards: NonZeroU32,
     requests: Vec<ShareRequest>,
     /// Requests that were limited together with others, for lack of places.
@@ -97,6 +101,8 @@ struct Limit {
     /// It is for requests of some names.
     has_name: bool,
     share: Share,
+    /// The whole limit, if all shards count in one table.
+    whole: Option<Share>,
     /// Hash of the text of the rule.
     seed: u64,
     /// The bucket of keys that have no place in the table.
@@ -104,9 +110,13 @@ struct Limit {
 }
 
 impl RateLimiter {
-    /// Creates the limits of one of `shards` shards, which share `secret`, for at most `keys_max`
-    /// keys.
-    pub fn new(secret: u128, shards: NonZeroU32, keys_max: usize) -> Self {
+    /// Creates the limits of one of `shards` shards, which share `secret` and the table of small
+    /// bursts, for at most `keys_max` keys.
+    pub fn new(
+        secret: u128,
+        (shards, small_bursts): (NonZeroU32, Rc<dyn SmallBurstAccess>),
+        keys_max: usize,
+    ) -> Self {
         Self {
             rules: Arc::default(),
             limits: Vec::new(),
@@ -114,6 +124,7 @@ impl RateLimiter {
             keys_max,
             hash: KeyedHash::new(secret),
             known: KnownKeys::default(),
+            small_bursts,
             shards,
             requests: Vec::new(),
             overflows: 0,
@@ -127,12 +138,17 @@ impl RateLimiter {
         for rule in rules.iter() {
             let is_of_one_shard = rule.keys.contains(Keys::SESSION);
             let shards = if is_of_one_shard { NonZeroU32::MIN } else { self.shards };
+            let is_whole = shards > NonZeroU32::MIN && rule.quota.is_small_for(shards);
+            if is_whole {
+                self.with_small_bursts(|it| it.reserve(self.keys_max));
+            }
             let mut hasher = self.hash.hasher();
             rule.text.hash(&mut hasher);
             self.limits.push(Limit {
                 keys: rule.keys,
                 has_name: rule.has_name(),
                 share: rule.quota.share_of(shards),
+                whole: is_whole.then(|| rule.quota.share_of(NonZeroU32::MIN)),
                 seed: hasher.finish(),
                 overflow: Bucket::default(),
             });
@@ -158,9 +174,22 @@ impl RateLimiter {
         &self.rules
     }
 
-    /// Returns the number of keys that have sent requests lately. Cost: visits the whole table.
+    /// Returns the number of keys of this shard that have sent requests lately. Cost: visits the
+    /// whole table.
     pub fn keys(&self, now: u64) -> usize {
         self.table.len(now)
+    }
+
+    /// Returns the number of keys of all shards, by rules with a small burst.
+    pub fn small_burst_keys(&self, now: u64) -> usize {
+        self.with_small_bursts(|it| it.keys(now)).unwrap_or_default()
+    }
+
+    #[cold]
+    fn with_small_bursts<T>(&self, run: impl Fn(&mut SmallBursts) -> T) -> Option<T> {
+        let mut returned = None;
+        self.small_bursts.access(&mut |it| returned = Some(run(it)));
+        returned
     }
 
     /// Takes the number of requests that were limited together because there were too many keys.
@@ -256,8 +285,14 @@ impl RateLimiter {
 
     #[inline]
     fn take(&mut self, index: usize, key: u64, now: u64) -> Result<(), Duration> {
-        let Limit { share, overflow, .. } = &mut self.limits[index];
+        let Limit { share, overflow, whole, .. } = &mut self.limits[index];
         let share = *share;
+        if let Some(whole) = *whole {
+            let taken = self.with_small_bursts(|it| it.take(key, whole, now)).flatten();
+            let Limit { overflow, .. } = &mut self.limits[index];
+            return taken
+                .unwrap_or_else(|| take_overflow(overflow, &mut self.overflows, (share, now)));
+        }
         let Some(entry) = self.table.place(key, now) else {
             return take_overflow(overflow, &mut self.overflows, (share, now));
         };
@@ -280,7 +315,14 @@ impl RateLimiter {
             let index = taken.trailing_zeros() as usize;
             taken &= taken - 1;
             let Some(key) = self.key_of(index, caller, target) else { continue };
-            let Limit { share, overflow, .. } = &mut self.limits[index];
+            let Limit { share, overflow, whole, .. } = &mut self.limits[index];
+            if let Some(whole) = *whole {
+                let share = *share;
+                if self.with_small_bursts(|it| it.put_back(key, whole)) != Some(true) {
+                    self.limits[index].overflow.put_back(share);
+                }
+                continue;
+            }
             match self.table.find(key) {
                 Some(entry) => entry.bucket.put_back(*share),
                 None => overflow.put_back(*share),

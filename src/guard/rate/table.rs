@@ -62,6 +62,11 @@ impl BucketTable {
         Self { entries: vec![Entry::default(); sets * WAYS].into() }
     }
 
+    /// Returns whether it has no places.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Returns the entry of a key, a new one if it has none, or `None` if no place is free.
     #[inline]
     pub(super) fn place(&mut self, key: u64, now: u64) -> Option<&mut Entry> {

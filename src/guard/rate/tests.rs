@@ -1,6 +1,8 @@
 //! Several shards over virtual time: limits, exchange of shares, floods.
 
+use std::cell::RefCell;
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use super::bucket::Quota;
 use super::connections::ConnectionRates;
 use super::limiter::{Caller, RateLimiter};
 use super::rules::{LimitedMethod, RateRules, Target, parse_quota};
+use super::small_bursts::{SmallBurstAccess, SmallBursts};
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::Principal;
 use crate::base::random::Random;
@@ -15,6 +18,12 @@ use crate::protocol::eras::Method;
 
 /// Shards that exchange shares without delay after each step of time.
 struct Shards(Vec<RateLimiter>);
+
+impl SmallBurstAccess for RefCell<SmallBursts> {
+    fn access(&self, run: &mut dyn FnMut(&mut SmallBursts)) {
+        run(&mut self.borrow_mut());
+    }
+}
 
 impl Shards {
     fn new(shards: u32, rules: &[&str]) -> Self {
@@ -24,8 +33,10 @@ impl Shards {
     fn with_keys(shards: u32, rules: &[&str], keys_max: usize) -> Self {
         let shards = NonZeroU32::new(shards).unwrap();
         let rules = Arc::new(parse(rules));
+        let table = Rc::<RefCell<SmallBursts>>::default();
         let limiters = (0..shards.get()).map(|_| {
-            let mut limiter = RateLimiter::new(7, shards, keys_max);
+            let mut limiter =
+                RateLimiter::new(7, (shards, Rc::<RefCell<_>>::clone(&table)), keys_max);
             limiter.install(Arc::clone(&rules));
             limiter
         });
@@ -124,6 +135,42 @@ fn shards_never_exceed_limit_together() {
             }
         }
     }
+}
+
+#[test]
+fn small_burst_is_exact_in_any_order() {
+    for seed in 0..50 {
+        let mut random = Random::seeded(seed);
+        let count = 2 + random.below(7);
+        let burst = 1 + random.below(4 * count - 1);
+        let rule = format!("* rate={burst}/min");
+        let mut shards = Shards::new(u32::try_from(count).unwrap(), &[&rule]);
+        // The turns of shards begin at different times.
+        let mut admit = |from: u64| {
+            let now = at(from + random.below(20) as u64);
+            shards.0[random.below(count)].admit(&ANONYMOUS, &call("x"), now).is_ok()
+        };
+        let outcomes: Vec<bool> = (0..3 * burst).map(|_| admit(1_000)).collect();
+        let (first, rest) = outcomes.split_at(burst);
+        assert!(first.iter().all(|it| *it), "seed {seed}: {burst} of {count} shards");
+        assert!(rest.iter().all(|it| !it), "seed {seed}: {burst} of {count} shards");
+        // The rate earns the whole burst again.
+        let again = (0..3 * burst).filter(|_| admit(70_000)).count();
+        assert_eq!(again, burst, "seed {seed}");
+    }
+}
+
+#[test]
+fn refused_request_counts_against_no_small_limit() {
+    let rules = ["tools/call rate=5/min", "tools/call x rate=1/min"];
+    let mut shards = Shards::new(4, &rules);
+    let mut admitted = |shard: usize, tool| admits(&mut shards.0[shard], ANONYMOUS, call(tool));
+    assert!(admitted(0, "x"));
+    for shard in 0..4 {
+        assert!(!admitted(shard, "x"));
+    }
+    let others = (0..8).filter(|request| admitted(request % 4, "y")).count();
+    assert_eq!(others, 4);
 }
 
 #[test]

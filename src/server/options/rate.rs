@@ -10,10 +10,11 @@ pub struct RateOptions {
     /// What is limited: `method [name] rate=LIMIT/PERIOD [burst=N] [per=KEYS]`, such as `tools/call
     /// deploy_* rate=5/min per=principal`. `*` stands for any text. A period is `s`, `min`, `h` or
     /// `d`, or several of them (`10s`). The burst is what may come at once after a pause; default
-    /// is LIMIT, and it is at least the number of shards. Keys, joined by `+`, are `principal`,
+    /// is LIMIT. Keys, joined by `+`, are `principal`,
     /// `address`, `session`, `method` and `tool`; each value has a limit of its own, without keys
     /// all requests of the rule share one. All rules that apply must admit a request. Cost: a hash
-    /// for each rule and request. Default: none.
+    /// for each rule and request, and a lock where the burst is below four times the number of
+    /// shards. Default: none.
     pub rules: Vec<String>,
     /// New connections of one address (IPv6: /64 prefix): `rate=LIMIT/PERIOD [burst=N]`. A
     /// connection beyond it gets error 1002 (status 429) and is closed. 127.0.0.1 and `::1` are

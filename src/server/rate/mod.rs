@@ -1,6 +1,7 @@
 //! Rate limits of a server: of requests on each shard, of connections over all shards.
 //!
-//! A shard decides by its own state. Shards that are short of requests for a key ask the others for
+//! A shard decides by its own state, except for rules with a small burst, whose state all shards
+//! share. Shards that are short of requests for a key ask the others for
 //! what they can spare ([`RateMessage`]); who has none to send costs no message.
 
 mod source;
@@ -73,7 +74,10 @@ impl RateLimits {
 
     /// Returns the number of keys that have sent requests lately.
     pub(super) fn keys(&self, now: Instant) -> usize {
-        self.limiter.keys(now.nanoseconds())
+        let own = self.limiter.keys(now.nanoseconds());
+        // Those of all shards are counted once.
+        let is_first = self.shard == ShardId(0);
+        own + if is_first { self.limiter.small_burst_keys(now.nanoseconds()) } else { 0 }
     }
 
     /// Checks a request of `peer` against all limits.

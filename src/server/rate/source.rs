@@ -1,6 +1,7 @@
 //! The rules of a server, and the limit of connections, which all shards share.
 
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +13,23 @@ use crate::guard::rate::bucket::Quota;
 use crate::guard::rate::connections::ConnectionRates;
 use crate::guard::rate::limiter::RateLimiter;
 use crate::guard::rate::rules::{RateRules, parse_quota};
+use crate::guard::rate::small_bursts::{SmallBurstAccess, SmallBursts};
 use crate::guard::secure_rng::SecureRng;
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::options::RateOptions;
 
-#[expect(clippy::disallowed_types, reason = "locked by shards when a connection opens")]
+#[expect(clippy::disallowed_types, reason = "locked when a connection opens, and by small bursts")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// The table of rules with a small burst, locked for each request under one.
+#[derive(Clone, Debug, Default)]
+struct SharedBursts(Arc<Mutex<SmallBursts>>);
+
+impl SmallBurstAccess for SharedBursts {
+    fn access(&self, run: &mut dyn FnMut(&mut SmallBursts)) {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
 
 /// The random stream of the secret of hashes: behind those of task and session ids.
 const HASH_STREAM: u32 = 1 << 17 | 1;
@@ -30,6 +42,8 @@ pub(in crate::server) struct RateSource {
     /// Each shard starts with these; all hash with the same secret.
     keys_max: usize,
     secret: u128,
+    /// What all shards count together.
+    small_bursts: SharedBursts,
     connections: Mutex<ConnectionRates>,
 }
 
@@ -48,13 +62,19 @@ impl RateSource {
         let keys_max = options.keys_max as usize;
         let mut connections = ConnectionRates::new(secret, keys_max);
         connections.install(quota);
-        Ok(Self { rules: rules.into(), keys_max, secret, connections: Mutex::new(connections) })
+        let small_bursts = SharedBursts::default();
+        let (rules, connections) = (rules.into(), Mutex::new(connections));
+        Ok(Self { rules, keys_max, secret, small_bursts, connections })
     }
 
     /// Returns the limits of one of `shards` shards.
     pub(in crate::server) fn shard_part(&self, (shard, shards): (ShardId, u16)) -> RateLimits {
         let count = NonZeroU32::new(shards.into()).unwrap_or(NonZeroU32::MIN);
-        let mut limiter = RateLimiter::new(self.secret, count, self.keys_max);
+        let mut limiter = RateLimiter::new(
+            self.secret,
+            (count, Rc::new(self.small_bursts.clone())),
+            self.keys_max,
+        );
         limiter.install(Arc::clone(&self.rules));
         RateLimits::new(limiter, (shard, shards))
     }
