@@ -124,6 +124,22 @@ impl HttpEndpoint {
     }
 }
 
+/// A host and a port.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct HostAddress {
+    /// Host name or address, without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl HostAddress {
+    /// Reads `HOST:PORT`.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let (host, port) = parse_address(text)?;
+        Ok(Self { host, port })
+    }
+}
+
 /// The path of a URL of Streamable HTTP that names none.
 const HTTP_PATH: &str = "/mcp";
 /// The path of the parity dialect over HTTP.
@@ -307,6 +323,17 @@ impl IntoTarget for &str {
 }
 
 impl Target {
+    /// Returns host and port, if the target has them.
+    pub(crate) fn address(&self) -> Option<(&str, u16)> {
+        match self {
+            Self::Http(HttpEndpoint { host, port, .. })
+            | Self::WebSocket(HttpEndpoint { host, port, .. })
+            | Self::Tcp { host, port }
+            | Self::Tls { host, port } => Some((host, *port)),
+            Self::Unix(_) | Self::Stdio(_) => None,
+        }
+    }
+
     /// Returns the target of the parity dialect: over HTTP one that names no path is that of MCP.
     #[must_use]
     pub(crate) fn for_parity(mut self) -> Self {

@@ -177,3 +177,24 @@ fn panicking_callback_ends_no_call() {
     let result = call.on_progress(|_| panic!("a test")).wait().unwrap();
     assert!(!result.is_error, "{result:?}");
 }
+
+#[test]
+fn bearer_is_a_member_of_messages_on_lines() {
+    let sent = |era| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = format!("tcp://{}", listener.local_addr().unwrap());
+        let peer = thread::spawn(move || LineClient::accept(&listener).receive());
+        let client = Client::builder(target.as_str()).era(era).bearer("secret");
+        assert!(!format!("{client:?}").contains("secret"));
+        client.connect_blocking().unwrap_err();
+        peer.join().unwrap()
+    };
+    let discover = sent(EraPreference::Modern);
+    assert_eq!(discover["params"]["_meta"]["auth_token"], "secret");
+    let initialize = sent(EraPreference::Legacy(Revision::V2025_11_25));
+    assert_eq!(initialize["params"]["auth_token"], "secret");
+    for (target, token) in [("tcp://a:1", "a b"), ("tcp://a:1", ""), ("stdio:a", "secret")] {
+        let error = Client::builder(target).bearer(token).connect_blocking().unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
+    }
+}

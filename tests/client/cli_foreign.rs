@@ -313,6 +313,61 @@ fn slash_after_host_finds_own_server() {
     }
 }
 
+/// Runs `ping` with `flags`, and with a token in the environment; returns what the server has
+/// received as `Authorization`.
+fn received_authorization(flags: &[&str], token: &str) -> Option<String> {
+    let received = Arc::<Mutex<Option<String>>>::default();
+    let seen = Arc::clone(&received);
+    let server = ForeignServer::start(move |request| {
+        *seen.lock().unwrap() = request.header("Authorization").map(str::to_owned);
+        let ping = request.body["method"] == "ping";
+        let answer = || response(&request.body, &json!({})).to_string();
+        ping.then(|| http_response("200 OK", JSON, &answer()))
+    });
+    let mut ping = Command::new(CORELANE);
+    ping.args(["ping", &server.server.url()]).args(flags).env("CORELANE_TOKEN", token);
+    let output = ping.output().expect("a program");
+    assert!(output.status.success(), "{output:?}");
+    received.lock().unwrap().take()
+}
+
+#[test]
+fn token_comes_from_header_file_or_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let token = write("token", "of-file\n");
+    let headers = format!("@{}", write("headers", "X-A: b\nAuthorization: Bearer of-header\n"));
+    for (flags, environment, expected) in [
+        (&[][..], "", None),
+        (&[], "of-environment", Some("Bearer of-environment")),
+        (&["--token-file", &token], "of-environment", Some("Bearer of-file")),
+        (&["-H", &headers], "of-environment", Some("Bearer of-header")),
+    ] {
+        assert_eq!(received_authorization(flags, environment).as_deref(), expected, "{flags:?}");
+    }
+    let result = run_program(CORELANE, ["ping", "tcp://a:1", "--token-file", "/no/such/file"]);
+    assert_eq!(result.status, 2);
+    assert!(result.stderr.contains("--token-file: /no/such/file"), "{}", result.stderr);
+}
+
+#[test]
+fn connection_leads_to_given_address() {
+    let server = ForeignServer::start(|request| {
+        assert_eq!(request.header("Host"), Some("mcp.invalid"));
+        None
+    });
+    let address = server.server.address().to_string();
+    for flag in [address.clone(), format!("mcp.invalid:80:{address}")] {
+        let command = ["call", "http://mcp.invalid", "t", "--connect-to", &flag];
+        let result = run_program(CORELANE, command);
+        assert_eq!((result.status, result.stdout.as_str()), (0, "fine\n"), "{}", result.stderr);
+    }
+}
+
 #[test]
 fn json_output_escapes_harmful_characters() {
     let text = "a\u{1b}[2J\u{9b}\u{202e}\u{e0041}é";

@@ -75,7 +75,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let hint = match error.kind() {
             _ if is_unauthorized(&error) => {
-                Some("log in with --login, or send a token with --header 'Authorization: …'")
+                Some("log in with --login, or send a token with --token-file or CORELANE_TOKEN")
             }
             // RFC 8707, section 2.
             ClientErrorKind::Authorization if error.message().contains("invalid_target") => {
@@ -83,7 +83,7 @@ impl From<ClientError> for Failure {
             }
             ClientErrorKind::Authorization => Some("log in again with --login"),
             ClientErrorKind::Parity { code: ParityErrorCode::Unauthorized } => {
-                Some("send a token with --header 'Authorization: Bearer …'")
+                Some("send a token with --token-file or CORELANE_TOKEN")
             }
             ClientErrorKind::InvalidInput => return Self::Usage(error.to_string()),
             ClientErrorKind::Connect | ClientErrorKind::Tls if tls_hint(&error).is_some() => {

@@ -14,13 +14,13 @@ use crate::client::io::{
     RetryCallback,
 };
 use crate::client::notifications::{LogMessage, NotificationHandlers};
-use crate::client::oauth::OAuthOptions;
+use crate::client::oauth::{OAuthOptions, Secret};
 use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::retry::{RetryEvent, RetryPolicy};
 use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
 use crate::client::sync::SharedValue;
-use crate::client::target::Target;
+use crate::client::target::{HostAddress, Target};
 use crate::client::tls_options::{TlsOptions, tls_client};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
@@ -36,6 +36,8 @@ static RECONNECT: SharedValue<ReconnectOptions> = SharedValue::new();
 struct Security {
     tls: Option<TlsOptions>,
     oauth: Option<OAuthOptions>,
+    /// Sent in messages, where there are no headers.
+    auth_token: Option<Secret>,
 }
 
 /// How connections are opened.
@@ -43,12 +45,15 @@ struct Connecting {
     timeout: Duration,
     /// Those of the environment if there are none.
     proxies: Option<ProxyOptions>,
+    /// Connected to instead of the address of the target.
+    address: Option<Arc<HostAddress>>,
 }
 
 impl Connecting {
     fn into_options(self) -> ConnectOptions {
         let proxies = self.proxies.unwrap_or_else(ProxyOptions::from_environment);
-        ConnectOptions { timeout: self.timeout, proxies: PROXIES.share(proxies) }
+        let Self { timeout, address, .. } = self;
+        ConnectOptions { timeout, proxies: PROXIES.share(proxies), address }
     }
 }
 
@@ -75,7 +80,11 @@ impl ClientBuilder {
         Self {
             target,
             options: SessionOptions::default(),
-            connecting: Connecting { timeout: Duration::from_secs(5), proxies: None },
+            connecting: Connecting {
+                timeout: Duration::from_secs(5),
+                proxies: None,
+                address: None,
+            },
             security: Security::default(),
             inputs: InputHandlers::default(),
             extra_fields: ExtraFields::default(),
@@ -111,6 +120,27 @@ impl ClientBuilder {
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connecting.timeout = timeout;
+        self
+    }
+
+    /// Connects to `address`, a `HOST:PORT`, instead of host and port of the target, which remain in
+    /// `Host` and in the check of the certificate: for a server that its name does not lead to, such
+    /// as one behind a load balancer. A tunnel of a proxy leads there, too; requests of `http://`
+    /// through a proxy name the target. An address that is none, and a target without host, fail
+    /// the connection with [`ClientErrorKind::InvalidInput`]. Default: the address of the target.
+    pub fn connect_to(mut self, address: &str) -> Self {
+        let text = match (&self.target, HostAddress::parse(address)) {
+            (Err(_), _) => return self,
+            (Ok(Target::Unix(_) | Target::Stdio(_)), _) => {
+                "connect_to needs a target with a host".to_owned()
+            }
+            (Ok(_), Ok(address)) => {
+                self.connecting.address = Some(Arc::new(address));
+                return self;
+            }
+            (Ok(_), Err(reason)) => format!("'{address}' is no HOST:PORT: {reason}"),
+        };
+        self.target = Err(ClientError::new(ClientErrorKind::InvalidInput, text));
         self
     }
 
@@ -190,10 +220,29 @@ impl ClientBuilder {
         self
     }
 
-    /// Authorizes each HTTP request with a bearer token (RFC 6750): a header, as
-    /// [`ClientBuilder::header`] adds it.
-    pub fn bearer(self, token: &str) -> Self {
-        self.header("Authorization", &format!("Bearer {token}"))
+    /// Identifies the caller by a bearer token (RFC 6750): over HTTP and WebSocket in a header, as
+    /// [`ClientBuilder::header`] adds it; over TCP, TLS and Unix sockets in `auth_token`, a member
+    /// of the params of `initialize` up to 2025-11-25, and of `_meta` of each request since then.
+    /// It is never logged. An invalid token, or a program, which has its token from its
+    /// environment ([`Program::env`](crate::client::Program::env)), fails the connection with
+    /// [`ClientErrorKind::InvalidInput`].
+    pub fn bearer(mut self, token: &str) -> Self {
+        let text = match &self.target {
+            Ok(Target::Http(_) | Target::WebSocket(_)) => {
+                return self.header("Authorization", &format!("Bearer {token}"));
+            }
+            Ok(Target::Stdio(_)) => {
+                "a program has its token from its environment, not from its client"
+            }
+            Ok(_) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                self.security.auth_token = Some(Secret::new(token));
+                return self;
+            }
+            Ok(_) => "a bearer token has only visible ASCII characters (RFC 6750, section 2.1)",
+            Err(_) => return self,
+        };
+        self.target = Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        self
     }
 
     /// Obtains access tokens with OAuth when the server asks for authorization: with the response
@@ -276,7 +325,7 @@ impl ClientBuilder {
     /// Returns the server, and its I/O thread.
     pub(in crate::client) fn into_parts(self) -> Result<(PeerHandle, IoThread), ClientError> {
         let target = self.target?;
-        let Security { tls, oauth } = self.security;
+        let Security { tls, oauth, auth_token } = self.security;
         let oauth = match oauth {
             Some(options) => Some(options.checked(&target, &self.extra_fields, tls.as_ref())?),
             None => None,
@@ -290,6 +339,10 @@ impl ClientBuilder {
             })?,
         };
         let config = SessionConfig::new(self.options, self.inputs.capabilities());
+        let config = match &auth_token {
+            Some(token) => config.with_auth_token(token.expose()),
+            None => config,
+        };
         if let Some(level) = self.notifications.log_level() {
             config.set_log_level(level);
         }

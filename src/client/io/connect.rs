@@ -14,7 +14,7 @@ use super::stream::TlsConnection;
 use super::tunnel::{self, Deadline};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::proxy::Route;
-use crate::client::target::{HttpEndpoint, Program, Target};
+use crate::client::target::{HostAddress, HttpEndpoint, Program, Target};
 use crate::engine::ring::{
     KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Operation, Registered, Ring, Socket, Source,
 };
@@ -107,20 +107,33 @@ impl OpenStreams {
     }
 }
 
-/// Opens `target` by its route, encrypted if there is a `tls`; blocks for `timeout` at most, and
-/// while a name is resolved. The events of a program are passed to `on_event`.
+/// Where a connection leads, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path<'a> {
+    pub(super) target: &'a Target,
+    /// Connected to instead of the address of the target.
+    pub(super) address: Option<&'a HostAddress>,
+    pub(super) route: &'a Route,
+}
+
+/// Opens `path`, encrypted if there is a `tls`; blocks for `timeout` at most, and while a name is
+/// resolved. The events of a program are passed to `on_event`.
 pub(super) fn open(
-    (target, route): (&Target, &Route),
+    path: Path<'_>,
     tls: Option<&TlsClient>,
     timeout: Duration,
     on_event: Option<ProgramCallback>,
 ) -> Result<OpenStreams, OpenError> {
     let deadline = Deadline::start(timeout);
-    let stream = match target {
+    let stream = match path.target {
         Target::Http(HttpEndpoint { host, port, .. })
         | Target::WebSocket(HttpEndpoint { host, port, .. })
         | Target::Tcp { host, port }
-        | Target::Tls { host, port } => open_route(host, *port, route, &deadline)?,
+        | Target::Tls { host, port } => {
+            let of_target = (host.as_str(), *port);
+            let (host, port) = path.address.map_or(of_target, |it| (it.host.as_str(), it.port));
+            open_route(host, port, path.route, &deadline)?
+        }
         Target::Unix(path) => return Ok(stream_of(UnixStream::connect(path)?.into(), None)),
         Target::Stdio(program) => return Ok(start(program, on_event)?),
     };

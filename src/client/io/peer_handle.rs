@@ -14,7 +14,7 @@ use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::retry::RetryEvent;
 use crate::client::session::{ReceivedMessage, SessionConfig};
-use crate::client::target::Target;
+use crate::client::target::{HostAddress, Target};
 use crate::transport::http::client::request_writer::ExtraFields;
 use crate::transport::tls::TlsClient;
 
@@ -30,6 +30,8 @@ pub(in crate::client) struct ConnectOptions {
     /// Time to open a connection, with that of its proxy and of its TLS handshake.
     pub(in crate::client) timeout: Duration,
     pub(in crate::client) proxies: Arc<ProxyOptions>,
+    /// Connected to instead of the address of the target.
+    pub(in crate::client) address: Option<Arc<HostAddress>>,
 }
 
 /// The address of a server, and how to talk to it.

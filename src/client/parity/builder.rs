@@ -45,6 +45,13 @@ impl ParityClientBuilder {
         self
     }
 
+    /// Connects to `address`, a `HOST:PORT`, instead of host and port of the target, as
+    /// [`ClientBuilder::connect_to`].
+    pub fn connect_to(mut self, address: &str) -> Self {
+        self.connection = self.connection.connect_to(address);
+        self
+    }
+
     /// Sets the HTTP proxies. Default: those of the environment.
     pub fn proxy(mut self, proxies: ProxyOptions) -> Self {
         self.connection = self.connection.proxy(proxies);

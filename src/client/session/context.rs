@@ -1,5 +1,6 @@
 //! What sessions share, and what each of their methods is passed.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -13,7 +14,7 @@ use crate::client::results::MetaReader;
 use crate::client::sync::SharedValue;
 use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, SourcePlace, Value};
+use crate::protocol::json::{PaddedText, SourcePlace, Value, write};
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model::{write_cancelled, write_error_response, write_response};
 use crate::protocol::revision::Revision;
@@ -27,13 +28,28 @@ pub struct SessionConfig {
 }
 
 /// What does not change, and is shared by clients with equal options.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 struct Declaration {
     options: SessionOptions,
     capabilities: ClientCapabilities,
     /// Members of `_meta` of a modern request, encoded.
     modern_meta: Box<[u8]>,
+    /// `auth_token` as a member of an object, encoded; empty for none.
+    auth_token: Box<[u8]>,
 }
+
+/// The debug format omits what may be secret.
+impl fmt::Debug for Declaration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options, capabilities, .. } = self;
+        let mut text = formatter.debug_struct("Declaration");
+        text.field("options", options).field("capabilities", capabilities).finish_non_exhaustive()
+    }
+}
+
+/// Member of the params of `initialize`, and of `_meta` since 2026-07-28, that identifies the
+/// caller on a connection without headers.
+const AUTH_TOKEN: &str = "auth_token";
 
 static DECLARATION: SharedValue<Declaration> = SharedValue::new();
 
@@ -46,8 +62,25 @@ impl SessionConfig {
             capabilities.difference(ClientCapabilities::EXTENSION_TASKS)
         };
         let modern_meta = options.modern_meta(capabilities);
-        let declaration = Declaration { options, capabilities, modern_meta };
+        let auth_token = Box::default();
+        let declaration = Declaration { options, capabilities, modern_meta, auth_token };
         Self { declaration: DECLARATION.share(declaration), log_level: AtomicU8::new(0) }
+    }
+
+    /// Identifies the caller by this token in the messages themselves, for connections without
+    /// headers.
+    #[must_use]
+    pub fn with_auth_token(self, token: &str) -> Self {
+        let Declaration { options, capabilities, modern_meta, .. } = &*self.declaration;
+        let mut auth_token = Vec::new();
+        write::string(&mut auth_token, AUTH_TOKEN);
+        auth_token.push(b':');
+        write::string(&mut auth_token, token);
+        let modern_meta = [&**modern_meta, b",", &auth_token].concat().into();
+        let (options, capabilities) = (options.clone(), *capabilities);
+        let auth_token = auth_token.into();
+        let declaration = Declaration { options, capabilities, modern_meta, auth_token };
+        Self { declaration: DECLARATION.share(declaration), ..self }
     }
 
     /// Returns the options.
@@ -98,7 +131,8 @@ impl SessionConfig {
         let declared = self.capabilities().difference(ClientCapabilities::EXTENSION_TASKS);
         declared.write_required(&mut capabilities);
         self.options().client_info.write(&mut client_info, revision);
-        write_initialize(out, id, revision, &capabilities, &client_info);
+        let auth_token = &self.declaration.auth_token;
+        write_initialize(out, (id, revision), [&capabilities, &client_info, auth_token]);
     }
 }
 

@@ -275,13 +275,12 @@ pub(super) fn write_notification(out: &mut Vec<u8>, method: &str) {
     out.push(b'}');
 }
 
-/// Appends `initialize`. `capabilities` and `client_info` are encoded.
+/// Appends `initialize`. `capabilities`, `client_info`, and the member `auth_token`, which may be
+/// empty, are encoded.
 pub(super) fn write_initialize(
     out: &mut Vec<u8>,
-    id: u64,
-    revision: Revision,
-    capabilities: &[u8],
-    client_info: &[u8],
+    (id, revision): (u64, Revision),
+    [capabilities, client_info, auth_token]: [&[u8]; 3],
 ) {
     write_head(out, Some(id), Method::Initialize.as_str());
     out.extend_from_slice(br#","params":{"protocolVersion":"#);
@@ -290,6 +289,10 @@ pub(super) fn write_initialize(
     out.extend_from_slice(capabilities);
     out.extend_from_slice(br#","clientInfo":"#);
     out.extend_from_slice(client_info);
+    if !auth_token.is_empty() {
+        out.push(b',');
+        out.extend_from_slice(auth_token);
+    }
     out.extend_from_slice(b"}}");
 }
 

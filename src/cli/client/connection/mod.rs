@@ -13,9 +13,11 @@ use serde_json::{Map, Value, json};
 use self::parity::ParityServer;
 use super::elicitation;
 use super::failure::{Failure, print_note};
+use super::flags::credentials::Credentials;
 use super::flags::login::{self, LOGIN};
 use super::flags::{
-    DIALECT, ENV, ERA, HEADER, PARITY, RETRY, TARGET, TIMEOUT, VERBOSE, given_tls, retry_policy,
+    DIALECT, ENV, ERA, PARITY, RETRY, TARGET, TIMEOUT, VERBOSE, given_address, given_tls,
+    retry_policy,
 };
 use super::progress_line::ProgressLine;
 use super::text::one_line;
@@ -73,14 +75,16 @@ impl Connection {
     /// Connects to the target of the command line.
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let (target, clock) = (read_target(matches)?, Clock::start());
+        let mut credentials = Credentials::from_matches(matches, &target)?;
+        let target = credentials.pass_to_program(target);
         let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
         let target = if is_parity { target.for_parity() } else { target };
         let text = target.to_string();
         let progress: Arc<ProgressLine> = Arc::default();
         let peer = if is_parity {
-            Peer::Parity(ParityServer::open(matches, target)?)
+            Peer::Parity(ParityServer::open(matches, target, credentials)?)
         } else {
-            Peer::Mcp(McpServer::open(matches, target, &progress)?)
+            Peer::Mcp(McpServer::open(matches, target, credentials, &progress)?)
         };
         let is_verbose = matches.get_flag(VERBOSE);
         let is_mcp = matches!(peer, Peer::Mcp(_));
@@ -285,8 +289,10 @@ impl McpServer {
     fn open(
         matches: &ArgMatches,
         target: Target,
+        credentials: Credentials,
         progress: &Arc<ProgressLine>,
     ) -> Result<Self, Failure> {
+        let address = given_address(matches, target.address())?;
         let authorization = login::options(matches, &target)?;
         let mut builder = Client::builder(target).reconnect(reconnect_options(matches));
         builder = builder.retry(retry_policy(matches));
@@ -294,14 +300,19 @@ impl McpServer {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
-        let mut has_token = false;
-        for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
-            has_token |= name.eq_ignore_ascii_case("authorization");
+        if let Some(address) = address {
+            builder = builder.connect_to(&address);
+        }
+        // A token that is given is used instead of an earlier login.
+        let is_login = matches.get_flag(LOGIN);
+        let authorization = authorization.filter(|_| is_login || !credentials.has_authorization());
+        for (name, value) in &credentials.headers {
             builder = builder.header(name, value);
         }
-        // A header that is given is used instead of an earlier login.
-        if let Some(options) = authorization.filter(|_| !has_token || matches.get_flag(LOGIN)) {
-            builder = builder.oauth(options);
+        match (authorization, credentials.token) {
+            (Some(options), _) => builder = builder.oauth(options),
+            (None, Some(token)) => builder = builder.bearer(&token),
+            (None, None) => {}
         }
         if let Some(tls) = given_tls(matches) {
             builder = builder.tls(tls);

@@ -9,12 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::{CONNECT_TIMEOUT, List, read, to_document};
 use crate::cli::client::failure::{Failure, print_note};
+use crate::cli::client::flags::credentials::Credentials;
 use crate::cli::client::flags::login::LOGIN;
-use crate::cli::client::flags::{HEADER, NO_RETRY, RETRY, TIMEOUT, VERBOSE, given_tls};
+use crate::cli::client::flags::{NO_RETRY, RETRY, TIMEOUT, VERBOSE, given_address, given_tls};
 use crate::cli::client::progress_line::ProgressLine;
 use crate::client::{
-    ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityClientBuilder, ParityEvent,
-    ParityFeature, ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target, block_on,
+    ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityEvent, ParityFeature,
+    ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target, block_on,
 };
 use crate::protocol::eras::Method;
 use crate::protocol::parity::PROTOCOL_VERSION;
@@ -34,10 +35,14 @@ pub(super) struct ParityServer {
 
 impl ParityServer {
     /// Connects.
-    pub(super) fn open(matches: &ArgMatches, target: Target) -> Result<Self, Failure> {
+    pub(super) fn open(
+        matches: &ArgMatches,
+        target: Target,
+        credentials: Credentials,
+    ) -> Result<Self, Failure> {
         if matches.get_flag(LOGIN) {
-            let text = "the parity dialect has no login: send a token with --header \
-                        'Authorization: Bearer …'";
+            let text = "the parity dialect has no login: send a token with --token-file or \
+                        CORELANE_TOKEN";
             return Err(Failure::Usage(text.to_owned()));
         }
         if matches.get_flag(RETRY) {
@@ -48,15 +53,21 @@ impl ParityServer {
         let is_verbose = matches.get_flag(VERBOSE);
         let attempts_max = if matches.get_flag(NO_RETRY) { 0 } else { RECONNECTS_MAX };
         let reconnect = ReconnectOptions { attempts_max: Some(attempts_max), ..Default::default() };
-        let has_headers = matches!(target, Target::WebSocket(_) | Target::Http(_));
+        let address = given_address(matches, target.address())?;
         let mut builder = ParityClient::builder(target).reconnect(reconnect);
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
             builder = builder.handshake_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
-        for (name, value) in matches.get_many::<(String, String)>(HEADER).into_iter().flatten() {
-            builder = with_header(builder, (name, value), has_headers);
+        if let Some(address) = address {
+            builder = builder.connect_to(&address);
+        }
+        for (name, value) in &credentials.headers {
+            builder = builder.header(name, value);
+        }
+        if let Some(token) = &credentials.token {
+            builder = builder.auth_token(token);
         }
         if let Some(tls) = given_tls(matches) {
             builder = builder.tls(tls);
@@ -176,22 +187,6 @@ impl ParityServer {
             "capabilities": declared,
         })
     }
-}
-
-/// Adds a header. Where there are none, `Authorization` becomes the token of the handshake.
-fn with_header(
-    builder: ParityClientBuilder,
-    (name, value): (&str, &str),
-    has_headers: bool,
-) -> ParityClientBuilder {
-    let token = match value.split_at_checked("bearer ".len()) {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer ") => token.trim(),
-        _ => value,
-    };
-    if name.eq_ignore_ascii_case("authorization") && !has_headers {
-        return builder.auth_token(token);
-    }
-    builder.header(name, value)
 }
 
 /// Shows a chunk of a stream.

@@ -1,5 +1,6 @@
 //! The client commands and their flags.
 
+pub(crate) mod credentials;
 pub(crate) mod login;
 
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) const DIALECT: &str = "dialect";
 /// The value of [`DIALECT`] for the parity dialect.
 pub(crate) const PARITY: &str = "parity";
 pub(crate) const ENV: &str = "env";
-pub(crate) const HEADER: &str = "header";
+pub(crate) const CONNECT_TO: &str = "connect-to";
 pub(crate) const VERBOSE: &str = "verbose";
 pub(crate) const RETRY: &str = "retry";
 pub(crate) const NO_RETRY: &str = "no-retry";
@@ -152,7 +153,8 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    command.args(tls_flags()).args(login::arguments()).args(retry_flags()).args([
+    let command = command.args(tls_flags()).args(login::arguments()).args(retry_flags());
+    command.args(credentials::arguments()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)
@@ -180,13 +182,15 @@ fn with_flags(command: Command) -> Command {
             .action(ArgAction::Append)
             .value_parser(parse_variable)
             .help("Set an environment variable of the program of a stdio: target; repeatable"),
-        Arg::new(HEADER)
-            .short('H')
-            .long(HEADER)
-            .value_name("NAME: VALUE")
+        Arg::new(CONNECT_TO)
+            .long(CONNECT_TO)
+            .value_name("HOST:PORT")
             .action(ArgAction::Append)
-            .value_parser(parse_header)
-            .help("Add a header to each HTTP request, such as Authorization; repeatable"),
+            .help(
+                "Connect to this address instead of that of the target, whose name stays in Host \
+                 and in the check of its certificate; also as curl has it, \
+                 HOST1:PORT1:HOST2:PORT2",
+            ),
         Arg::new(VERBOSE)
             .short('v')
             .long(VERBOSE)
@@ -404,12 +408,57 @@ fn parse_era(text: &str) -> Result<EraPreference, String> {
     }
 }
 
-/// Reads a header; its value is not repeated in an error.
-fn parse_header(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
-        _ => Err("write NAME: VALUE".to_owned()),
+/// Returns the address to connect to instead of that of the target, whose host and port are
+/// `target`.
+pub(crate) fn given_address(
+    matches: &ArgMatches,
+    target: Option<(&str, u16)>,
+) -> Result<Option<String>, Failure> {
+    let mut given = matches.get_many::<String>(CONNECT_TO).into_iter().flatten().peekable();
+    if given.peek().is_none() {
+        return Ok(None);
     }
+    let Some((host, port)) = target else {
+        return Err(Failure::Usage(format!("--{CONNECT_TO} needs a target with a host")));
+    };
+    for text in given {
+        let parts = split_addresses(text);
+        let is_of = |given_host: &str, given_port: &str| {
+            let given_host = given_host.trim_matches(['[', ']']);
+            (given_host.is_empty() || given_host.eq_ignore_ascii_case(host))
+                && (given_port.is_empty() || given_port.parse() == Ok(port))
+        };
+        let or_target = |given: &str, own: String| match given {
+            "" => own,
+            given => given.to_owned(),
+        };
+        let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        match parts[..] {
+            [_, _] => return Ok(Some(text.clone())),
+            [host1, port1, host2, port2] if is_of(host1, port1) => {
+                let host = or_target(host2, bracketed);
+                return Ok(Some(format!("{host}:{}", or_target(port2, port.to_string()))));
+            }
+            [_, _, _, _] => {}
+            _ => {
+                let text = format!(
+                    "--{CONNECT_TO}: '{text}' is neither HOST:PORT nor HOST1:PORT1:HOST2:PORT2"
+                );
+                return Err(Failure::Usage(text));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Splits at the colons that are not in brackets.
+fn split_addresses(text: &str) -> Vec<&str> {
+    let mut is_inside = false;
+    let is_end = |character: char| {
+        is_inside = character == '[' || is_inside && character != ']';
+        character == ':' && !is_inside
+    };
+    text.split(is_end).collect()
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {
@@ -441,6 +490,32 @@ mod tests {
         }
         for text in ["0", "-1", "nan", "inf", "1_000", "25h", "soon", ""] {
             assert!(parse_timeout(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn address_to_connect_to_is_that_of_target() {
+        let command = with_flags(Command::new("tools"));
+        let given = |flags: &[&str]| {
+            let flags = flags.iter().flat_map(|flag| ["--connect-to", *flag]);
+            let arguments = ["tools", "http://a:1"].into_iter().chain(flags);
+            let matches = command.clone().try_get_matches_from(arguments).unwrap();
+            given_address(&matches, Some(("a", 1))).ok().flatten()
+        };
+        for (flags, expected) in [
+            (&[][..], None),
+            (&["b:2"], Some("b:2")),
+            (&["[::1]:2"], Some("[::1]:2")),
+            (&["A:1:b:2"], Some("b:2")),
+            (&["::b:2"], Some("b:2")),
+            (&["::[::1]:2"], Some("[::1]:2")),
+            (&["a:1:b:"], Some("b:1")),
+            (&["a:1::2"], Some("a:2")),
+            (&["a:2:b:2"], None),
+            (&["c:1:b:2", "a:1:d:2"], Some("d:2")),
+            (&["b"], None),
+        ] {
+            assert_eq!(given(flags).as_deref(), expected, "{flags:?}");
         }
     }
 

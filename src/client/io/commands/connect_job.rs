@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, PeerId, SHARD};
-use crate::client::io::connect::{self, OpenError, OpenStreams};
+use crate::client::io::connect::{self, OpenError, OpenStreams, Path};
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::process::ProgramCallback;
 use crate::client::oauth::OAuthOptions;
 use crate::client::proxy::Route;
-use crate::client::target::Target;
+use crate::client::target::{HostAddress, Target};
 use crate::engine::blocking::Job;
 use crate::engine::mesh::Sender;
 use crate::transport::tls::TlsClient;
@@ -28,6 +28,8 @@ pub(in crate::client::io) struct ConnectJob {
     pub(in crate::client::io) peer: PeerId,
     pub(in crate::client::io) purpose: Purpose,
     pub(in crate::client::io) target: Arc<Target>,
+    /// Connected to instead of the address of the target.
+    pub(in crate::client::io) address: Option<Arc<HostAddress>>,
     pub(in crate::client::io) route: Route,
     pub(in crate::client::io) timeout: Duration,
     pub(in crate::client::io) commands: Sender<Command>,
@@ -48,10 +50,12 @@ impl ConnectJob {
             let (tls, on_event) = (tls.as_deref().cloned(), on_event.clone());
             (Purpose::Server { tls, on_event }, Arc::clone(target))
         };
+        let is_flow = matches!(purpose, Purpose::Flow { .. });
+        let address = connect.address.clone().filter(|_| !is_flow);
         let route = connect.proxies.route(&target);
         // The requests of a flow do not name the proxy.
-        let route = if matches!(purpose, Purpose::Flow { .. }) { route.tunnelled() } else { route };
-        Self { peer, purpose, target, route, timeout: connect.timeout, commands }
+        let route = if is_flow { route.tunnelled() } else { route };
+        Self { peer, purpose, target, address, route, timeout: connect.timeout, commands }
     }
 
     /// Returns the report of a connection that is not opened because of `error`.
@@ -71,18 +75,17 @@ impl ConnectJob {
 
 impl Job for ConnectJob {
     fn run(self) {
-        let Self { peer, target, route, timeout, commands, purpose } = self;
+        let Self { peer, target, address, route, timeout, commands, purpose } = self;
+        let path = Path { target: &target, address: address.as_deref(), route: &route };
         let command = match purpose {
             Purpose::Server { tls, on_event } => {
-                let path = (&*target, &route);
                 let opened = connect::open(path, tls.as_ref(), timeout, on_event);
                 Command::Opened(peer, Box::new(opened))
             }
             Purpose::Flow { number, oauth } => {
                 let tls = oauth.and_then(|oauth| oauth.tls_client(&target).transpose()).transpose();
                 let tls = tls.map_err(|error| OpenError::from(io::Error::other(error)));
-                let opened = tls
-                    .and_then(|tls| connect::open((&target, &route), tls.as_ref(), timeout, None));
+                let opened = tls.and_then(|tls| connect::open(path, tls.as_ref(), timeout, None));
                 Command::FlowOpened(peer, number, Box::new(opened))
             }
         };

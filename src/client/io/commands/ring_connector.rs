@@ -116,6 +116,8 @@ pub(super) fn address_of(job: &ConnectJob) -> Option<SocketAddr> {
         Purpose::Flow { .. } => job.target.encrypted_host().is_none(),
     };
     let is_direct = matches!(job.route, Route::Direct);
+    let of_target = (host.as_str(), *port);
+    let (host, port) = job.address.as_ref().map_or(of_target, |it| (it.host.as_str(), it.port));
     let address = host.parse().ok().filter(|_| is_direct && is_plain)?;
-    Some(SocketAddr::new(address, *port))
+    Some(SocketAddr::new(address, port))
 }
