@@ -123,11 +123,12 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects to `address`, a `HOST:PORT`, instead of host and port of the target, which remain in
-    /// `Host` and in the check of the certificate: for a server that its name does not lead to, such
-    /// as one behind a load balancer. A tunnel of a proxy leads there, too; requests of `http://`
-    /// through a proxy name the target. An address that is none, and a target without host, fail
-    /// the connection with [`ClientErrorKind::InvalidInput`]. Default: the address of the target.
+    /// Connects to `address`, a `HOST:PORT`, instead of host and port of the target, which remain
+    /// in `Host` and in the check of the certificate: for a server that its name does not lead to,
+    /// such as one behind a load balancer. A tunnel of a proxy leads there, too; requests of
+    /// `http://` through a proxy name the target. An address that is none, and a target without
+    /// host, fail the connection with [`ClientErrorKind::InvalidInput`]. Default: the address of
+    /// the target.
     pub fn connect_to(mut self, address: &str) -> Self {
         let text = match (&self.target, HostAddress::parse(address)) {
             (Err(_), _) => return self,
