@@ -19,9 +19,11 @@ pub enum ErrorKind {
     RateLimited,
     /// Too many connections to the server (code 1001).
     ConnectionLimit,
-    /// The server shuts down: it serves no new connections, and cancels calls that take longer than
-    /// its drain (code 1001).
+    /// The server shuts down: it serves no new connections, and no requests that have not started
+    /// (code 1001).
     Draining,
+    /// The call had started and took longer than the drain of the server (code 1001).
+    CutByDrain,
     /// A handler panicked; clients see the same code as [`ErrorKind::Internal`].
     HandlerPanicked,
     /// An HTTP header is missing or disagrees with the body (MCP 2026-07-28, `basic/transports`).
@@ -82,7 +84,7 @@ impl ErrorKind {
         let (code, http_modern, http_legacy) = match self {
             Self::Application(code) => (code, 200, 200),
             Self::TooManyRequests | Self::Overloaded { .. } => (-32603, 503, 503),
-            Self::ConnectionLimit | Self::Draining => (1001, 503, 503),
+            Self::ConnectionLimit | Self::Draining | Self::CutByDrain => (1001, 503, 503),
             Self::RateLimited => (1002, 429, 429),
             Self::HeaderMismatch => (-32020, 400, 400),
             Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
@@ -102,11 +104,13 @@ impl ErrorKind {
         ErrorProperties { code, http_modern, http_legacy }
     }
 
-    /// Returns the value of `Retry-After` in a response with status 503.
-    pub const fn retry_after_seconds(self) -> u16 {
+    /// Returns the value of `Retry-After` in a response with status 503; `None` if the request may
+    /// have taken effect.
+    pub const fn retry_after_seconds(self) -> Option<u16> {
         match self {
-            Self::Overloaded { retry_after_seconds } => retry_after_seconds,
-            _ => 1,
+            Self::Overloaded { retry_after_seconds } => Some(retry_after_seconds),
+            Self::CutByDrain => None,
+            _ => Some(1),
         }
     }
 }
@@ -175,13 +179,25 @@ impl Error {
         Self::new(ErrorKind::Draining, "the server is shutting down; connect again later")
     }
 
-    /// The call took longer than the drain of the server. `data.retryable` is true.
+    /// The call had started and took longer than the drain of the server: it may have taken effect.
+    /// `data.started` is true, `data.retryable` false.
     pub fn cut_by_drain() -> Self {
         Self::new(
-            ErrorKind::Draining,
-            "the server is shutting down and cancelled the call; connect again and retry",
+            ErrorKind::CutByDrain,
+            "the server is shutting down and cancelled the call, which had started; find out what \
+             it has done before you repeat it",
         )
-        .with_data(r#"{"retryable":true}"#)
+        .with_data(r#"{"started":true,"retryable":false}"#)
+    }
+
+    /// The request waited while the server drained and has not started. `data.started` is false,
+    /// `data.retryable` true.
+    pub fn not_started_by_drain() -> Self {
+        Self::new(
+            ErrorKind::Draining,
+            "the server is shutting down and has not started the request; connect again and retry",
+        )
+        .with_data(r#"{"started":false,"retryable":true}"#)
     }
 
     /// A handler panicked.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{CallResult, CallTable, HandlerWork, NewCall};
+use super::calls::{CallResult, CallTable, CancelReason, HandlerWork, NewCall};
 use super::client_requests::request_state::{RequestDigest, RequestState, RequestStates};
 use super::client_requests::{ClientRequests, RequesterTarget, Requesters};
 use super::connection_state::PeerState;
@@ -294,15 +294,15 @@ impl DeferredWork {
         }
     }
 
-    /// Cancels every call of a peer; each gets `error`.
+    /// Cancels every call of a peer; each gets an error that states the reason.
     pub(super) fn fail_calls(
         &mut self,
         in_flight: &RequestsInFlight,
-        error: &Error,
+        reason: &CancelReason,
         outbox: &mut Outbox,
     ) {
         for call_id in in_flight.calls() {
-            let result = CallResult::Cancelled(error.clone());
+            let result = CallResult::Cancelled(reason.clone());
             self.calls.complete_call(call_id, result, &mut self.client_requests, outbox);
         }
     }

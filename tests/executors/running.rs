@@ -82,7 +82,7 @@ fn shutdown_cuts_requests_after_grace() {
     let counters = block_on(running.shutdown(Duration::from_millis(1))).expect("no shard fails");
     assert_eq!(counters.requests.cut, 1);
     let response = client.receive();
-    assert_eq!(response["error"]["data"]["retryable"], true, "{response}");
+    assert_eq!(response["error"]["data"]["started"], true, "{response}");
     client.expect_end();
 }
 
@@ -92,7 +92,7 @@ fn dropped_server_cuts_requests() {
     let mut client = connect_with_call(&running, &starts);
     drop(running);
     let response = client.receive();
-    assert_eq!(response["error"]["data"]["retryable"], true, "{response}");
+    assert_eq!(response["error"]["data"]["started"], true, "{response}");
     client.expect_end();
 }
 
@@ -102,7 +102,7 @@ fn dropped_server_ends_a_drain() {
     let mut client = connect_with_call(&running, &starts);
     running.handle().drain();
     drop(running);
-    assert_eq!(client.receive()["error"]["data"]["retryable"], true);
+    assert_eq!(client.receive()["error"]["data"]["started"], true);
     client.expect_end();
 }
 

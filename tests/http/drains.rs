@@ -86,11 +86,15 @@ fn drain_ends_idle_streams() {
 /// Asserts that a response is the error of a call that the drain has cut.
 fn expect_cut(response: &Value, id: i64) {
     expect_error(response, 1001, Some(json!(id)));
-    assert_eq!(response["error"]["data"], json!({"retryable": true}), "{response}");
+    assert_eq!(
+        response["error"]["data"],
+        json!({"started": true, "retryable": false}),
+        "{response}"
+    );
 }
 
 #[test]
-fn drain_timeout_answers_calls_with_retryable_error() {
+fn drain_timeout_answers_started_calls_without_retry() {
     on_one_shard_and_two(|mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
         let server = TestServer::with_test_tools(options);
@@ -117,7 +121,7 @@ fn drain_timeout_answers_calls_with_retryable_error() {
 
         server.drain();
         let response = silent.read_response();
-        assert!(response.head.field("Retry-After").is_some(), "{response:?}");
+        assert!(response.head.field("Retry-After").is_none(), "{response:?}");
         expect_cut(&response.expect_error(503, 1001, Some(json!(1))), 1);
         expect_cut(&streaming.read_message_without_id(), 2);
         streaming.expect_end_of_stream();

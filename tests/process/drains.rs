@@ -18,7 +18,11 @@ fn endless_call(id: i64) -> Value {
 /// Asserts that a response is the error of a call that the drain has cut.
 fn expect_cut(response: &Value, id: i64) {
     expect_error(response, 1001, Some(json!(id)));
-    assert_eq!(response["error"]["data"], json!({"retryable": true}), "{response}");
+    assert_eq!(
+        response["error"]["data"],
+        json!({"started": true, "retryable": false}),
+        "{response}"
+    );
 }
 
 /// Asserts that the process has ended with the log lines of a drain.

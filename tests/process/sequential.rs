@@ -159,16 +159,18 @@ fn waiting_requests_get_error_after_end_of_input() {
 }
 
 #[test]
-fn waiting_requests_are_retryable_after_sigterm() {
+fn waiting_requests_have_not_started_after_sigterm() {
     let (process, mut client) = start(&["--stdio-sequential", "--drain-timeout", "100"]);
     send_together(&mut client, &[endless(1), modern(echo(2, "waits"))]);
     client.send("nonsense");
     // Shows that the lines before are processed.
     assert_eq!(client.receive()["error"]["code"], -32700);
     process.signal(Signal::TERM);
-    for id in [2, 1] {
+    for (id, has_started) in [(2, false), (1, true)] {
         let cut = client.receive();
-        assert_eq!((&cut["id"], &cut["error"]["data"]["retryable"]), (&json!(id), &json!(true)));
+        assert_eq!((&cut["id"], &cut["error"]["code"]), (&json!(id), &json!(1001)), "{cut}");
+        let data = json!({"started": has_started, "retryable": !has_started});
+        assert_eq!(cut["error"]["data"], data, "{cut}");
     }
     client.expect_end();
     let ended = process.wait();

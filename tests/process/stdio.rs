@@ -141,7 +141,7 @@ fn sigterm_after_end_of_input_ends_stdio() {
     session.receive_response(7, "tools/call");
     process.signal(Signal::TERM);
     let response = session.receive_response(unfinished, "tools/call");
-    assert_eq!(response["error"]["data"]["retryable"], true, "{response}");
+    assert_eq!(response["error"]["data"]["started"], true, "{response}");
     session.peer.expect_end_or_reset();
     assert_eq!(process.wait().status, 0);
 }

@@ -70,7 +70,7 @@ fn drain_timeout_answers_calls_before_close_frame() {
         for id in 1..=2 {
             let response = peer.read_message();
             expect_error(&response, 1001, Some(json!(id)));
-            assert_eq!(response["error"]["data"]["retryable"], true, "{response}");
+            assert_eq!(response["error"]["data"]["started"], true, "{response}");
         }
         peer.expect_close(1001);
         let counters = server.join();

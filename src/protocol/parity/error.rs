@@ -268,7 +268,7 @@ impl ParityError {
 fn retry_after_ms(kind: ErrorKind, data: Option<&str>) -> u64 {
     let data = data.and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok());
     let stated = data.and_then(|data| data.get("retryAfterMs")?.as_u64());
-    stated.unwrap_or_else(|| 1_000 * u64::from(kind.retry_after_seconds()))
+    stated.unwrap_or_else(|| 1_000 * u64::from(kind.retry_after_seconds().unwrap_or(1)))
 }
 
 #[cfg(test)]

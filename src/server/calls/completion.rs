@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Call, CallTable};
+use super::{Call, CallTable, CancelledWork};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::CallId;
 use crate::protocol::model;
@@ -28,7 +28,16 @@ pub(in crate::server) enum CallResult {
     /// It took longer than this; the handler is cancelled.
     TimedOut(Duration),
     /// Its connection does not wait for it any longer; the handler is cancelled.
-    Cancelled(Error),
+    Cancelled(CancelReason),
+}
+
+/// Why a call is cancelled, which decides the error of its response.
+#[derive(Clone, Debug)]
+pub(in crate::server) enum CancelReason {
+    /// This error.
+    Error(Error),
+    /// The drain timeout has passed. The error states whether the handler had started.
+    Drain,
 }
 
 impl CallTable {
@@ -45,8 +54,8 @@ impl CallTable {
         }
         match result {
             CallResult::TimedOut(after) => return self.time_out(call_id, after, outbox),
-            CallResult::Cancelled(error) => {
-                let is_cancelled = self.cancel_with_error(call_id, error, outbox);
+            CallResult::Cancelled(reason) => {
+                let is_cancelled = self.cancel_with_error(call_id, reason, outbox);
                 outbox.counters.requests.cancelled += u64::from(is_cancelled);
                 return;
             }
@@ -113,16 +122,29 @@ impl CallTable {
         self.record_failure(call_id);
         self.log_end(call_id, "timed_out");
         let message = format!("the call took longer than {after:?} and was cancelled");
-        let is_cancelled = self.cancel_with_error(call_id, Error::internal(message), outbox);
+        let reason = CancelReason::Error(Error::internal(message));
+        let is_cancelled = self.cancel_with_error(call_id, reason, outbox);
         outbox.counters.requests.timed_out += u64::from(is_cancelled);
     }
 
     /// Cancels a call and responds with an error. Returns `false` if no response is awaited.
-    fn cancel_with_error(&mut self, call_id: CallId, error: Error, outbox: &mut Outbox) -> bool {
+    fn cancel_with_error(
+        &mut self,
+        call_id: CallId,
+        reason: CancelReason,
+        outbox: &mut Outbox,
+    ) -> bool {
         let Some(call) = self.find_awaited(call_id) else { return false };
         let target = (call.reply_to, call.id.clone(), call.revision);
         self.log_end(call_id, "cancelled");
-        self.cancel(call_id);
+        let left = self.cancel_work(call_id);
+        let error = match reason {
+            CancelReason::Error(error) => error,
+            CancelReason::Drain if left == Some(CancelledWork::NeverStarts) => {
+                Error::not_started_by_drain()
+            }
+            CancelReason::Drain => Error::cut_by_drain(),
+        };
         outbox.respond(target, |_, _| Err(error));
         true
     }

@@ -9,7 +9,7 @@ mod completion;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(super) use self::completion::CallResult;
+pub(super) use self::completion::{CallResult, CancelReason};
 use super::blocking_jobs::WaitingJob;
 use super::client_requests::OpenRequests;
 use super::handlers::handler_state::CancellationToken;
@@ -82,16 +82,21 @@ pub(super) enum HandlerWork {
 }
 
 impl HandlerWork {
-    /// Requests cancellation. Returns whether the work has ended with that; otherwise the handler
-    /// runs and ends by itself.
-    pub(super) fn cancel(&mut self) -> bool {
+    /// Requests cancellation.
+    pub(super) fn cancel(&mut self) -> CancelledWork {
         match self {
             Self::Local { token, .. } => {
                 token.cancel();
-                false
+                CancelledWork::Runs
             }
-            Self::Blocking { handler, .. } => handler.take().is_some_and(BlockingHandler::cancel),
-            Self::Remote(_) => true,
+            Self::Blocking { handler, .. } => {
+                if handler.take().is_some_and(BlockingHandler::cancel) {
+                    CancelledWork::NeverStarts
+                } else {
+                    CancelledWork::Runs
+                }
+            }
+            Self::Remote(_) => CancelledWork::Ended,
         }
     }
 
@@ -104,6 +109,17 @@ impl HandlerWork {
             Self::Remote(charge) => charge.bytes(),
         }
     }
+}
+
+/// What is left of the work of a call after its cancellation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum CancelledWork {
+    /// The handler runs, and ends by itself.
+    Runs,
+    /// Nothing runs here: the call waited for the result of work elsewhere.
+    Ended,
+    /// The handler had not started, and never will.
+    NeverStarts,
 }
 
 /// A handler on the thread pool.
@@ -243,15 +259,20 @@ impl CallTable {
     /// Cancels a call. Its slot stays taken until a running handler ends. Returns `false` if it was
     /// cancelled before.
     pub(super) fn cancel(&mut self, call_id: CallId) -> bool {
-        let Some(call) = self.calls.get_mut(call_id).filter(|call| call.is_awaited) else {
-            return false;
-        };
+        self.cancel_work(call_id).is_some()
+    }
+
+    /// Like [`Self::cancel`]; returns what is left of the work, or `None` if the call was cancelled
+    /// before.
+    fn cancel_work(&mut self, call_id: CallId) -> Option<CancelledWork> {
+        let call = self.calls.get_mut(call_id).filter(|call| call.is_awaited)?;
         call.is_awaited = false;
         call.records.permit = None;
-        if call.work.cancel() {
+        let left = call.work.cancel();
+        if left != CancelledWork::Runs {
             self.calls.remove(call_id);
         }
-        true
+        Some(left)
     }
 
     /// Registers client request `number`: the deadline of the call is suspended while any is open.

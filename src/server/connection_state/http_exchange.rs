@@ -63,7 +63,7 @@ impl ResponseFormat {
         origin: Option<&[u8]>,
         date: &Date,
     ) -> ResponseMark {
-        self.with_response((status, body), (origin, None), RETRY_AFTER_SECONDS, |response| {
+        self.with_response((status, body), (origin, None), Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, date)
         })
     }
@@ -77,7 +77,7 @@ impl ResponseFormat {
         date: &Date,
     ) -> ResponseMark {
         let head = (self.error_status(kind), BodyKind::Json);
-        let retry_after = kind.retry_after_seconds().into();
+        let retry_after = kind.retry_after_seconds().map(u32::from);
         self.with_response(head, (origin, refusal), retry_after, |response| {
             response::replace_head(out, mark, response, date)
         })
@@ -88,13 +88,13 @@ impl ResponseFormat {
         self,
         (status, body): (Status, BodyKind),
         (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
-        retry_after: u32,
+        retry_after: Option<u32>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
         let session = self.session_id.map(SessionId::to_text);
         let session = session.as_ref().map(|text| &text[..]);
         let is_unavailable = status == Status::UNAVAILABLE;
-        let retry_after_seconds = is_unavailable.then_some(retry_after);
+        let retry_after_seconds = retry_after.filter(|_| is_unavailable);
         let version = self.protocol_version;
         let fields = ResponseFields {
             session_id: session,
@@ -176,9 +176,9 @@ impl HttpExchange {
         if is_last && !self.is_streaming && is_json_possible {
             let (status, retry_after) = match outcome {
                 Outcome::Error(kind) => {
-                    (self.format.error_status(kind), kind.retry_after_seconds().into())
+                    (self.format.error_status(kind), kind.retry_after_seconds().map(u32::from))
                 }
-                _ => (Status::OK, RETRY_AFTER_SECONDS),
+                _ => (Status::OK, None),
             };
             let (head, origin) = ((status, BodyKind::Json), self.allowed_origin.as_deref());
             let mark = self.format.with_response(head, (origin, None), retry_after, |response| {
@@ -256,7 +256,7 @@ impl HttpExchange {
         let (status, origin) = (self.format.error_status(kind), self.allowed_origin.as_deref());
         let head = (status, BodyKind::Json);
         let about = (origin, Some(fields));
-        let mark = self.format.with_response(head, about, RETRY_AFTER_SECONDS, |response| {
+        let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, date)
         });
         out.extend_from_slice(text);
@@ -276,7 +276,7 @@ impl HttpExchange {
         let fields = RefusalFields::RetryAfter(retry_after);
         let about = (self.allowed_origin.as_deref(), Some(&fields));
         let head = (status, BodyKind::Json);
-        let mark = self.format.with_response(head, about, RETRY_AFTER_SECONDS, |response| {
+        let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, date)
         });
         out.extend_from_slice(text);

@@ -21,6 +21,7 @@ use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
+use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::dispatch::{Dispatcher, require_handshake};
 use crate::server::outbox::{Effect, Outbox};
@@ -308,7 +309,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 self.outbox.counters.connections.refused_half_closed += 1;
                 let shard = acceptor.shard().0;
                 acceptor.log(&Event::HalfCloseRefused { shard, waiting_max, peer }, self.now);
-                self.peers().fail_calls(PeerId::Connection(key), &half_close_refused(waiting_max));
+                let reason = CancelReason::Error(half_close_refused(waiting_max));
+                self.peers().fail_calls(PeerId::Connection(key), &reason);
             }
         }
     }
@@ -317,7 +319,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
     #[inline]
     pub(in crate::server) fn expire_half_closed(&mut self) {
         while let Some((key, timeout)) = self.transports.half_closed.pop_expired(self.now) {
-            self.peers().fail_calls(PeerId::Connection(key), &half_close_timeout(timeout));
+            let reason = CancelReason::Error(half_close_timeout(timeout));
+            self.peers().fail_calls(PeerId::Connection(key), &reason);
         }
     }
 

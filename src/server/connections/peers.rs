@@ -12,6 +12,7 @@ use crate::connection::{Codec, Connection, PendingWork};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
+use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
@@ -182,7 +183,7 @@ impl Peers<'_> {
     }
 
     /// Cancels every call of a peer and responds to it with `error`.
-    pub(in crate::server) fn fail_calls(&mut self, peer_id: PeerId, error: &Error) {
+    pub(in crate::server) fn fail_calls(&mut self, peer_id: PeerId, reason: &CancelReason) {
         let Self { transports, dispatcher, outbox, .. } = self;
         let Transports { connections, http, parity, .. } = &mut **transports;
         let in_flight = match peer_id {
@@ -191,7 +192,7 @@ impl Peers<'_> {
             PeerId::Parity(key) => parity.in_flight(key),
         };
         if let Some(in_flight) = in_flight {
-            dispatcher.deferred.fail_calls(in_flight, error, outbox);
+            dispatcher.deferred.fail_calls(in_flight, reason, outbox);
         }
     }
 

@@ -296,9 +296,12 @@ pub(super) const fn outcome_of(outcome: Result<bool, ErrorKind>) -> EndOfCall {
             EndOfCall::Outcome(CallOutcome::Failed)
         }
         // Refused before it ran.
-        Err(ErrorKind::TooManyRequests | ErrorKind::Overloaded { .. } | ErrorKind::Draining) => {
-            EndOfCall::Outcome(CallOutcome::Abandoned)
-        }
+        Err(
+            ErrorKind::TooManyRequests
+            | ErrorKind::Overloaded { .. }
+            | ErrorKind::Draining
+            | ErrorKind::CutByDrain,
+        ) => EndOfCall::Outcome(CallOutcome::Abandoned),
         Ok(false) | Err(_) => EndOfCall::Outcome(CallOutcome::Succeeded),
     }
 }
@@ -345,7 +348,7 @@ mod tests {
             assert_eq!(error.data.as_deref(), Some(&*data));
         }
         let error = busy("busy", Duration::from_millis(4_001));
-        assert_eq!(error.kind.retry_after_seconds(), 5);
+        assert_eq!(error.kind.retry_after_seconds(), Some(5));
     }
 
     #[test]

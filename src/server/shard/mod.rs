@@ -27,6 +27,7 @@ use std::os::fd::OwnedFd;
 pub(super) use self::lifecycle::Lifecycle;
 pub(super) use self::unsent_messages::UnsentMessages;
 use super::acceptance::ListenerKind;
+use super::calls::CancelReason;
 use super::connection_state::ConnectionState;
 use super::connections::{Broadcaster, ConnectionPath, NextWork, Transports, fail_waiting};
 use super::deferred::DeferredWork;
@@ -160,7 +161,7 @@ impl Shard {
             let mut path = self.path(ring, now);
             path.requests().http().end_idle_stream(key);
             path.peers().complete_streams(key);
-            let cut = fail_waiting(&mut path, key, &Error::cut_by_drain());
+            let cut = fail_waiting(&mut path, key, &Error::not_started_by_drain());
             path.outbox.counters.requests.cut += cut;
             self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
         }
@@ -176,7 +177,7 @@ impl Shard {
         let connections = self.connection_keys().into_iter().map(PeerId::Connection);
         let peers: Vec<_> = connections.chain(self.transports.session_peers()).collect();
         for peer in peers {
-            self.path(ring, now).peers().fail_calls(peer, &Error::cut_by_drain());
+            self.path(ring, now).peers().fail_calls(peer, &CancelReason::Drain);
         }
         let requests = &mut self.outbox.counters.requests;
         requests.cut += requests.cancelled - before;

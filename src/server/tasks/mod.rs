@@ -27,7 +27,7 @@ pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
 
 use bytes::Bytes;
 
-use super::calls::HandlerWork;
+use super::calls::{CancelledWork, HandlerWork};
 use super::client_requests::ClientRequests;
 use super::outbox::{NotificationKind, Outbox};
 use super::owner_id::ShardSet;
@@ -236,7 +236,7 @@ impl Tasks {
 
 /// Requests cancellation of the handler of a task.
 fn cancel_handler(task: &mut Task<HandlerWork>) {
-    if task.handler().is_some_and(HandlerWork::cancel) {
+    if task.handler().is_some_and(|work| work.cancel() != CancelledWork::Runs) {
         task.set_handler(None);
     }
 }

@@ -242,7 +242,7 @@ impl ResponseChecker {
         if let Some(number) = self.take_limit_error(message)? {
             return self.mark_read(number);
         }
-        if InputEnd::is_cancellation(message) || message["error"]["data"]["retryable"] == true {
+        if InputEnd::is_cancellation(message) || is_cut_by_drain(message) {
             return self.check_cancellation(message);
         }
         let found = self.deferred.iter().position(|running| running.response.matches(message));
@@ -270,7 +270,7 @@ impl ResponseChecker {
     /// the end of its drain.
     fn check_cancellation(&mut self, message: &Value) -> Result<(), String> {
         let found = self.deferred.iter().position(|it| Some(&it.response.id) == message.get("id"));
-        let is_cut = message["error"]["data"]["retryable"] == true;
+        let is_cut = is_cut_by_drain(message);
         let is_due = if is_cut {
             self.may_cut_calls && ExpectedResponse::Error(CONNECTION_LIMIT).matches(message)
         } else {
@@ -478,4 +478,9 @@ impl ResponseChecker {
             self.deferred.iter().map(|running| format!("{running:?}")).collect();
         format!("next in order: {next:?}; later: [{}]", running.join(", "))
     }
+}
+
+/// Returns whether a message is the error of a request that the end of a drain has cut.
+fn is_cut_by_drain(message: &Value) -> bool {
+    message["error"]["data"]["started"].is_boolean()
 }
