@@ -11,6 +11,7 @@ use super::error::{ClientError, ClientErrorKind};
 use super::session::InputKind;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Root};
+use crate::protocol::revision::Revision;
 
 /// Result of a handler of input; an error is reported to the server as its text.
 pub type InputResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -49,6 +50,30 @@ impl ElicitRequestParams {
             .filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())));
         defaults.collect()
     }
+
+    /// Checks what the mode requires (MCP 2025-11-25 client/elicitation, "Error Handling").
+    fn check(&self) -> Result<(), String> {
+        match self.mode.as_deref() {
+            None | Some("form") => {
+                let type_name = self.requested_schema.get("type").map(Value::as_str);
+                if self.requested_schema.is_empty() {
+                    return Err("requestedSchema is missing".to_owned());
+                }
+                match type_name {
+                    None | Some(Some("object")) => Ok(()),
+                    Some(_) => Err("the type of requestedSchema is not object".to_owned()),
+                }
+            }
+            Some("url") if self.url.as_deref().is_none_or(str::is_empty) => {
+                Err("url is missing, which the mode url requires".to_owned())
+            }
+            Some("url") => Ok(()),
+            Some(mode) => {
+                let mode: String = mode.chars().take(100).collect();
+                Err(format!("the mode {mode} is unknown; the client has form and url"))
+            }
+        }
+    }
 }
 
 /// A request of the server to the model of the client (`sampling/createMessage`).
@@ -81,7 +106,8 @@ impl InputHandlers {
         F: Fn(ElicitRequestParams) -> O + Send + Sync + 'static,
         O: Future<Output = InputResult<ElicitResult>> + 'static,
     {
-        self.elicitation = Some(handler_of(handler, |result: ElicitResult| {
+        let check = ElicitRequestParams::check;
+        self.elicitation = Some(handler_of(handler, check, |result: ElicitResult| {
             let action = result.action.as_str();
             if result.content.is_empty() {
                 json!({ "action": action })
@@ -96,7 +122,8 @@ impl InputHandlers {
         F: Fn(CreateMessageRequestParams) -> O + Send + Sync + 'static,
         O: Future<Output = InputResult<CreateMessageResult>> + 'static,
     {
-        self.sampling = Some(handler_of(handler, |result: CreateMessageResult| result.to_json()));
+        let to_json = |result: CreateMessageResult| result.to_json();
+        self.sampling = Some(handler_of(handler, |_| Ok(()), to_json));
     }
 
     pub(super) fn set_roots<F, O>(&mut self, handler: F)
@@ -106,6 +133,7 @@ impl InputHandlers {
     {
         self.roots = Some(handler_of(
             move |_: Map<String, Value>| handler(),
+            |_| Ok(()),
             |roots: Vec<Root>| {
                 let root = |root: &Root| match &root.name {
                     Some(name) => json!({ "uri": root.uri, "name": name }),
@@ -133,8 +161,20 @@ impl InputHandlers {
         declared
     }
 
-    /// Begins to provide an input.
-    pub(super) fn provide(&self, kind: InputKind, params: &[u8]) -> InputFuture {
+    /// Begins to provide an input to a server of `revision`.
+    pub(super) fn provide(
+        &self,
+        kind: InputKind,
+        params: &[u8],
+        revision: Revision,
+    ) -> InputFuture {
+        if kind == InputKind::Elicitation && !revision.dialect().elicitation_url {
+            let params: Value = serde_json::from_slice(params).unwrap_or_default();
+            if params["mode"] == "url" {
+                let text = format!("MCP {} has no mode url", revision.as_str());
+                return invalid_params(&text);
+            }
+        }
         let handler = match kind {
             InputKind::Elicitation => &self.elicitation,
             InputKind::Sampling => &self.sampling,
@@ -153,15 +193,24 @@ impl fmt::Debug for InputHandlers {
     }
 }
 
-/// Wraps a handler: reads its params, and writes its result.
-fn handler_of<P, R, F, O>(handler: F, to_json: fn(R) -> Value) -> InputHandler
+/// Wraps a handler: reads and checks its params, and writes its result.
+fn handler_of<P, R, F, O>(
+    handler: F,
+    check: fn(&P) -> Result<(), String>,
+    to_json: fn(R) -> Value,
+) -> InputHandler
 where
-    P: for<'a> Deserialize<'a>,
+    P: for<'a> Deserialize<'a> + 'static,
     R: 'static,
     F: Fn(P) -> O + Send + Sync + 'static,
     O: Future<Output = InputResult<R>> + 'static,
 {
-    Box::new(move |params| match serde_json::from_slice(params) {
+    let read = move |params: &[u8]| -> Result<P, String> {
+        let params = serde_json::from_slice(params).map_err(|error| error.to_string())?;
+        check(&params)?;
+        Ok(params)
+    };
+    Box::new(move |params| match read(params) {
         Ok(params) => {
             let future = handler(params);
             Box::pin(async move {
@@ -171,8 +220,14 @@ where
                 }
             })
         }
-        Err(error) => failed(format!("the params of the request are invalid: {error}")),
+        Err(error) => invalid_params(&error),
     })
+}
+
+/// The failure of a request that violates the protocol: the server gets -32602.
+fn invalid_params(reason: &str) -> InputFuture {
+    let text = format!("the params of the request are invalid: {reason}");
+    Box::pin(std::future::ready(Err(ClientError::new(ClientErrorKind::Protocol, text))))
 }
 
 fn failed(text: String) -> InputFuture {
@@ -186,6 +241,7 @@ fn input_error(text: String) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::model::ElicitAction;
 
     #[test]
     fn elicitation_defaults_are_read_from_schema() {
@@ -200,6 +256,39 @@ mod tests {
         .unwrap();
         let defaults = json!({ "name": "Ada", "member": true });
         assert_eq!(Value::Object(params.defaults()), defaults);
+    }
+
+    #[test]
+    fn invalid_elicitation_is_refused() {
+        let mut handlers = InputHandlers::default();
+        let accepted = || ElicitResult { action: ElicitAction::Decline, content: Map::new() };
+        handlers.set_elicitation(move |_| std::future::ready(Ok(accepted())));
+        let schema = json!({ "type": "object", "properties": {} });
+        let newest = Revision::LATEST_LEGACY;
+        for (revision, params, is_valid) in [
+            (newest, json!({ "message": "m", "requestedSchema": schema }), true),
+            (newest, json!({ "message": "m", "mode": null, "requestedSchema": schema }), true),
+            (newest, json!({ "message": "m", "mode": "form", "requestedSchema": schema }), true),
+            (newest, json!({ "message": "m", "mode": "url", "url": "https://a" }), true),
+            (newest, json!({ "message": "m" }), false),
+            (newest, json!({ "message": "m", "requestedSchema": { "type": "string" } }), false),
+            (newest, json!({ "message": "m", "requestedSchema": [] }), false),
+            (newest, json!({ "requestedSchema": schema }), false),
+            (newest, json!({ "message": "m", "mode": "video" }), false),
+            (newest, json!({ "message": "m", "mode": "url" }), false),
+            (newest, json!({ "message": "m", "mode": "url", "url": "" }), false),
+            (newest, json!({ "message": "m", "mode": "url", "url": 7 }), false),
+            (
+                Revision::V2025_06_18,
+                json!({ "message": "m", "mode": "url", "url": "https://a" }),
+                false,
+            ),
+        ] {
+            let text = params.to_string();
+            let input = handlers.provide(InputKind::Elicitation, text.as_bytes(), revision);
+            let kind = crate::client::block_on(input).err().map(|error| error.kind());
+            assert_eq!(kind, (!is_valid).then_some(ClientErrorKind::Protocol), "{params}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::base::time::Instant;
 use crate::protocol::eras::Method;
 use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
 use crate::protocol::model::{CreateMessageResult, ElicitResult, Root};
+use crate::protocol::revision::Revision;
 
 /// Calls that may be in progress.
 const CALLS_MAX: usize = 1 << 20;
@@ -372,7 +373,10 @@ impl<C: MessageChannel> LocalState<C> {
                     }
                 }
                 SessionEvent::InputRequired(input) => {
-                    self.inputs.push((input.key, self.handlers.provide(input.kind, &input.params)));
+                    let revision = self.session.server().map(|server| server.revision);
+                    let revision = revision.unwrap_or(Revision::LATEST);
+                    let future = self.handlers.provide(input.kind, &input.params, revision);
+                    self.inputs.push((input.key, future));
                 }
                 SessionEvent::InputCancelled(key) => self.inputs.retain(|(other, _)| *other != key),
                 _ => {}

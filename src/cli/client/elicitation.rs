@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::arguments::{Argument, arguments_of};
 use super::text::{one_line, printable};
@@ -34,17 +35,15 @@ fn ask(
 ) -> io::Result<ElicitResult> {
     let result = |action, content| Ok(ElicitResult { action, content });
     writeln!(out, "The server asks: {}", printable(&request.message))?;
-    let consent = if let Some(url) = &request.url {
-        writeln!(out, "It wants you to open this page yourself: {}", one_line(url))?;
-        read_answer(input, out, "Accept? [y/N] ")?.map(|text| is_yes(&text))
-    } else {
-        let text = read_answer(input, out, "Answer? [Y/n] ")?;
-        text.map(|text| text.is_empty() || is_yes(&text))
+    let url = request.url.as_deref().filter(|_| request.mode.as_deref() == Some("url"));
+    let consent = match url {
+        Some(url) => ask_for_page(url, input, out)?,
+        None => read_choice(input, out, "Answer? [Y/n] ", true)?,
     };
     match consent {
         None => return result(ElicitAction::Cancel, Map::new()),
         Some(false) => return result(ElicitAction::Decline, Map::new()),
-        Some(true) if request.url.is_some() => return result(ElicitAction::Accept, Map::new()),
+        Some(true) if url.is_some() => return result(ElicitAction::Accept, Map::new()),
         Some(true) => {}
     }
     let mut content = request.defaults();
@@ -58,6 +57,51 @@ fn ask(
         }
     }
     result(ElicitAction::Accept, content)
+}
+
+/// Asks for consent to open a page. A URL that may deceive is shown with a warning, and declined
+/// (MCP 2025-11-25 client/elicitation, "Safe URL Handling").
+fn ask_for_page(
+    url: &str,
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+) -> io::Result<Option<bool>> {
+    let shown = one_line(url);
+    if let Some(reason) = suspicion(url) {
+        writeln!(out, "It names this address: {shown}")?;
+        writeln!(out, "warning: {reason}. It is not opened, and the request is declined.")?;
+        return Ok(Some(false));
+    }
+    writeln!(out, "It wants you to open this page yourself: {shown}")?;
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    if host.split('.').any(|label| label.starts_with("xn--")) {
+        writeln!(out, "warning: the host {host} has letters that may look like others")?;
+    }
+    read_choice(input, out, "Accept? [y/N] ", false)
+}
+
+/// Returns why a URL may deceive, if it may.
+fn suspicion(text: &str) -> Option<String> {
+    let is_deceptive = |character: char| {
+        character.is_control()
+            || character.is_whitespace()
+            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
+            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(character, '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
+    };
+    if text.contains(is_deceptive) {
+        return Some("it has characters that are not visible or change the order".to_owned());
+    }
+    let Ok(url) = Url::parse(text) else { return Some("it is not a URL".to_owned()) };
+    if !matches!(url.scheme(), "https" | "http") {
+        return Some(format!("its scheme is {}, neither https nor http", url.scheme()));
+    }
+    let host = url.host_str().unwrap_or_default();
+    if !url.username().is_empty() || url.password().is_some() {
+        return Some(format!("it has a user name before its host, which is {host}"));
+    }
+    text.contains('\\').then(|| format!("it has a backslash; its host is {host}"))
 }
 
 /// What the user enters for a field.
@@ -132,8 +176,23 @@ fn read_answer(
     Ok(Some(line.trim().to_owned()))
 }
 
-fn is_yes(text: &str) -> bool {
-    matches!(text.to_lowercase().as_str(), "y" | "yes")
+/// Asks a question until it is answered with yes, no or nothing, which is `default`; `None` at the
+/// end of input.
+fn read_choice(
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+    prompt: &str,
+    default: bool,
+) -> io::Result<Option<bool>> {
+    loop {
+        let Some(text) = read_answer(input, out, prompt)? else { return Ok(None) };
+        match text.to_lowercase().as_str() {
+            "" => return Ok(Some(default)),
+            "y" | "yes" => return Ok(Some(true)),
+            "n" | "no" => return Ok(Some(false)),
+            _ => writeln!(out, "answer y, yes, n, no, or press Enter")?,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -201,5 +260,46 @@ mod tests {
         assert_eq!((result.action, result.content.len()), (ElicitAction::Accept, 0));
         assert!(shown.contains("https://example.com/pay\n"), "{shown}");
         assert_eq!(asked(request, "\n").0.action, ElicitAction::Decline);
+    }
+
+    #[test]
+    fn deceptive_page_is_declined_with_warning() {
+        for (url, reason) in [
+            ("javascript:alert(1)", "scheme is javascript"),
+            ("file:///etc/passwd", "scheme is file"),
+            ("https://bank.example@evil.example/", "host, which is evil.example"),
+            ("https://bank.example:a@evil.example/", "host, which is evil.example"),
+            ("https://bank.example\\@evil.example/", "its host is bank.example"),
+            ("https://evil.example/\u{202e}x", "not visible"),
+            ("https://evil.example/\u{e0041}", "not visible"),
+            ("https://evil.example/\u{1b}[2J", "not visible"),
+            ("bank.example", "not a URL"),
+        ] {
+            let request = json!({ "message": "Pay", "mode": "url", "url": url });
+            let (result, shown) = asked(request, "y\n");
+            assert_eq!(result.action, ElicitAction::Decline, "{url}");
+            assert!(shown.contains("warning: ") && shown.contains(reason), "{shown}");
+            let is_plain = |character: char| matches!(character, ' '..='~' | '\n' | '\u{fffd}');
+            assert!(shown.chars().all(is_plain), "{shown:?}");
+        }
+        let request = json!({ "message": "m", "mode": "url", "url": "https://b\u{e4}nk.example/" });
+        let (result, shown) = asked(request, "y\n");
+        assert_eq!(result.action, ElicitAction::Accept);
+        assert!(shown.contains("warning: the host xn--"), "{shown}");
+    }
+
+    #[test]
+    fn only_yes_no_and_enter_answer() {
+        for (input, action) in [
+            ("maybe\nYES\n", ElicitAction::Accept),
+            ("ja\nn\n", ElicitAction::Decline),
+            ("1\n\n", ElicitAction::Decline),
+            ("true\n", ElicitAction::Cancel),
+        ] {
+            let request = json!({ "message": "m", "mode": "url", "url": "https://example.com/" });
+            let (result, shown) = asked(request, input);
+            assert_eq!(result.action, action, "{input}");
+            assert!(shown.contains("answer y, yes, n, no"), "{shown}");
+        }
     }
 }

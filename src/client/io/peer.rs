@@ -482,7 +482,9 @@ impl Peer {
         for event in events.drain(..) {
             match event {
                 SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
-                    let input = self.handle.inputs.provide(kind, &params);
+                    let revision = self.session.server().map(|server| server.revision);
+                    let revision = revision.unwrap_or(Revision::LATEST);
+                    let input = self.handle.inputs.provide(kind, &params, revision);
                     self.inputs.insert(key, inputs.spawn(self.id, key, input));
                 }
                 SessionEvent::InputCancelled(key) => drop(self.inputs.remove(&key)),

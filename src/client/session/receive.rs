@@ -8,7 +8,7 @@ use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
 use super::{CallRequest, SessionBuffers, repeats, subscriptions, tasks};
 use super::{Phase, Session, SessionContext};
-use crate::client::error::ClientError;
+use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::results::CallToolResult;
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
@@ -226,7 +226,11 @@ impl<T: Clone> Session<T> {
     ) {
         match self.inputs.take_target(key) {
             Some(InputTarget::Response(id)) => {
-                let result = result.map_err(|error| Error::internal(error.to_string()));
+                let result = result.map_err(|error| match error.kind() {
+                    // The request was invalid.
+                    ClientErrorKind::Protocol => Error::invalid_params(error.to_string()),
+                    _ => Error::internal(error.to_string()),
+                });
                 ctx.send_response(self.revision(), id.as_id(), result.as_deref());
                 self.calls.resume_unless(self.inputs.has_requests(), ctx.now);
             }
