@@ -190,7 +190,10 @@ impl SseEvent {
     /// Reads an event of a stream that ends with the connection.
     pub fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
         let mut text = Vec::new();
-        while !text.ends_with(b"\n\n") && !(text.starts_with(b":") && text.ends_with(b"\n")) {
+        let is_whole = |text: &[u8]| {
+            text.ends_with(if text.starts_with(b":") { &b"\n"[..] } else { &b"\n\n"[..] })
+        };
+        while !is_whole(&text) {
             if reader.read_until(b'\n', &mut text)? == 0 {
                 assert!(text.is_empty(), "incomplete event: {}", String::from_utf8_lossy(&text));
                 return Ok(None);
