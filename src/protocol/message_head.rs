@@ -95,7 +95,8 @@ fn decoded(key: &[u8]) -> Cow<'_, [u8]> {
         return key.into();
     }
     let quoted = [b"\"", key, b"\""].concat();
-    serde_json::from_slice::<String>(&quoted).map_or(key.into(), |key| key.into_bytes().into())
+    serde_json::from_slice::<String>(&quoted)
+        .map_or_else(|_| key.into(), |key| key.into_bytes().into())
 }
 
 /// Reads tokens of an object.

@@ -72,7 +72,7 @@ fn messages_that_no_call_expects_are_ignored() {
         peer.send(json!({ "jsonrpc": "2.0", "id": "2", "result": {} }));
         peer.send(json!({ "jsonrpc": "2.0", "id": null, "error": { "code": 1, "message": "" } }));
         peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/unknown" }));
-        peer.send_line(b"{\"jsonrpc\":");
+        peer.send_line(b"listening on port 8080");
         peer.send_line(b"\xff\xfe");
         peer.send_line(b"");
         peer.send(text_result(&call, "first"));

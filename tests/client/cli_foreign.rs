@@ -1,5 +1,7 @@
 //! The client commands against servers of others, which do not answer as this library does.
 
+#![expect(clippy::disallowed_types, reason = "the threads of a server share what it received")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +31,7 @@ impl ForeignServer {
         let requests = Arc::clone(&log);
         let server = HttpResponder::start(move |request| {
             let method = request.body["method"].as_str().unwrap_or_else(|| request.line());
-            requests.lock().unwrap().push(method.to_owned());
+            requests.lock().expect("no thread panics").push(method.to_owned());
             Reply::Send(answer(request).unwrap_or_else(|| answer_default(request)))
         });
         Self { server, log }
@@ -44,7 +46,7 @@ impl ForeignServer {
 
     /// Returns how often `method` was received.
     fn count(&self, method: &str) -> usize {
-        self.log.lock().unwrap().iter().filter(|other| *other == method).count()
+        self.log.lock().expect("no thread panics").iter().filter(|other| *other == method).count()
     }
 }
 
@@ -319,7 +321,8 @@ fn received_authorization(flags: &[&str], token: &str) -> Option<String> {
     let received = Arc::<Mutex<Option<String>>>::default();
     let seen = Arc::clone(&received);
     let server = ForeignServer::start(move |request| {
-        *seen.lock().unwrap() = request.header("Authorization").map(str::to_owned);
+        *seen.lock().expect("no thread panics") =
+            request.header("Authorization").map(str::to_owned);
         let ping = request.body["method"] == "ping";
         let answer = || response(&request.body, &json!({})).to_string();
         ping.then(|| http_response("200 OK", JSON, &answer()))
@@ -328,7 +331,7 @@ fn received_authorization(flags: &[&str], token: &str) -> Option<String> {
     ping.args(["ping", &server.server.url()]).args(flags).env("CORELANE_TOKEN", token);
     let output = ping.output().expect("a program");
     assert!(output.status.success(), "{output:?}");
-    received.lock().unwrap().take()
+    received.lock().expect("no thread panics").take()
 }
 
 #[test]

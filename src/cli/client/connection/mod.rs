@@ -82,7 +82,7 @@ impl Connection {
         let text = target.to_string();
         let progress: Arc<ProgressLine> = Arc::default();
         let peer = if is_parity {
-            Peer::Parity(ParityServer::open(matches, target, credentials)?)
+            Peer::Parity(ParityServer::open(matches, target, &credentials)?)
         } else {
             Peer::Mcp(McpServer::open(matches, target, credentials, &progress)?)
         };

@@ -38,7 +38,7 @@ impl ParityServer {
     pub(super) fn open(
         matches: &ArgMatches,
         target: Target,
-        credentials: Credentials,
+        credentials: &Credentials,
     ) -> Result<Self, Failure> {
         if matches.get_flag(LOGIN) {
             let text = "the parity dialect has no login: send a token with --token-file or \

@@ -46,17 +46,12 @@ pub(in crate::client::session) fn timeout_error<T>(
     id: Option<u64>,
     timeout: Duration,
 ) -> ClientError {
-    match id.and_then(|id| session.refusals.remove(&id)) {
-        Some(refusal) => refusal.after_refusals(timeout),
-        None => {
-            // The failure of a handshake has the text itself.
-            let text = session
-                .invalid_text
-                .as_deref()
-                .filter(|_| matches!(session.phase, Phase::Ready(_)));
-            refusal::timeout_error(timeout, text)
-        }
+    if let Some(refusal) = id.and_then(|id| session.refusals.remove(&id)) {
+        return refusal.after_refusals(timeout);
     }
+    // The failure of a handshake has the text itself.
+    let is_ready = matches!(session.phase, Phase::Ready(_));
+    refusal::timeout_error(timeout, session.invalid_text.as_deref().filter(|_| is_ready))
 }
 
 /// Lets nothing of the session expire until [`resume`].

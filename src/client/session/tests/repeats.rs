@@ -56,7 +56,7 @@ fn timed_out_call_is_repeated_if_asked() {
         session.pass(seconds(10));
         assert_eq!(session.sent_methods(), ["notifications/cancelled"]);
         assert_eq!(session.events(), [format!("tools/call again in {delay}s: Timeout")]);
-        session.pass(seconds(delay) - Duration::from_millis(1));
+        session.pass(Duration::from_millis(1_000 * delay - 1));
         assert!(session.sent().is_empty());
         session.pass(Duration::from_millis(1));
         let sent = session.sent();
