@@ -4,8 +4,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use corelane_test_support::{ExitResult, TestServer, http_options, run_program};
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ use super::response;
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 const JSON: &str = "Content-Type: application/json\r\n";
+
+#[expect(clippy::disallowed_types, reason = "the threads of a server share what they record")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// A server of 2025-11-25 over HTTP. `answer` has the first say.
 struct ForeignServer {

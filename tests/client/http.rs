@@ -124,8 +124,10 @@ fn invalid_headers_are_refused() {
     let builder = || Client::builder("http://127.0.0.1/mcp");
     assert_eq!(kind(builder().header("a b", "c")), ClientErrorKind::InvalidInput);
     assert_eq!(kind(builder().bearer("a\r\nb: c")), ClientErrorKind::InvalidInput);
-    let tcp = Client::builder("tcp://127.0.0.1:1").bearer("a");
-    assert_eq!(kind(tcp), ClientErrorKind::InvalidInput);
+    let tcp = || Client::builder("tcp://127.0.0.1:1");
+    assert_eq!(kind(tcp().header("a", "b")), ClientErrorKind::InvalidInput);
+    // Lines have a member for the token.
+    assert_eq!(kind(tcp().bearer("a")), ClientErrorKind::Connect);
 }
 
 #[test]

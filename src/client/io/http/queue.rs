@@ -15,6 +15,27 @@ const REQUESTS_MAX: usize = 10;
 /// Notifications and responses in flight, besides the requests: a request may wait for them.
 const MESSAGES_MAX: usize = 4;
 
+/// The stream of a session.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum SessionStream {
+    /// The server has answered, or none was asked for.
+    #[default]
+    Other,
+    /// It is being opened.
+    Opening,
+    /// There is none, and none is tried again by itself.
+    Refused,
+}
+
+impl SessionStream {
+    /// Notes that `exchange` is to be sent.
+    const fn note_queued(&mut self, exchange: &Exchange) {
+        if exchange.is_session_stream() {
+            *self = Self::Opening;
+        }
+    }
+}
+
 /// Takes the messages of a session, in order.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
@@ -25,10 +46,7 @@ pub(in crate::client::io) struct HttpQueue {
     requests_in_flight: usize,
     messages_in_flight: usize,
     has_ordered_in_flight: bool,
-    /// A stream of the session is being opened.
-    opens_stream: bool,
-    /// The session has no stream, and none is tried again by itself.
-    has_refused_stream: bool,
+    stream: SessionStream,
     /// The session is begun again.
     is_renewing: bool,
     /// Requests that wait for the next session.
@@ -66,11 +84,11 @@ impl MessageSink for HttpQueue {
     }
 
     fn receives_notifications(&self) -> bool {
-        !self.opens_stream
+        self.stream != SessionStream::Opening
     }
 
     fn request_notifications(&mut self, revision: Revision) {
-        if std::mem::take(&mut self.has_refused_stream) {
+        if self.stream == SessionStream::Refused {
             self.push_back(Exchange::first_stream(revision));
         }
     }
@@ -82,7 +100,7 @@ impl HttpQueue {
     }
 
     pub(super) fn push_back(&mut self, exchange: Exchange) {
-        self.opens_stream |= exchange.is_session_stream();
+        self.stream.note_queued(&exchange);
         self.waiting.push_back(exchange);
     }
 
@@ -93,7 +111,7 @@ impl HttpQueue {
 
     /// Notes that the session has no stream, until notifications are asked for again.
     pub(super) const fn note_refused_stream(&mut self) {
-        self.has_refused_stream = true;
+        self.stream = SessionStream::Refused;
     }
 
     /// Adds an exchange that was sent before those that wait. A request waits for the next session
@@ -103,7 +121,7 @@ impl HttpQueue {
             self.parked.push(exchange);
         } else {
             // Not before a message that must precede the requests of the session.
-            self.opens_stream |= exchange.is_session_stream();
+            self.stream.note_queued(&exchange);
             let ordered = self.waiting.iter().rposition(Exchange::is_ordered);
             let index = ordered.filter(|_| !exchange.is_ordered()).map_or(0, |index| index + 1);
             self.waiting.insert(index, exchange);
@@ -113,7 +131,7 @@ impl HttpQueue {
     /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
     /// last one and is removed; the next one opens a stream of its own.
     pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
-        (self.is_renewing, self.opens_stream, self.has_refused_stream) = (true, true, false);
+        (self.is_renewing, self.stream) = (true, SessionStream::Opening);
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         let waiting = std::iter::once(exchange).chain(waiting);
         self.parked.extend(waiting.filter(needs_session));
@@ -157,7 +175,11 @@ impl HttpQueue {
 
     /// Notes that the server has answered an exchange, or will not.
     pub(super) fn note_head(&mut self, exchange: Option<&Exchange>) {
-        self.opens_stream &= !exchange.is_some_and(Exchange::is_session_stream);
+        if self.stream == SessionStream::Opening
+            && exchange.is_some_and(Exchange::is_session_stream)
+        {
+            self.stream = SessionStream::Other;
+        }
     }
 
     /// Returns how many exchanges could be sent now.
