@@ -324,6 +324,7 @@ impl IntoTarget for &str {
 
 impl Target {
     /// Returns host and port, if the target has them.
+    #[cfg(feature = "cli")]
     pub(crate) fn address(&self) -> Option<(&str, u16)> {
         match self {
             Self::Http(HttpEndpoint { host, port, .. })

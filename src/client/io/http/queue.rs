@@ -38,7 +38,6 @@ impl SessionStream {
 
 /// Takes the messages of a session, in order.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(in crate::client::io) struct HttpQueue {
     waiting: VecDeque<Exchange>,
     /// Requests that the session has cancelled, and that may be in flight.
