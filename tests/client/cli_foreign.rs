@@ -1,7 +1,5 @@
 //! The client commands against servers of others, which do not answer as this library does.
 
-#![expect(clippy::disallowed_types, reason = "the threads of a server share what it received")]
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
