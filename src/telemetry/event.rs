@@ -94,6 +94,12 @@ pub enum Event<'a> {
         /// What began it.
         cause: DrainCause,
     },
+    /// Something about a file that is no fault, at debug level.
+    #[cfg(feature = "files")]
+    FileDetail {
+        /// The path and what is noted.
+        detail: &'a str,
+    },
     /// A configured file or directory cannot be offered as intended.
     #[cfg(feature = "files")]
     FileWarning {
@@ -199,7 +205,6 @@ pub enum Event<'a> {
         configured: &'a str,
     },
     /// An option is valid but probably not intended; the server starts anyway.
-    #[cfg(feature = "cli")]
     OptionWarning {
         /// The option, the problem and what to do.
         warning: &'a str,
@@ -375,8 +380,9 @@ impl Event<'_> {
                 warn!(shard, refused, suppressed, "messages to another shard refused");
             }
             #[cfg(feature = "files")]
+            Self::FileDetail { detail } => debug!("{detail}"),
+            #[cfg(feature = "files")]
             Self::FileWarning { warning } => warn!("{warning}"),
-            #[cfg(feature = "cli")]
             Self::OptionWarning { warning } => warn!("{warning}"),
             Self::RingOpened { shard, ring } => info!(shard, ring, "ring opened"),
             Self::RingUnavailable { ring, cause, hint, fallback: Some(fallback) } => {

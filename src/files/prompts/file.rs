@@ -1,15 +1,15 @@
 //! Parser of prompt files: front matter and body. The format is documented at [`super::Prompts`].
 //!
 //! Mistakes are found when the file is read, with their line, and not when a client requests the
-//! prompt: unknown keys, placeholders without an argument, arguments without a placeholder. A bad
-//! placeholder is text, and does not reject the file.
+//! prompt: placeholders without an argument, arguments without a placeholder. A bad placeholder is
+//! text, and does not reject the file; an unknown key is ignored.
 
 use std::path::Path;
 
-use super::front_matter::{FrontArgument, FrontMatter, Sections};
+use super::front_matter::{ArgumentHint, FrontArgument, FrontMatter, Sections};
 use super::template::{
-    ARGUMENTS_MAX, ERRORS_MAX, ParsedTemplate, Template, TemplateError, TemplateErrorKind,
-    is_argument_name,
+    ARGUMENTS_MAX, DOLLAR_ARGUMENTS_NAME, ERRORS_MAX, ParsedTemplate, Template, TemplateError,
+    TemplateErrorKind, is_argument_name,
 };
 use crate::files::fault::FileFault;
 
@@ -23,6 +23,8 @@ pub(in crate::files) struct PromptFile {
     pub(super) body: Template,
     /// Placeholders that are text, because they are no arguments.
     pub(super) warnings: Vec<FileFault>,
+    /// Keys of the front matter that are not known.
+    pub(super) ignored_keys: Vec<String>,
 }
 
 /// An argument of a [`PromptFile`].
@@ -32,6 +34,8 @@ pub(super) struct ArgumentFile {
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,
     pub(super) required: bool,
+    /// Whether the front matter lists it.
+    is_listed: bool,
 }
 
 impl PromptFile {
@@ -42,14 +46,15 @@ impl PromptFile {
             let what = format!("the front matter has no closing {fence}");
             file.fault_at(at, what, format!("close it with a line {fence}"))
         })?;
-        let (front_line, matter) = match sections.front {
-            None => (1, FrontMatter::default()),
+        let (front_line, matter, ignored_keys) = match sections.front {
+            None => (1, FrontMatter::default(), Vec::new()),
             Some((format, front)) => {
                 let line = file.line_at(front.start);
-                let matter = FrontMatter::parse(format, &text[front]).map_err(|error| {
+                let front = &text[front];
+                let matter = FrontMatter::parse(format, front).map_err(|error| {
                     file.fault_in(line + error.line, error.message, ALLOWED_KEYS_HINT)
                 })?;
-                (line, matter)
+                (line, matter, FrontMatter::ignored_keys(format, front))
             }
         };
         let start = sections.body.start;
@@ -65,7 +70,8 @@ impl PromptFile {
         };
         let mut warnings: Vec<FileFault> =
             parsed.errors.iter().map(|error| file.template_fault(start, *error)).collect();
-        let arguments = match matter.arguments {
+        let hint = matter.argument_hint.and_then(ArgumentHint::into_text);
+        let mut arguments = match matter.arguments {
             None => {
                 parsed.template.names().iter().map(|name| ArgumentFile::required(name)).collect()
             }
@@ -75,15 +81,37 @@ impl PromptFile {
                 arguments
             }
         };
+        if parsed.has_dollar_arguments {
+            add_dollar_arguments(&mut arguments, hint);
+        }
         let FrontMatter { title, description, .. } = matter;
-        Ok(Self { name, title, description, arguments, body: parsed.template, warnings })
+        let body = parsed.template;
+        Ok(Self { name, title, description, arguments, body, warnings, ignored_keys })
     }
 }
 
 impl ArgumentFile {
     /// The argument of a placeholder that is not listed.
     fn required(name: &str) -> Self {
-        Self { name: name.to_owned(), title: None, description: None, required: true }
+        let (title, description, is_listed) = (None, None, false);
+        Self { name: name.to_owned(), title, description, required: true, is_listed }
+    }
+}
+
+/// Makes the argument of `$ARGUMENTS` optional, with `hint` as its description, unless the front
+/// matter lists it.
+fn add_dollar_arguments(arguments: &mut Vec<ArgumentFile>, hint: Option<String>) {
+    let name = DOLLAR_ARGUMENTS_NAME;
+    match arguments.iter_mut().find(|argument| argument.name == name) {
+        Some(argument) if !argument.is_listed => {
+            (argument.required, argument.description) = (false, hint);
+        }
+        Some(argument) => argument.description = argument.description.take().or(hint),
+        None => arguments.push(ArgumentFile {
+            description: hint,
+            required: false,
+            ..ArgumentFile::required(name)
+        }),
     }
 }
 
@@ -137,7 +165,7 @@ impl PromptFileParser<'_> {
                 let what = format!("the argument {name} is listed twice");
                 return Err(self.fault_in(line, what, "remove one of them"));
             }
-            arguments.push(ArgumentFile { name, title, description, required });
+            arguments.push(ArgumentFile { name, title, description, required, is_listed: true });
         }
         Ok(arguments)
     }
@@ -156,6 +184,11 @@ impl PromptFileParser<'_> {
             if let Some(index) = parsed.template.index_of(&argument.name) {
                 is_text[index] = false;
             }
+        }
+        if parsed.has_dollar_arguments
+            && let Some(index) = parsed.template.index_of(DOLLAR_ARGUMENTS_NAME)
+        {
+            is_text[index] = false;
         }
         let unlisted = names.iter().zip(&parsed.offsets).zip(&is_text);
         let unlisted = unlisted.filter(|(_, is_text)| **is_text).map(|(place, _)| place);
@@ -195,9 +228,9 @@ fn stem(path: &Path) -> Result<String, FileFault> {
     })
 }
 
-/// Hint for unknown keys.
-const ALLOWED_KEYS_HINT: &str = "allowed keys are name, title, description and arguments with \
-                                 name, title, description and required";
+/// Hint for values of another type.
+const ALLOWED_KEYS_HINT: &str = "name, title, description and argument-hint are texts, arguments \
+                                 is a list with name, title, description and required each";
 
 #[cfg(test)]
 mod tests {
@@ -249,12 +282,10 @@ mod tests {
     fn prompt_faults_name_line_and_hint() {
         for (text, expected) in [
             ("+++\nname = \"a\"\n", "greet.md:1: the front matter has no closing +++; "),
-            ("+++\ntitel = \"a\"\n+++\n", "greet.md:2: unknown field `titel`"),
             ("+++\n\nname = 7\n+++\n", "greet.md:3: invalid type: integer `7`"),
             ("+++\nname = \"\"\n+++\n", "greet.md:2: the name is empty; "),
             ("+++\nname = \n+++\n", "greet.md:2: "),
             ("---\nname: a\n", "greet.md:1: the front matter has no closing ---; "),
-            ("---\ntitel: a\n---\n", "greet.md:2: "),
             ("---\ntitle: T\nname: [a]\n---\n", "greet.md:3: "),
             ("---\nname: a\nname: b\n---\n", "greet.md:3: "),
             ("---\nname: \"\"\n---\n", "greet.md:2: the name is empty; "),
@@ -274,15 +305,48 @@ mod tests {
                 "+++\narguments = [{ name = \"a b\" }]\n+++\n",
                 "greet.md:2: \"a b\" is not a valid argument name; ",
             ),
-            (
-                "+++\narguments = [{ name = \"a\", requird = true }]\n+++\n{{a}}",
-                "greet.md:2: unknown field `requird`",
-            ),
         ] {
             let fault = read(text).unwrap_err();
             assert!(fault.starts_with(expected), "{fault}\n{expected}");
             assert!(fault.contains("; ") && fault.lines().count() == 1, "{fault}");
         }
+    }
+
+    #[test]
+    fn unknown_keys_are_ignored_and_known() {
+        let yaml = "---\ndescription: D\nallowed-tools: Bash(git:*), Read\nmodel: opus\n\
+                    hooks:\n  a: [1]\narguments:\n  - { name: a, type: string }\n---\n{{a}}";
+        let toml = "+++\ndescription = \"D\"\nmodel = 7\n[hooks]\na = [1]\n+++\n{{a}}";
+        for (text, keys) in
+            [(yaml, &["allowed-tools", "hooks", "model"][..]), (toml, &["hooks", "model"])]
+        {
+            let prompt = read(text).unwrap();
+            assert_eq!(prompt.description.as_deref(), Some("D"));
+            assert_eq!(prompt.ignored_keys, keys);
+            assert!(prompt.warnings.is_empty() && prompt.arguments.len() == 1);
+        }
+    }
+
+    #[test]
+    fn dollar_arguments_is_an_optional_argument() {
+        for (front, description) in [
+            ("", None),
+            ("---\nargument-hint: PR number\n---\n", Some("PR number")),
+            ("---\nargument-hint: [issue] \n---\n", Some("[issue]")),
+            ("+++\nargument-hint = \"[issue]\"\n+++\n", Some("[issue]")),
+            ("+++\narguments = []\n+++\n", None),
+        ] {
+            let prompt = read(&format!("{front}Fix $ARGUMENTS, $ARGUMENTS!")).unwrap();
+            let [argument] = &prompt.arguments[..] else { panic!("{front}") };
+            assert_eq!((argument.name.as_str(), argument.required), ("arguments", false));
+            assert_eq!(argument.description.as_deref(), description, "{front}");
+            assert_eq!(prompt.body.fill([("arguments", "7 $ARGUMENTS")]).to_string(), {
+                "Fix 7 $ARGUMENTS, 7 $ARGUMENTS!"
+            });
+            assert!(prompt.warnings.is_empty(), "{front}");
+        }
+        let text = "+++\narguments = [{ name = \"arguments\", required = true }]\n+++\n$ARGUMENTS";
+        assert!(read(text).unwrap().arguments[0].required);
     }
 
     #[test]

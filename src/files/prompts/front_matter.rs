@@ -1,24 +1,49 @@
 //! Front matter of a prompt file: TOML between lines of `+++`, or YAML between lines of `---`.
+//!
+//! Keys that are not known are those of other programs, such as `allowed-tools`, and are ignored.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::template::is_argument_name;
 
 /// The keys of the front matter, all optional.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct FrontMatter<S = Located> {
     pub(super) name: Option<S>,
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,
     pub(super) arguments: Option<Vec<FrontArgument<S>>>,
+    /// What to write as `$ARGUMENTS`.
+    #[serde(rename = "argument-hint", alias = "argument_hint")]
+    pub(super) argument_hint: Option<ArgumentHint>,
+}
+
+/// The value of `argument-hint`: a text, or in YAML the list that `[issue] [priority]` is.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ArgumentHint {
+    Text(String),
+    List(Vec<String>),
+    Other(IgnoredAny),
+}
+
+impl ArgumentHint {
+    /// Returns the text, if it is one.
+    pub(super) fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::List(parts) => Some(format!("[{}]", parts.join(", "))),
+            Self::Other(_) => None,
+        }
+    }
 }
 
 /// An argument in the front matter.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct FrontArgument<S = Located> {
     pub(super) name: S,
     pub(super) title: Option<String>,
@@ -105,6 +130,17 @@ impl FrontMatter {
         }
     }
 
+    /// Returns the keys of valid front matter that are not known, as one list of words.
+    pub(super) fn ignored_keys(format: FrontMatterFormat, text: &str) -> Vec<String> {
+        #[expect(clippy::zero_sized_map_values, reason = "a set is read from a list of values")]
+        let all: Option<BTreeMap<String, IgnoredAny>> = match format {
+            FrontMatterFormat::Toml => toml::from_str(text).ok(),
+            FrontMatterFormat::Yaml => serde_saphyr::from_str(text).ok(),
+        };
+        let keys = all.unwrap_or_default().into_keys();
+        keys.filter(|key| !KNOWN_KEYS.contains(&key.as_str())).collect()
+    }
+
     fn parse_toml(text: &str) -> Result<Self, FrontMatterError> {
         let line_at = |at: usize| memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count();
         let matter: FrontMatter<toml::Spanned<String>> =
@@ -140,19 +176,22 @@ impl FrontMatter {
 impl<S> FrontMatter<S> {
     /// Converts the located texts.
     fn map<T>(self, convert: impl Fn(S) -> T) -> FrontMatter<T> {
-        let Self { name, title, description, arguments } = self;
+        let Self { name, title, description, arguments, argument_hint } = self;
         let argument = |argument: FrontArgument<S>| {
             let FrontArgument { name, title, description, required } = argument;
             FrontArgument { name: convert(name), title, description, required }
         };
         let arguments = arguments.map(|list| list.into_iter().map(argument).collect());
-        FrontMatter { name: name.map(&convert), title, description, arguments }
+        FrontMatter { name: name.map(&convert), title, description, arguments, argument_hint }
     }
 }
 
 fn single_line(message: &str) -> String {
     message.trim().replace('\n', " ")
 }
+
+const KNOWN_KEYS: [&str; 6] =
+    ["name", "title", "description", "arguments", "argument-hint", "argument_hint"];
 
 const TOML_FENCE: &str = "+++";
 const YAML_FENCE: &str = "---";

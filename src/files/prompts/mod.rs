@@ -20,6 +20,7 @@ use super::disk::{FileContent, FileMetadata, Listing, ReadError, RelativePath, R
 use super::fault::FileFault;
 use crate::protocol::model::Role;
 use crate::service::{CatalogUpdate, HandlerError, Prompt, PromptArgument, PromptBuilder};
+use crate::telemetry::event::Event;
 
 /// A directory offered as prompts: each `*.md` file in it is one message of the user. Folders in it
 /// are ignored.
@@ -42,7 +43,8 @@ use crate::service::{CatalogUpdate, HandlerError, Prompt, PromptArgument, Prompt
 /// Without `name` the prompt has the file's name without its extension; without `arguments` every
 /// placeholder in the body is a required argument; a prompt has at most 1,024. Values are inserted
 /// verbatim, up to 8 MiB in total; `{{{{` is an escape of two braces. A placeholder that is
-/// malformed or not listed is text, and a warning is logged.
+/// malformed or not listed is text, and a warning is logged. `$ARGUMENTS` in the body is the
+/// optional argument `arguments`, which `argument-hint` describes; other keys are ignored.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     root: Root,
@@ -79,7 +81,15 @@ impl Prompts {
             ReadError::Cancelled => fault("was not read".to_owned()),
         })?;
         match FileContent::from_bytes(bytes, true) {
-            FileContent::Text(text) => PromptFile::parse(&path, &text),
+            FileContent::Text(text) => {
+                let prompt = PromptFile::parse(&path, &text)?;
+                if !prompt.ignored_keys.is_empty() {
+                    let (path, keys) = (path.display(), prompt.ignored_keys.join(", "));
+                    let detail = format!("{path}: unknown keys are ignored: {keys}");
+                    Event::FileDetail { detail: &detail }.emit();
+                }
+                Ok(prompt)
+            }
             FileContent::Blob(_) => Err(FileFault::new(&path, "is not UTF-8", "save it as UTF-8")),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! `{{name}}` is replaced by the argument of that name; spaces inside the braces are ignored.
 //! `{{{{` is an escape of two braces; all other text, single and closing braces included, is
-//! literal.
+//! literal. `$ARGUMENTS` is replaced by the argument `arguments`, as in the commands of other
+//! programs, unless a letter, a digit, `_` or `[` follows.
 //!
 //! Invariants: values are inserted verbatim and not parsed, so that braces in user input are
 //! literal. A template is parsed once, when its file is read.
@@ -25,6 +26,37 @@ enum Piece {
     Text(String),
     /// The index of an argument.
     Argument(usize),
+}
+
+impl Piece {
+    /// Divides a text at each `$ARGUMENTS`, which becomes the argument `index`.
+    fn split(self, index: usize) -> Vec<Self> {
+        let Self::Text(text) = &self else { return vec![self] };
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        for found in dollar_arguments(text) {
+            if found > at {
+                pieces.push(Self::Text(text[at..found].to_owned()));
+            }
+            pieces.push(Self::Argument(index));
+            at = found + DOLLAR_ARGUMENTS.len();
+        }
+        if at == 0 {
+            return vec![self];
+        }
+        if at < text.len() {
+            pieces.push(Self::Text(text[at..].to_owned()));
+        }
+        pieces
+    }
+}
+
+/// Returns the offsets of `$ARGUMENTS` in a text.
+fn dollar_arguments(text: &str) -> impl Iterator<Item = usize> {
+    let goes_on = |rest: &str| {
+        rest.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '_' | '['))
+    };
+    let found = text.match_indices(DOLLAR_ARGUMENTS).map(|(offset, _)| offset);
+    found.filter(move |offset| !goes_on(&text[offset + DOLLAR_ARGUMENTS.len()..]))
 }
 
 /// A syntax error in a template.
@@ -54,6 +86,31 @@ pub(super) struct ParsedTemplate {
     pub(super) offsets: Vec<usize>,
     /// Malformed placeholders, which are text; at most [`ERRORS_MAX`].
     pub(super) errors: Vec<TemplateError>,
+    /// Whether the body has `$ARGUMENTS`.
+    pub(super) has_dollar_arguments: bool,
+}
+
+impl ParsedTemplate {
+    /// Makes each `$ARGUMENTS`, the first of which is at `offset`, a placeholder.
+    fn add_dollar_arguments(&mut self, offset: usize) -> Result<(), TemplateError> {
+        self.has_dollar_arguments = true;
+        let Template { pieces, names, by_name } = &mut self.template;
+        let compare = |index: &usize| names[*index].as_str().cmp(DOLLAR_ARGUMENTS_NAME);
+        let index = match by_name.binary_search_by(compare) {
+            Ok(place) => by_name[place],
+            Err(_) if names.len() == ARGUMENTS_MAX => {
+                return Err(TemplateError { offset, kind: TemplateErrorKind::TooManyArguments });
+            }
+            Err(place) => {
+                by_name.insert(place, names.len());
+                names.push(DOLLAR_ARGUMENTS_NAME.to_owned());
+                self.offsets.push(offset);
+                names.len() - 1
+            }
+        };
+        *pieces = std::mem::take(pieces).into_iter().flat_map(|it| it.split(index)).collect();
+        Ok(())
+    }
 }
 
 impl Template {
@@ -115,12 +172,26 @@ impl Template {
         if !text.is_empty() {
             pieces.push(Piece::Text(text));
         }
+        let mut parsed = Self::of_parts(pieces, indexes, (offsets, errors));
+        match dollar_arguments(body).next() {
+            Some(offset) => parsed.add_dollar_arguments(offset).map(|()| parsed),
+            None => Ok(parsed),
+        }
+    }
+
+    /// Puts the parts of a body together; `indexes` has the names of its arguments.
+    fn of_parts(
+        pieces: Vec<Piece>,
+        indexes: HashMap<&str, usize>,
+        (offsets, errors): (Vec<usize>, Vec<TemplateError>),
+    ) -> ParsedTemplate {
         let mut sorted: Vec<(&str, usize)> = indexes.into_iter().collect();
         sorted.sort_unstable();
         let by_name = sorted.iter().map(|(_, index)| *index).collect();
         sorted.sort_unstable_by_key(|(_, index)| *index);
         let names = sorted.into_iter().map(|(name, _)| name.to_owned()).collect();
-        Ok(ParsedTemplate { template: Self { pieces, names, by_name }, offsets, errors })
+        let template = Self { pieces, names, by_name };
+        ParsedTemplate { template, offsets, errors, has_dollar_arguments: false }
     }
 
     /// Makes the placeholders of the arguments marked in `is_text`, by index, text.
@@ -251,6 +322,11 @@ const PLACEHOLDER_BYTES_MAX: usize = 1024;
 /// Number of arguments whose values are kept without an allocation.
 const FEW_ARGUMENTS: usize = 8;
 
+/// Name of the argument that `$ARGUMENTS` stands for.
+pub(super) const DOLLAR_ARGUMENTS_NAME: &str = "arguments";
+
+const DOLLAR_ARGUMENTS: &str = "$ARGUMENTS";
+
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
@@ -286,6 +362,22 @@ mod tests {
             assert_eq!(filled(body), expected, "{body}");
             let template = template(body);
             assert_eq!(template.fill([("x", "X")]).length(), expected.len(), "{body}");
+        }
+    }
+
+    #[test]
+    fn dollar_arguments_ends_with_its_word() {
+        for (body, expected) in [
+            ("$ARGUMENTS", "A"),
+            ("a$ARGUMENTS$ARGUMENTS.", "aAA."),
+            ("$ARGUMENTS{{x}}{{arguments}}", "AXA"),
+            ("$ARGUMENTS_ $ARGUMENTS[0] $ARGUMENTSx $arguments", {
+                "$ARGUMENTS_ $ARGUMENTS[0] $ARGUMENTSx $arguments"
+            }),
+        ] {
+            let template = template(body);
+            let filled = template.fill([("x", "X"), ("arguments", "A")]);
+            assert_eq!(filled.to_string(), expected, "{body}");
         }
     }
 
