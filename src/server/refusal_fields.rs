@@ -28,7 +28,7 @@ impl RefusalFields {
                 ResponseFields { www_authenticate: Some(Challenge::new(challenge)), ..fields }
             }
             Self::RateLimit(exceeded) => {
-                let Exceeded { policy, limit, seconds, retry_after } = &**exceeded;
+                let Exceeded { policy, limit, seconds, retry_after, .. } = &**exceeded;
                 let reset_seconds = whole_seconds(*retry_after);
                 let (limit, seconds) = (*limit, *seconds);
                 let rate_limit = RateLimit { policy, limit, seconds, reset_seconds };

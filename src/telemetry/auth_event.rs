@@ -44,10 +44,28 @@ pub enum AuthEvent<'a> {
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
     },
+    /// A request was refused because it exceeds a rate limit.
+    RateLimited {
+        /// The caller, if it has a credential.
+        caller: Option<Arc<Principal>>,
+        /// Method of the request.
+        method: &'static str,
+        /// The name of the tool, prompt or resource that it is for; empty if there is none.
+        name: Box<str>,
+        /// The rule, as it is configured.
+        rule: Box<str>,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
     /// A request was refused because it has no valid token.
     Unauthorized {
         /// The kind of problem.
         reason: &'static str,
+        /// The check of the token that has failed: `expired`, `audience` and so on; empty if none
+        /// was made.
+        check: &'static str,
+        /// What is wrong, as the client reads it.
+        detail: Box<str>,
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
     },
@@ -96,9 +114,17 @@ impl AuthEvent<'_> {
                 let caller = caller.as_ref().map(|caller| caller.id());
                 warn!(caller, issuer, method, reason, peer, suppressed, "request denied");
             }
-            Self::Unauthorized { reason, peer } => {
+            Self::Unauthorized { reason, check, detail, peer } => {
                 let peer = peer.map(tracing::field::display);
-                warn!(reason, peer, suppressed, "request unauthorized");
+                let check = Some(check).filter(|check| !check.is_empty());
+                warn!(reason, check, detail, peer, suppressed, "request unauthorized");
+            }
+            Self::RateLimited { caller, method, name, rule, peer } => {
+                let peer = peer.map(tracing::field::display);
+                let issuer = caller.as_ref().map(|caller| caller.issuer());
+                let caller = caller.as_ref().map(|caller| caller.id());
+                let name = Some(&**name).filter(|name| !name.is_empty());
+                warn!(caller, issuer, method, name, rule, peer, suppressed, "request rate limited");
             }
         }
     }

@@ -46,6 +46,30 @@ impl AuthError {
     }
 }
 
+impl AuthError {
+    /// Returns the check of the token that has failed, for logs; empty if none was made.
+    pub const fn check(&self) -> &'static str {
+        match self {
+            Self::InvalidToken(token) => token.fault.label(),
+            Self::UnprovedToken(_) => TokenFault::Binding.label(),
+            _ => "",
+        }
+    }
+
+    /// Returns what is wrong, in a sentence without any part of the token.
+    pub fn detail(&self) -> Cow<'static, str> {
+        match self {
+            Self::Missing => "the request has no token".into(),
+            Self::InvalidToken(token) => token.reason.clone(),
+            Self::UnprovedToken(reason)
+            | Self::InvalidProof(reason)
+            | Self::NonceNeeded(reason)
+            | Self::InvalidRequest(reason) => (*reason).into(),
+            Self::Unavailable(_) | Self::Pending => self.unavailable_reason().into(),
+        }
+    }
+}
+
 const PENDING: &str = "the token is being verified; try again";
 
 /// Why a token is not valid.
@@ -85,6 +109,26 @@ pub enum TokenFault {
     Binding,
     /// No API key, authorization server or verifier knows it.
     Unknown,
+    /// The issuer has no key with its id.
+    Key,
+}
+
+impl TokenFault {
+    /// Returns a short name, for metrics and logs.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Malformed => "form",
+            Self::Unsupported => "algorithm",
+            Self::Issuer => "issuer",
+            Self::Signature => "signature",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not yet valid",
+            Self::Audience => "audience",
+            Self::Binding => "binding",
+            Self::Unknown => "unknown",
+            Self::Key => "kid",
+        }
+    }
 }
 
 /// Why a [`TokenVerifier`](super::TokenVerifier) does not accept a token.

@@ -43,6 +43,8 @@ pub struct Caller<'a> {
 pub struct Exceeded {
     /// The name of the limit in header fields.
     pub policy: Box<str>,
+    /// The rule, as it is configured.
+    pub rule: Box<str>,
     /// Requests of one period.
     pub limit: u32,
     /// The period in seconds.
@@ -332,13 +334,13 @@ impl RateLimiter {
 
     #[cold]
     fn exceeded(&self, index: usize, retry_after: Duration) -> Exceeded {
-        let (policy, quota) = match self.rules.get(index) {
-            Some(rule) => (rule.policy.clone(), Some(rule.quota)),
-            None => (Box::default(), None),
+        let (policy, rule, quota) = match self.rules.get(index) {
+            Some(rule) => (rule.policy.clone(), rule.text.trim_end().into(), Some(rule.quota)),
+            None => (Box::default(), Box::default(), None),
         };
         let limit = quota.map_or(0, |quota| quota.limit.get());
         let seconds = quota.map_or(0, |quota| quota.seconds.get());
-        Exceeded { policy, limit, seconds, retry_after }
+        Exceeded { policy, rule, limit, seconds, retry_after }
     }
 
     /// Takes the requests for shares that have gathered, to send them to all other shards.

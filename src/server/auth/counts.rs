@@ -1,8 +1,12 @@
-//! Counters of authentication: refused requests, and checks of tokens.
+//! Counters and log events of authentication: refused requests, and checks of tokens.
+
+use std::net::SocketAddr;
 
 use super::Credential;
 use crate::guard::auth::{AuthError, TokenFault};
+use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::counters::AuthCounters;
+use crate::telemetry::event::Event;
 
 /// Counts a request that is not authenticated.
 pub(in crate::server) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
@@ -15,6 +19,15 @@ pub(in crate::server) const fn count_refusal(counters: &mut AuthCounters, error:
         AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
     };
     *counter += 1;
+}
+
+/// Returns the log event of a request of `peer` that is not authenticated.
+pub(in crate::server) fn unauthorized_event(
+    error: &AuthError,
+    peer: Option<SocketAddr>,
+) -> Event<'static> {
+    let (reason, check, detail) = (error.label(), error.check(), error.detail().into());
+    Event::Auth(AuthEvent::Unauthorized { reason, check, detail, peer })
 }
 
 /// Counts a check by its result. `is_hit` is whether the shard has verified the token before.
@@ -40,7 +53,7 @@ const fn count_failure(counters: &mut AuthCounters, error: &AuthError) {
             TokenFault::Malformed => &mut counters.checks_malformed,
             TokenFault::Unsupported => &mut counters.checks_unsupported,
             TokenFault::Issuer => &mut counters.checks_issuer,
-            TokenFault::Signature => &mut counters.checks_bad_signature,
+            TokenFault::Signature | TokenFault::Key => &mut counters.checks_bad_signature,
             TokenFault::Expired => &mut counters.checks_expired,
             TokenFault::NotYetValid => &mut counters.checks_not_yet_valid,
             TokenFault::Audience => &mut counters.checks_audience,

@@ -10,6 +10,10 @@ use std::sync::mpsc::SyncSender;
 /// Time between two requests for the keys of one issuer.
 const REFETCH_SECONDS: u64 = 30;
 
+/// Time after a fetch in which a key that is missing does not exist. It is asked for once all the
+/// same, in case the issuer has just made it.
+const FRESH_SECONDS: u64 = 30;
+
 /// What a shard knows of the keys of an issuer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::server) enum KeyState {
@@ -32,6 +36,8 @@ pub(super) struct IssuerState {
     pub(super) answered: AtomicU64,
     /// Whether keys have been read at all.
     pub(super) has_keys: AtomicBool,
+    /// Seconds since 1970 of the last fetch that has succeeded.
+    pub(super) fetched_at: AtomicU64,
     /// Seconds since 1970 of the last request.
     pub(super) requested_at: AtomicU64,
 }
@@ -69,7 +75,8 @@ impl KeyRequests {
         }
         let ended = answered.max(state.failed.load(Ordering::Acquire));
         let is_pending = state.requests.load(Ordering::Acquire) > ended;
-        if is_pending { KeyState::Pending } else { KeyState::Current }
+        let age = unix_seconds.saturating_sub(state.fetched_at.load(Ordering::Acquire));
+        if is_pending && age >= FRESH_SECONDS { KeyState::Pending } else { KeyState::Current }
     }
 }
 
@@ -97,5 +104,17 @@ mod tests {
         assert!(woken.try_recv().is_ok());
         issuers[1].failed.store(2, Ordering::Release);
         assert_eq!(requests.request(1, 1, 131), KeyState::Current);
+    }
+
+    #[test]
+    fn fresh_key_set_lacks_unknown_keys() {
+        let (wake, woken) = sync_channel(1);
+        let state = IssuerState { is_remote: true, ..IssuerState::default() };
+        state.fetched_at.store(100, Ordering::Release);
+        let requests = KeyRequests { issuers: [state].into(), wake };
+        assert_eq!(requests.request(0, 0, 100), KeyState::Current);
+        assert!(woken.try_recv().is_ok());
+        assert_eq!(requests.request(0, 0, 129), KeyState::Current);
+        assert_eq!(requests.request(0, 0, 130), KeyState::Pending);
     }
 }

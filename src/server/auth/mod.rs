@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::counts::count_check;
-pub(super) use self::counts::count_refusal;
+pub(super) use self::counts::{count_refusal, unauthorized_event};
 pub(super) use self::credential::Credential;
 use self::key_requests::{KeyRequests, KeyState};
 use self::pending_tokens::{NO_ANSWER, PendingTokens};
@@ -463,5 +463,5 @@ const NO_AUTHENTICATION: AuthError = AuthError::InvalidRequest("this server has 
 const TOO_MANY_TOKENS: AuthError =
     AuthError::Unavailable("too many new tokens at the moment; try again");
 const NO_SUCH_KEY: InvalidToken =
-    InvalidToken::new(TokenFault::Signature, "the issuer has no key with the id of the token");
+    InvalidToken::new(TokenFault::Key, "the issuer has no key with the id of the token");
 const NO_KEYS: AuthError = AuthError::Unavailable("the keys of the issuer are not known yet");

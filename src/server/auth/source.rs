@@ -22,7 +22,7 @@ use super::settings::{Settings, is_url, read, read_files, read_rules};
 use super::turn_checks::TurnChecks;
 use super::{Authentication, TokenVerification};
 use crate::base::time::Instant;
-use crate::engine::clock::Clock;
+use crate::engine::clock::{Clock, unix_ms};
 use crate::engine::mesh::ExpiringSet;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::jwt::KeySet;
@@ -373,6 +373,7 @@ impl Configured {
                     let age = max_age.unwrap_or(AGE_DEFAULT).clamp(AGE_MIN, AGE_MAX);
                     schedule.due[index] = now.after(age);
                     schedule.stale[index] = now.after(AGE_MAX);
+                    state.fetched_at.store(unix_ms() / 1_000, Ordering::Release);
                     self.set_keys(index, (Some(Arc::new(keys)), requests), &publish);
                     state.answered.store(requests, Ordering::Release);
                     state.has_keys.store(true, Ordering::Release);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
-pub(super) use self::audit::dispatch_call;
+pub(super) use self::audit::{dispatch_call, log_rate_limited};
 use self::held::hold_request;
 pub(super) use self::held::try_again;
 use super::admission::{Request, record_invalid};
@@ -103,6 +103,8 @@ fn check_message(
 #[cold]
 fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
     auth::count_refusal(&mut peer.outbox.counters.auth, &error);
+    let address = peer.origin.peer_addr.copied().map(Into::into);
+    peer.outbox.log(auth::unauthorized_event(&error, address));
     record_invalid(ctx, peer);
     match error {
         AuthError::Missing => Error::unauthorized(MISSING_TOKEN),

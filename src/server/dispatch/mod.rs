@@ -313,6 +313,7 @@ impl Dispatcher {
             let name = if self.rate.needs_name() { request.target_name() } else { "" };
             let (from, target) = ((ctx.reply_to.peer_id, ctx.now), (request.method, name));
             if let Err(error) = self.rate.check(&self.catalog, peer, from, target) {
+                authorization::log_rate_limited(&self.auth, peer, &request);
                 return write_request_error(peer, &request, &error);
             }
         }

@@ -251,7 +251,8 @@ mod tests {
     fn error_rounds_time_up() {
         for (nanoseconds, milliseconds) in [(0, 1), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
             let retry_after = Duration::from_nanos(nanoseconds);
-            let exceeded = Exceeded { policy: "all".into(), limit: 9, seconds: 1, retry_after };
+            let (policy, rule) = ("all".into(), "* rate=9/s".into());
+            let exceeded = Exceeded { policy, rule, limit: 9, seconds: 1, retry_after };
             let error = error_of(&exceeded);
             let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
             assert_eq!((error.code, error.data.as_deref()), (1002, Some(&*data)));

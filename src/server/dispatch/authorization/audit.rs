@@ -9,8 +9,10 @@ use crate::server::auth::Authentication;
 use crate::server::connection_state::PeerState;
 use crate::server::dispatch::admission::Request;
 use crate::server::dispatch::{Dispatcher, MessageContext, handler_calls};
+use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
-use crate::telemetry::auth_event::AuditedCall;
+use crate::telemetry::auth_event::{AuditedCall, AuthEvent};
+use crate::telemetry::event::Event;
 
 /// Dispatches a request to its handler, and logs the call if its tool is marked.
 #[inline]
@@ -45,6 +47,27 @@ pub(super) fn audited_call(
             peer: peer_addr,
         })
     })
+}
+
+/// Logs a request that exceeds the limit in the refusal of `peer`.
+#[cold]
+pub(in crate::server::dispatch) fn log_rate_limited(
+    auth: &Authentication,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) {
+    if let Some(call) = audited_call(auth, peer, request) {
+        call.log("rate limited");
+    }
+    let rule = match &peer.refusal {
+        Some(RefusalFields::RateLimit(exceeded)) => exceeded.rule.clone(),
+        _ => Box::default(),
+    };
+    let (caller, method) = (peer.principal().map(Arc::clone), request.method.as_str());
+    let (name, address) = (request.target_name().into(), peer.origin.peer_addr.copied());
+    let peer_addr = address.map(Into::into);
+    let event = AuthEvent::RateLimited { caller, method, name, rule, peer: peer_addr };
+    peer.outbox.log(Event::Auth(event));
 }
 
 #[cold]

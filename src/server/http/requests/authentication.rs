@@ -19,8 +19,6 @@ use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
 use crate::protocol::parity;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::server::auth::{self, AuthTime};
-use crate::telemetry::auth_event::AuthEvent;
-use crate::telemetry::event::Event;
 use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Challenge, ResponseFields};
 use crate::transport::http::head::{Field, HttpMethod};
@@ -233,7 +231,7 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
     auth::count_refusal(&mut path.outbox.counters.auth, error);
     let connection = path.connections.table.get(incoming.key);
     let peer = connection.and_then(|connection| connection.record.peer());
-    path.outbox.log(Event::Auth(AuthEvent::Unauthorized { reason: error.label(), peer }));
+    path.outbox.log(auth::unauthorized_event(error, peer));
     let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
     let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
     let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
