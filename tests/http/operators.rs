@@ -35,6 +35,20 @@ fn sample(client: &mut HttpClient, name: &str) -> u64 {
 }
 
 #[test]
+fn health_answers_any_host() {
+    let server = TestServer::start(http_options());
+    let mut client = HttpClient::connect(server.http());
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 403), ("/", 403)] {
+        let request = Request::new("GET", path).field("Host", "10.0.0.7:8080");
+        assert_eq!(client.exchange(&request).status(), status, "{path}");
+    }
+    let foreign = Request::new("GET", "/healthz").field("Origin", "https://evil.example");
+    assert_eq!(client.exchange(&foreign).status(), 403);
+    drop(client);
+    server.close();
+}
+
+#[test]
 fn operators_are_served_beyond_connection_limit() {
     over_each_ring(one_connection(http_options()), |options| {
         let server = TestServer::with_test_tools(options);

@@ -12,7 +12,9 @@ use crate::protocol::json::PaddedText;
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::frontend::HttpFrontend;
-use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind, is_metadata_path};
+use crate::transport::http::checks::{
+    self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
+};
 use crate::transport::http::fields::Challenge;
 use crate::transport::http::head::{Field, Head};
 use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
@@ -229,8 +231,9 @@ fn check_head<'a>(
     // The metadata is for clients of every origin.
     let is_metadata =
         || checks.profile.resource_metadata && is_metadata_path(head.path(bytes), &checks.profile);
+    let is_health = || is_health_path(head.path(bytes), &checks.profile);
     if let Err(blocked) = checked
-        && (blocked == RejectedHeader::Host || !is_metadata())
+        && !(if blocked == RejectedHeader::Host { is_health() } else { is_metadata() })
     {
         let check = match blocked {
             RejectedHeader::Host => CheckId::Host,

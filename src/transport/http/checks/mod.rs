@@ -26,6 +26,7 @@ pub use head_checks::{check_head, check_pinned_version, query_parameter, session
 pub use paths::EndpointPaths;
 pub use profile::{CheckProfile, OperatorEndpoints};
 pub use request_kind::{
-    ParityRequest, RequestKind, SESSION_PARAMETER, is_fixed_path, is_metadata_path, is_parity_path,
+    ParityRequest, RequestKind, SESSION_PARAMETER, is_fixed_path, is_health_path, is_metadata_path,
+    is_parity_path,
 };
 pub use table::{CheckId, Rejection};

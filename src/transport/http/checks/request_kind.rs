@@ -259,6 +259,12 @@ pub fn is_metadata_path(path: &[u8], profile: &CheckProfile) -> bool {
         || (profile.has_legacy_sse() && is(profile.paths.legacy_sse()))
 }
 
+/// Returns whether the path is that of health or readiness, which probes ask for by any `Host`: the
+/// response says nothing that a page of another origin may not know.
+pub fn is_health_path(path: &[u8], profile: &CheckProfile) -> bool {
+    matches!(path, b"/healthz" | b"/readyz") && profile.has_monitoring()
+}
+
 /// Returns whether the path is one of the parity dialect.
 pub fn is_parity_path(path: &[u8], profile: &CheckProfile) -> bool {
     Route::find_other(path, profile).is_some_and(|route| {
