@@ -122,6 +122,7 @@ fn flag(row: &'static Row, defaults: &Options) -> Arg {
     let reload = if row.is_reloadable { "yes" } else { "no" };
     let flag = Arg::new(row.key)
         .long(row.flag())
+        .aliases(row.flag_of_key())
         .value_name(row.unit.placeholder())
         .action(ArgAction::Set)
         // The table reports the allowed range for negative numbers.

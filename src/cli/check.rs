@@ -1,8 +1,9 @@
 //! `corelane check`: validates the configuration and reports what this machine does not support.
 //!
 //! Standard output is itself a valid configuration file, with the source of every value as a
-//! comment. The ring that a shard gets here, and warnings, go to standard error and do not change
-//! the exit code. Options or files of authentication that cannot be used are an error.
+//! comment. The ring that a shard gets here, warnings, errors and at the end `ok` go to standard
+//! error. What would keep `serve` from starting is an error: an address in use, a directory, a
+//! certificate, a file of authentication or a ring that cannot be used.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,73 +12,121 @@ use crate::config::issue::{Diagnostic, Source};
 use crate::config::options::RingBackend;
 use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, directories};
-use crate::server::{check_auth, check_tls, probe_ring};
+use crate::server::{StartFault, check_auth, check_tls, find_start_faults, probe_ring};
 
-use crate::cli::print_diagnostic;
+use crate::cli::{print_diagnostic, serve};
 
 /// Prints the options that differ from their defaults, or all, and the warnings about them.
 pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {
     for warning in &effective.warnings {
         print_diagnostic("warning", warning);
     }
-    let mut unsupported = Vec::new();
-    let has_uring = check_ring(&effective.options, &mut unsupported);
+    let mut findings = Findings::default();
+    let has_uring = findings.check_ring(&effective.options);
     let machine = MachineLimits { has_uring: Some(has_uring), ..MachineLimits::detect() };
-    unsupported.extend(machine.warnings(&effective.options));
-    unsupported.extend(directories::find_unreadable(&effective.options));
-    match check_tls(&effective.options) {
-        Ok(warnings) => {
-            let hint = "clients refuse an expired one";
-            let warnings = warnings.into_iter().map(|it| Diagnostic::new(it, hint));
-            unsupported.extend(warnings.map(|it| ("tls.certificates", it)));
-        }
-        Err(error) => {
-            let hint = "the server will not start: correct the files or their paths";
-            unsupported.push(("tls.certificates", Diagnostic::new(error, hint)));
-        }
-    }
-    let authentication = check_auth(&effective.options);
-    for (key, cause) in unsupported {
-        print_diagnostic("warning", &ConfigIssue::new(effective.source(key).clone(), key, cause));
-    }
+    findings.warnings.extend(machine.warnings(&effective.options));
+    findings.check_start(&effective.options);
+    findings.print(effective);
     let written = if shows_all {
         write_options(effective.rows(), &mut io::stdout().lock())
     } else {
         write_options(effective.changed_rows(), &mut io::stdout().lock())
     };
-    if let Err(error) = authentication {
-        print_diagnostic("error", &format!("authentication: {error}; the server will not start"));
-        return ExitCode::FAILURE;
-    }
     match written {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {}
         // The reader closed the pipe early, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(error) => {
             print_diagnostic("error", &format!("standard output: {error}"));
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
+        }
+    }
+    if !findings.errors.is_empty() {
+        return ExitCode::FAILURE;
+    }
+    writeln!(io::stderr(), "ok").ok();
+    ExitCode::SUCCESS
+}
+
+/// A diagnostic with the key of its option.
+type Finding = (&'static str, Diagnostic);
+
+/// What this machine does not support.
+#[derive(Debug, Default)]
+struct Findings {
+    /// What the server does without.
+    warnings: Vec<Finding>,
+    /// What it does not start with.
+    errors: Vec<Finding>,
+}
+
+impl Findings {
+    /// Sets up the ring of a shard and prints its features. Returns whether it is an `io_uring`.
+    fn check_ring(&mut self, options: &Options) -> bool {
+        let about = |message: String| {
+            let hint = "allow io_uring on this machine, or set ring.backend = \"poll\"";
+            ("ring.backend", Diagnostic::new(message, hint))
+        };
+        match probe_ring(options) {
+            Ok(probe) => {
+                print_diagnostic("ring", &probe.description);
+                let Some(error) = probe.uring_error else {
+                    return options.engine.ring != RingBackend::Poll;
+                };
+                self.warnings.push(about(format!("poll is used: {error}")));
+            }
+            Err(error) => self.errors.push(about(format!("no ring can be created: {error}"))),
+        }
+        false
+    }
+
+    /// Tries everything else that a start needs.
+    fn check_start(&mut self, options: &Options) {
+        let unreadable = directories::find_unreadable(options);
+        let has_directories = unreadable.is_empty();
+        self.errors.extend(unreadable);
+        for StartFault { key, message, hint } in find_start_faults(options) {
+            self.errors.push((key, Diagnostic::new(message, hint)));
+        }
+        match check_tls(options) {
+            Ok(warnings) => {
+                let hint = "clients refuse an expired one";
+                let warnings = warnings.into_iter().map(|it| Diagnostic::new(it, hint));
+                self.warnings.extend(warnings.map(|it| ("tls.certificates", it)));
+            }
+            Err(error) => {
+                let hint = "correct the files or their paths";
+                self.errors.push(("tls.certificates", Diagnostic::new(error, hint)));
+            }
+        }
+        if let Err(error) = check_auth(options) {
+            let hint = "correct the option or the file";
+            self.errors.push((AUTH, Diagnostic::new(error, hint)));
+        }
+        if has_directories && let Err(error) = serve::build_server(options.clone()) {
+            let hint = "correct the option or the files";
+            self.errors.push(("resources.directory", Diagnostic::new(error.to_string(), hint)));
+        }
+    }
+
+    /// Prints the warnings, then the errors.
+    fn print(&self, effective: &EffectiveConfig) {
+        for (kind, findings) in [("warning", &self.warnings), ("error", &self.errors)] {
+            for (key, cause) in findings {
+                if *key == AUTH {
+                    let Diagnostic { message, hint } = cause;
+                    print_diagnostic(kind, &format!("authentication: {message}; {hint}"));
+                    continue;
+                }
+                let source = effective.source(key).clone();
+                print_diagnostic(kind, &ConfigIssue::new(source, *key, cause.clone()));
+            }
         }
     }
 }
 
-/// Sets up the ring of a shard and prints its features. Returns whether it is an `io_uring`.
-fn check_ring(options: &Options, unsupported: &mut Vec<(&'static str, Diagnostic)>) -> bool {
-    let mut warn = |message: String| {
-        let hint = "allow io_uring on this machine, or set ring.backend = \"poll\"";
-        unsupported.push(("ring.backend", Diagnostic::new(message, hint)));
-    };
-    match probe_ring(options) {
-        Ok(probe) => {
-            print_diagnostic("ring", &probe.description);
-            let Some(error) = probe.uring_error else {
-                return options.engine.ring != RingBackend::Poll;
-            };
-            warn(format!("poll is used: {error}"));
-        }
-        Err(error) => warn(format!("the server will not start: {error}")),
-    }
-    false
-}
+/// Stands for the options of authentication; the message names the one that is wrong.
+const AUTH: &str = "auth";
 
 fn write_options<'a>(
     rows: impl Iterator<Item = (&'static Row, String, &'a Source)>,

@@ -23,10 +23,11 @@ mod client;
 mod parity_check;
 
 mod arguments;
-mod check;
 mod idle_trim;
 mod logging;
 mod serve;
+
+mod check;
 
 /// Runs the command named by `arguments`, which include the program name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -85,7 +85,7 @@ impl Reloader {
 }
 
 /// Builds a server of the demo services and of the configured directories.
-fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
+pub(crate) fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
     warn_if_empty(&options);
     let service = &options.service;
     let page_length_max = usize::try_from(service.page_size)?;

@@ -6,6 +6,7 @@
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
 use crate::guard::rate::rules::{RateRules, parse_quota};
+use crate::protocol::eras::Method;
 use crate::transport::http::checks;
 
 /// A condition on one or more options.
@@ -18,7 +19,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 19] = [
+pub static RULES: [Rule; 21] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule {
         keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH, PARITY_PATH],
@@ -59,7 +60,27 @@ pub static RULES: [Rule; 19] = [
     Rule { keys: &MEMORY_STEPS, check: memory_steps_follow_each_other },
     Rule { keys: &[RATE_RULES], check: rate_rules_are_valid },
     Rule { keys: &[RATE_CONNECTIONS], check: rate_of_connections_is_valid },
+    Rule { keys: &["auth.audit"], check: audit_names_tools },
+    Rule { keys: &["overload.tool_calls"], check: limits_name_tools },
 ];
+
+fn audit_names_tools(options: &Options) -> Option<Diagnostic> {
+    let names = options.auth.audit.iter();
+    let method = names.map(|entry| entry.split_ascii_whitespace().next().unwrap_or_default());
+    method_among_tools(method)
+}
+
+fn limits_name_tools(options: &Options) -> Option<Diagnostic> {
+    let names = options.overload.tool_calls.iter().map(|(name, _)| name.as_str());
+    method_among_tools(names.map(|it| it.split_ascii_whitespace().next().unwrap_or_default()))
+}
+
+/// Returns what is wrong if a list of tools has the name of a method.
+fn method_among_tools<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Diagnostic> {
+    let method = names.find(|name| Method::parse(name.trim_end_matches('*')).is_some())?;
+    let message = format!("{method} is a method, not the name of a tool");
+    Some(Diagnostic::new(message, "write names of tools only, such as deploy_app"))
+}
 
 const RATE_RULES: &str = "rate.rules";
 const RATE_CONNECTIONS: &str = "rate.connections";
@@ -303,6 +324,14 @@ mod tests {
         assert_eq!(broken_by(|it| it.limits.memory_bytes_max = 1 << 20), ["memory_bytes_max"]);
         assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl"]);
         assert_eq!(broken_by(|it| it.overload.breaker.wait = Duration::MAX), ["breaker.wait"]);
+        for entry in ["tools/call", "tools/call deploy_*"] {
+            assert_eq!(broken_by(|it| it.auth.audit = vec![entry.to_owned()]), ["auth.audit"]);
+            let limit = (entry.to_owned(), 4);
+            assert_eq!(
+                broken_by(|it| it.overload.tool_calls = vec![limit]),
+                ["overload.tool_calls"]
+            );
+        }
         let steps = |it: &mut Options| {
             it.overload.memory.refuse_connections_percent = 90;
             it.overload.memory.end_streams_percent = 80;

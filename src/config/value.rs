@@ -7,7 +7,7 @@ mod http;
 
 mod overload;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ impl Value for Option<SocketAddr> {
             *self = None;
             return Ok(());
         }
-        *self = Some(text.parse().map_err(|_| invalid_address(text))?);
+        *self = Some(parse_address(text).ok_or_else(|| invalid_address(text))?);
         Ok(())
     }
 
@@ -179,22 +179,42 @@ impl Value for Option<SocketAddr> {
     }
 }
 
+/// Reads an address with a port: `localhost` is 127.0.0.1, and a port after a colon alone is that
+/// of every network of IPv4.
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let (name, port) = text.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port: u16 = port.parse().ok().filter(|_| is_number)?;
+    match name {
+        "" | "*" => Some((Ipv4Addr::UNSPECIFIED, port).into()),
+        _ if name.eq_ignore_ascii_case("localhost") => Some((Ipv4Addr::LOCALHOST, port).into()),
+        _ => None,
+    }
+}
+
 /// Returns a diagnostic that distinguishes the usual mistakes in an address.
 fn invalid_address(text: &str) -> Diagnostic {
-    const SHAPE: &str = "write it as 127.0.0.1:8888, [::1]:8888 or off";
-    let port = text.strip_prefix(':').unwrap_or(text);
-    if port.parse::<u16>().is_ok() {
+    const SHAPE: &str = "write it as 127.0.0.1:8888, localhost:8888, [::1]:8888, :8888 or off";
+    if text.parse::<u16>().is_ok() {
         return Diagnostic::new(
             format!("{text:?} is a port without an address"),
-            format!("write 127.0.0.1:{port} for this machine, 0.0.0.0:{port} for every network"),
+            format!("write 127.0.0.1:{text} for this machine, :{text} for every network"),
         );
+    }
+    if text.eq_ignore_ascii_case("localhost") {
+        return Diagnostic::new(format!("{text:?} has no port"), SHAPE);
     }
     if text.parse::<std::net::IpAddr>().is_ok() {
         return Diagnostic::new(format!("{text:?} has no port"), SHAPE);
     }
     let name = text.rsplit_once(':').map_or(text, |(name, _)| name);
     if name.contains(|char: char| char.is_ascii_alphabetic()) && !name.contains(':') {
-        return Diagnostic::new(format!("{text:?} is a host name; names are not resolved"), SHAPE);
+        let message =
+            format!("{text:?} is a host name; names other than localhost are not resolved");
+        return Diagnostic::new(message, SHAPE);
     }
     Diagnostic::new(format!("{text:?} is not an address with a port"), SHAPE)
 }
@@ -335,12 +355,30 @@ mod tests {
             address.parse_from(text, &Unit::Address).unwrap_err()
         };
         assert!(diagnostic("8888").hint.starts_with("write 127.0.0.1:8888"));
-        assert!(diagnostic(":8888").hint.starts_with("write 127.0.0.1:8888"));
         assert!(diagnostic("127.0.0.1").message.ends_with("has no port"));
         assert!(diagnostic("::1").message.ends_with("has no port"));
-        assert!(diagnostic("localhost:8888").message.ends_with("names are not resolved"));
+        assert!(diagnostic("localhost").message.ends_with("has no port"));
+        assert!(diagnostic("example.com:8888").message.ends_with("are not resolved"));
+        for text in ["localhost:", "localhost:+80", ":99999", "*:x", "::8888"] {
+            assert!(!diagnostic(text).hint.is_empty(), "{text}");
+        }
         assert!(diagnostic("127.0.0.1:88888").message.ends_with("not an address with a port"));
         assert!(diagnostic("").message.ends_with("not an address with a port"));
+    }
+
+    #[test]
+    fn localhost_and_bare_ports_are_addresses() {
+        for (text, expected) in [
+            ("localhost:8080", "127.0.0.1:8080"),
+            ("LocalHost:0", "127.0.0.1:0"),
+            (":8080", "0.0.0.0:8080"),
+            ("*:8080", "0.0.0.0:8080"),
+            ("[::1]:8080", "[::1]:8080"),
+        ] {
+            let mut address: Option<SocketAddr> = None;
+            address.parse_from(text, &Unit::Address).unwrap();
+            assert_eq!(address.format(&Unit::Address), expected, "{text}");
+        }
     }
 
     #[test]

@@ -10,10 +10,11 @@ use crate::config::rules::Rule;
 use crate::protocol::revision::Revision;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 17] = [
+pub static WARNINGS: [Rule; 18] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
+    Rule { keys: &["http.address", "admin.address"], check: operator_paths_are_open },
     Rule {
         keys: &["tls.client_authorities", "tls.revocation_lists", "tls.client_certificates"],
         check: client_authorities_without_effect,
@@ -79,6 +80,21 @@ fn public_address(
         "set tls.certificates, and auth.api_keys, auth.issuers or tls.client_certificates; listen \
          on 127.0.0.1 behind a proxy that does both; or restrict the network",
     ))
+}
+
+/// Names the paths that need no token at an address whose other paths do.
+fn operator_paths_are_open(options: &Options) -> Option<Diagnostic> {
+    let address = options.http.address.filter(|address| !address.ip().is_loopback())?;
+    let paths = match options.admin.address {
+        None => "/, /status, /healthz, /readyz and /metrics",
+        Some(_) => "/ and /status",
+    };
+    options.auth.is_enabled().then(|| {
+        let message = format!("{paths} at {address} need no token");
+        let hint = "set admin.address for those of operators, and publish only the MCP endpoint \
+                    and /.well-known/ by a proxy or a firewall";
+        Diagnostic::new(message, hint)
+    })
 }
 
 fn client_authorities_without_effect(options: &Options) -> Option<Diagnostic> {

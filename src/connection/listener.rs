@@ -77,8 +77,24 @@ pub fn listen_shared(
     Ok(listeners)
 }
 
+/// Binds `address` without listening, and closes the socket again. Several processes may do so at
+/// once, also beside a server that starts.
+///
+/// # Errors
+///
+/// As [`listen`].
+#[cfg(feature = "cli")]
+pub fn probe(address: SocketAddr, options: &ListenerOptions) -> io::Result<()> {
+    bind_socket(address, options, options.reuse_port).map(drop).map_err(with_hint(address))
+}
+
 fn open(address: SocketAddr, options: &ListenerOptions, reuse_port: bool) -> io::Result<OwnedFd> {
-    bind_and_listen(address, options, reuse_port).map_err(|error| {
+    bind_and_listen(address, options, reuse_port).map_err(with_hint(address))
+}
+
+/// Returns how an error names the address and what to do.
+fn with_hint(address: SocketAddr) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 "; another server listens there: stop it, choose another port, or set \
@@ -89,7 +105,7 @@ fn open(address: SocketAddr, options: &ListenerOptions, reuse_port: bool) -> io:
             _ => "",
         };
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error}{hint}"))
-    })
+    }
 }
 
 fn bind_and_listen(
@@ -97,6 +113,16 @@ fn bind_and_listen(
     options: &ListenerOptions,
     reuse_port: bool,
 ) -> io::Result<OwnedFd> {
+    let socket = bind_socket(address, options, reuse_port)?;
+    socket.listen(i32::try_from(options.backlog_max).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+fn bind_socket(
+    address: SocketAddr,
+    options: &ListenerOptions,
+    reuse_port: bool,
+) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_cloexec(true)?;
     socket.set_nonblocking(true)?;
@@ -107,8 +133,7 @@ fn bind_and_listen(
     socket.set_recv_buffer_size(options.receive_buffer_bytes as usize)?;
     socket.set_send_buffer_size(options.send_buffer_bytes as usize)?;
     socket.bind(&address.into())?;
-    socket.listen(i32::try_from(options.backlog_max).unwrap_or(i32::MAX))?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Returns the local address of a listener, with the port assigned by the kernel for port 0.

@@ -14,7 +14,7 @@ pub mod secure_rng;
 
 pub mod origin;
 
-mod pattern;
+pub mod pattern;
 
 pub mod auth;
 

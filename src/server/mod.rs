@@ -86,7 +86,7 @@ pub use self::start::{Handle, InProcessConnection, Running, Server, StartError};
 #[cfg(feature = "internals")]
 pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "cli")]
-pub use self::start::{check_tls, probe_ring};
+pub use self::start::{StartFault, check_tls, find_start_faults, probe_ring};
 #[cfg(feature = "internals")]
 pub use self::subscriptions::STREAM_BYTES;
 #[cfg(feature = "internals")]

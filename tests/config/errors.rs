@@ -199,14 +199,59 @@ fn rules_skip_options_with_invalid_values() {
 }
 
 #[test]
-fn unknown_variable_is_a_warning() {
-    let effective = from_variable("CORELANE_TCP_IDLE_TIMOUT", "1").unwrap();
+fn misspelled_variable_is_an_error() {
+    for (name, known) in [
+        ("CORELANE_TCP_IDLE_TIMOUT", "CORELANE_TCP_IDLE_TIMEOUT"),
+        ("CORELANE_SHRADS", "CORELANE_SHARDS"),
+        ("CORELANE_HTTP_ADRES", "CORELANE_HTTP_ADDRESS"),
+        ("CORELANE_CONFG", "CORELANE_CONFIG"),
+    ] {
+        let expected = format!(
+            "environment {name}: no option has this variable; did you mean {known}? Correct or \
+             unset it"
+        );
+        assert_eq!(expect_errors(from_variable(name, "1")), expected);
+    }
+}
+
+#[test]
+fn other_unknown_variable_is_a_warning() {
+    for name in [
+        "CORELANE_PORT",
+        "CORELANE_PORT_8080_TCP",
+        "CORELANE_PORT_8080_TCP_ADDR",
+        "CORELANE_PORT_8080_TCP_PORT",
+        "CORELANE_PORT_8080_TCP_PROTO",
+        "CORELANE_SERVICE_HOST",
+        "CORELANE_SERVICE_PORT",
+        "CORELANE_SERVICE_PORT_HTTP",
+    ] {
+        let effective = from_variable(name, "tcp://10.0.0.1:80").unwrap();
+        let expected = format!("environment {name}: no option has this variable; it is ignored; ");
+        assert!(effective.warnings[0].to_string().starts_with(&expected), "{name}");
+    }
+    for name in ["CORELANE_CONFIG", "CORELANE_TOKEN"] {
+        assert!(from_variable(name, "x").unwrap().warnings.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn both_variables_of_an_option_must_agree() {
+    let inputs = |other: &str| ConfigInputs {
+        variables: vec![
+            ("CORELANE_HTTP".to_owned(), ":8081".into()),
+            ("CORELANE_HTTP_ADDRESS".to_owned(), other.into()),
+        ],
+        ..ConfigInputs::default()
+    };
+    let errors = expect_errors(assemble(&inputs(":8082")));
     assert_eq!(
-        effective.warnings[0].to_string(),
-        "environment CORELANE_TCP_IDLE_TIMOUT: no option has this variable; it is ignored; \
-         did you mean CORELANE_TCP_IDLE_TIMEOUT?"
+        errors,
+        "environment CORELANE_HTTP_ADDRESS: http.address: :8082 differs from :8081 of \
+         environment CORELANE_HTTP; set one of the two variables"
     );
-    assert!(from_variable("CORELANE_CONFIG", "x").unwrap().warnings.is_empty());
+    let effective = assemble(&inputs(":8081")).unwrap();
+    assert_eq!(effective.options.http.address, Some(([0, 0, 0, 0], 8081).into()));
 }
 
 #[test]

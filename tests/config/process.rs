@@ -211,17 +211,41 @@ fn unreadable_directory_is_reported_with_option_and_hint() {
             file.display()
         ),
     ];
-    for (command, kind, expected) in
-        [("check", "warning", 0), ("serve", "error", 1), ("stdio", "error", 1)]
-    {
+    for command in ["check", "serve", "stdio"] {
         let given = [command, "--resources", "/nowhere/docs", "--prompts", file.to_str().unwrap()];
         let (code, _, error) = run(&mut corelane(&given));
-        assert_eq!(code, expected, "{command}: {error}");
+        assert_eq!(code, 1, "{command}: {error}");
         for line in &lines {
-            let line = format!("{kind}: {line}");
+            let line = format!("error: {line}");
             assert!(error.lines().any(|other| other == line), "{command}: {error}");
         }
     }
+}
+
+#[test]
+fn check_fails_where_serve_would_not_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (given, key) in [
+        (["--http", &*address, "--tcp", "off"], "flag --http: http.address: cannot listen on"),
+        (["--admin-address", &*address, "--http", "off"], "admin.address: cannot listen on"),
+        (["--http", "off", "--tcp", "off"], "http.address: nothing to serve"),
+        (["--tls-cert", "/nowhere.pem", "--tls-key", "/nowhere.key"], "/nowhere.pem"),
+        (["--auth-api-keys", "/nowhere.keys", "--tcp", "off"], "/nowhere.keys"),
+        (["--auth-rules", "tool/call mfa", "--auth-anonymous", "true"], "error: "),
+        (["--rate-rules", "tool/call rate=1/s", "--tcp", "off"], "the method tool/call is unknown"),
+        (["--auth-audit", "tools/call", "--tcp", "off"], "tools/call is a method"),
+    ] {
+        let (code, _, error) = run(corelane(&["check"]).args(given));
+        assert_eq!(code, 1, "{given:?}: {error}");
+        let is_named = |line: &str| line.starts_with("error: ") && line.contains(key);
+        assert!(error.lines().any(is_named), "{given:?}: {error}");
+        assert!(!error.lines().any(|line| line == "ok"), "{error}");
+    }
+    drop(taken);
+    let free = ["check", "--http", "localhost:0", "--tcp", ":0"];
+    let (code, _, error) = run(&mut corelane(&free));
+    assert_eq!((code, error.lines().last()), (0, Some("ok")), "{error}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Reads options from environment variables. No other module reads the environment.
 //!
 //! Invariants: only names that begin with `CORELANE_` are read. An empty variable counts as unset,
-//! because container files write it so. An unknown one is a warning and no error: a cluster may
-//! define `CORELANE_PORT` and the like for a service of that name.
+//! because container files write it so. An unknown one that differs from a known one by up to two
+//! letters is an error, as it is misspelled. Any other is a warning: a cluster may define
+//! `CORELANE_PORT` and the like for a service of that name.
 
 use std::ffi::OsString;
 
@@ -39,26 +40,62 @@ pub fn read(
     let mut assignments = Vec::new();
     for (name, value) in variables {
         let source = Source::Environment { variable: name.clone() };
-        match (table::rows().find(|row| row.variable() == *name), value.to_str()) {
+        match (table::rows().find(|row| row.has_variable(name)), value.to_str()) {
             (Some(row), Some(text)) => {
+                if let Some(other) = other_assignment(&assignments, row, text) {
+                    problems.push(ConfigIssue::new(source.clone(), row.key, other));
+                }
                 assignments.push(Assignment { row, text: text.to_owned(), source });
             }
             (Some(row), None) => {
                 let diagnostic = Diagnostic::new("the value is not UTF-8", row.unit.notation());
                 problems.push(ConfigIssue::new(source, row.key, diagnostic));
             }
-            (None, _) if name == FILE_VARIABLE => {}
-            (None, _) => warnings.push(ConfigIssue::new(source, "", unknown_variable(name))),
+            (None, _) if OTHER_VARIABLES.contains(&name.as_str()) => {}
+            (None, _) => match misspelled_variable(name) {
+                Some(misspelled) => problems.push(ConfigIssue::new(source, "", misspelled)),
+                None => warnings.push(ConfigIssue::new(source, "", unknown_variable(name))),
+            },
         }
     }
     assignments
 }
 
+/// Returns what is wrong if the other variable of the option has another value.
+fn other_assignment(assignments: &[Assignment], row: &Row, text: &str) -> Option<Diagnostic> {
+    let mut others = assignments.iter();
+    let other = others.find(|other| other.row.key == row.key && other.text != text)?;
+    let message = format!("{text} differs from {} of {}", other.text, other.source);
+    Some(Diagnostic::new(message, "set one of the two variables"))
+}
+
+/// Returns every variable with a meaning.
+fn known_variables() -> Vec<String> {
+    let of_options = table::rows()
+        .flat_map(|row| [Some(row.variable()), row.variable_of_key()].into_iter().flatten());
+    of_options.chain(OTHER_VARIABLES.map(str::to_owned)).collect()
+}
+
+/// Returns the error of a variable that differs from a known one by up to [`EDITS_MAX`] letters.
+fn misspelled_variable(name: &str) -> Option<Diagnostic> {
+    let known = known_variables().into_iter();
+    let distances = known.map(|it| (strsim::damerau_levenshtein(name, &it), it));
+    let (_, known) = distances.filter(|(edits, _)| *edits <= EDITS_MAX).min()?;
+    let message = "no option has this variable";
+    Some(Diagnostic::new(message, format!("did you mean {known}? Correct or unset it")))
+}
+
 fn unknown_variable(name: &str) -> Diagnostic {
-    let names: Vec<String> = table::rows().map(Row::variable).collect();
+    let names = known_variables();
     let hint = match nearest(name, names.iter().map(String::as_str)) {
         Some(known) => format!("did you mean {known}?"),
         None => "unset it, or see `corelane serve --help`".to_owned(),
     };
     Diagnostic::new("no option has this variable; it is ignored", hint)
 }
+
+/// Variables that are no options: that of the file, and that of the commands that call a server.
+const OTHER_VARIABLES: [&str; 2] = [FILE_VARIABLE, "CORELANE_TOKEN"];
+
+/// Letters by which a misspelled name differs, at most. A transposition counts as one.
+const EDITS_MAX: usize = 2;

@@ -27,7 +27,7 @@ mod websocket;
 pub struct Row {
     /// Key in the file, with its sections: `tcp.connections_max`.
     pub key: &'static str,
-    /// Shorter name for flag and variable: `tcp` for `tcp.address`. Default: the key.
+    /// Shorter name for flag and variable: `tcp` for `tcp.address`. The key is one, too.
     pub short: Option<&'static str>,
     /// Unit and range of the value.
     pub unit: Unit,
@@ -98,6 +98,26 @@ impl Row {
         format!("CORELANE_{}", name.to_uppercase())
     }
 
+    /// Returns the flag with the whole key, `tcp-address`, if there is a shorter one.
+    #[cfg(feature = "cli")]
+    pub fn flag_of_key(&self) -> Option<String> {
+        self.short.map(|_| self.key.replace(['.', '_'], "-")).filter(|flag| *flag != self.flag())
+    }
+
+    /// Returns the variable with the whole key, `CORELANE_TCP_ADDRESS`, if there is a shorter one.
+    #[cfg(feature = "cli")]
+    pub fn variable_of_key(&self) -> Option<String> {
+        let name = self.key.replace('.', "_").to_uppercase();
+        let variable = self.short.map(|_| format!("CORELANE_{name}"));
+        variable.filter(|variable| *variable != self.variable())
+    }
+
+    /// Returns whether the environment variable `name` sets the option.
+    #[cfg(feature = "cli")]
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.variable() == name || self.variable_of_key().is_some_and(|it| it == name)
+    }
+
     /// Sets the field from `text`.
     ///
     /// # Errors
@@ -154,6 +174,14 @@ mod tests {
         let variables: BTreeSet<_> = rows().map(Row::variable).collect();
         let count = rows().count();
         assert_eq!((keys.len(), flags.len(), variables.len()), (count, count, count));
+        for row in rows() {
+            assert!(row.flag_of_key().is_none_or(|flag| !flags.contains(&flag)), "{}", row.key);
+            let variable = row.variable_of_key();
+            assert!(variable.is_none_or(|it| !variables.contains(&it)), "{}", row.key);
+        }
+        let address = find("http.address").unwrap();
+        assert_eq!(address.flag_of_key().as_deref(), Some("http-address"));
+        assert!(["CORELANE_HTTP", "CORELANE_HTTP_ADDRESS"].map(|it| address.has_variable(it))[1]);
         let row = find("tcp.connections_max").unwrap();
         assert_eq!(row.flag(), "tcp-connections-max");
         assert_eq!(row.variable(), "CORELANE_TCP_CONNECTIONS_MAX");

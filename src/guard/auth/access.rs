@@ -97,7 +97,7 @@ impl AccessRules {
         let mut words = line.split_ascii_whitespace().peekable();
         let method =
             words.next().filter(|word| !word.contains('=')).ok_or("the method is missing")?;
-        let method = Pattern::new(method);
+        let method = Pattern::of_methods(method, |_| false)?;
         let name = words.next_if(|word| !is_requirement(word)).map(Pattern::new);
         let (scopes, tier, needs_mfa, context) = (Vec::new(), None, false, None);
         let mut rule = AccessRule { method, name, scopes, tier, needs_mfa, context };

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use super::bucket::Quota;
 use crate::guard::pattern::Pattern;
-use crate::protocol::eras::Method;
+use crate::protocol::eras::{ClientNotification, Method};
 
 /// The rules of a server.
 #[derive(Clone, Debug, Default)]
@@ -219,7 +219,10 @@ fn parse_rule(line: &str) -> Result<RateRule, String> {
         write!(text, "{word} ").ok();
     }
     let quota = settings.quota()?;
-    let (policy, method) = (keys.policy().into(), Pattern::new(method));
+    let is_notification =
+        |pattern: &Pattern| ClientNotification::NAMES.iter().any(|name| pattern.matches(name));
+    let method = Pattern::of_methods(method, is_notification)?;
+    let policy = keys.policy().into();
     Ok(RateRule { text: text.into(), policy, quota, keys, method, name })
 }
 
@@ -349,7 +352,7 @@ mod tests {
 
     #[test]
     fn policies_have_different_names() {
-        let lines = ["* rate=1/s", "ping rate=1/s", "* rate=1/s per=address", "x rate=1/s"];
+        let lines = ["* rate=1/s", "ping rate=1/s", "* rate=1/s per=address", "ping rate=1/s"];
         let rules = parse(&lines).unwrap();
         let names: Vec<&str> = rules.iter().map(|rule| &*rule.policy).collect();
         assert_eq!(names, ["all", "all-2", "address", "all-3"]);

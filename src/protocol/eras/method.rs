@@ -125,6 +125,15 @@ pub enum ClientNotification {
 }
 
 impl ClientNotification {
+    /// Names on the wire.
+    pub const NAMES: [&'static str; 5] = [
+        "notifications/cancelled",
+        "notifications/initialized",
+        "notifications/progress",
+        "notifications/roots/list_changed",
+        "notifications/tasks/status",
+    ];
+
     /// Returns the notification with this name on the wire, or `None` if it is unknown.
     #[inline]
     pub fn parse(name: &str) -> Option<Self> {
@@ -151,6 +160,7 @@ mod tests {
         for unknown in ["", "Ping", "tools/call ", "resources", "notifications/initialized"] {
             assert_eq!(Method::parse(unknown), None);
         }
+        assert!(ClientNotification::NAMES.iter().all(|it| ClientNotification::parse(it).is_some()));
         assert_eq!(
             ClientNotification::parse("notifications/cancelled"),
             Some(ClientNotification::Cancelled)

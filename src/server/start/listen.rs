@@ -137,13 +137,26 @@ fn bind_listeners(
     address: SocketAddr,
     shards: usize,
 ) -> io::Result<Vec<OwnedFd>> {
-    let options = ListenerOptions {
+    listener::listen_shared(address, shards, &listener_options(tcp))
+}
+
+/// Binds `address` for a moment, without listening.
+///
+/// # Errors
+///
+/// The server could not listen there.
+#[cfg(feature = "cli")]
+pub(super) fn probe_address(tcp: &TcpOptions, address: SocketAddr) -> io::Result<()> {
+    listener::probe(address, &listener_options(tcp))
+}
+
+fn listener_options(tcp: &TcpOptions) -> ListenerOptions {
+    ListenerOptions {
         keepalive: tcp.keepalive,
         nodelay: tcp.nodelay,
         receive_buffer_bytes: tcp.receive_buffer_bytes,
         send_buffer_bytes: tcp.send_buffer_bytes,
         backlog_max: tcp.backlog_max,
         reuse_port: tcp.reuse_port,
-    };
-    listener::listen_shared(address, shards, &options)
+    }
 }

@@ -13,6 +13,8 @@ mod shard_builder;
 
 mod threads;
 
+mod unknown_names;
+
 mod listen;
 
 mod running;
@@ -24,6 +26,8 @@ mod signals;
 
 #[cfg(feature = "cli")]
 mod ring_probe;
+#[cfg(feature = "cli")]
+mod start_probe;
 
 use std::any::Any;
 use std::fmt;
@@ -49,11 +53,14 @@ pub use self::shard_builder::ShardBuilder;
 pub use self::shard_builder::ShardInput;
 #[cfg(feature = "signals")]
 use self::signals::{ReloadCallback, SignalLoop, reload_nothing};
+#[cfg(feature = "cli")]
+pub use self::start_probe::{StartFault, find_start_faults};
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use self::tls::ListenerTls;
 #[cfg(feature = "cli")]
 pub use self::tls::check_tls;
+use self::unknown_names::find_unknown_names;
 use super::acceptance::ConnectionCounts;
 use super::auth::{AuthSource, Credential, HostCallers};
 use super::blocking_jobs::BlockingPool;
@@ -74,6 +81,7 @@ use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
 use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
 use crate::telemetry::label::{DrainCause, Transport};
 
 /// A server that has not started: a catalog and options.
@@ -330,6 +338,9 @@ impl Server {
         let shards = placement.shard_count();
         self.tls = Arc::new(ListenerTls::load(&self.options).map_err(io::Error::other)?);
         self.tls.warn_of_expiry();
+        for warning in find_unknown_names(&self.options, &self.services.catalog) {
+            Event::OptionWarning { warning: &warning }.emit();
+        }
         let Bound { listeners, addresses, admin_address } =
             bind(&self.options, endpoints, shards, &self.tls)?;
         let sources = listeners.into_iter().map(InputFds::Listeners).collect();

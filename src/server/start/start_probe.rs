@@ -1,0 +1,77 @@
+//! Finds what prevents a start, without starting a server: for `corelane check`.
+
+use std::net::SocketAddr;
+
+use super::listen::{operator_guard, origin_guard, probe_address};
+use crate::engine::placement::Placement;
+use crate::server::options::Options;
+
+/// Why a server with some options would not start.
+#[derive(Debug)]
+pub struct StartFault {
+    /// Key of the option.
+    pub key: &'static str,
+    /// What is wrong, with the value found.
+    pub message: String,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+/// Returns what prevents a start over the network, apart from TLS, authentication and the ring.
+/// Binds each address for a moment and serves nothing there.
+pub fn find_start_faults(options: &Options) -> Vec<StartFault> {
+    let mut faults = Vec::new();
+    let mut add = |key, message: String, hint| faults.push(StartFault { key, message, hint });
+    if options.tcp.address.is_none() && options.http.address.is_none() {
+        let message = "nothing to serve: tcp and http are off".to_owned();
+        add("http.address", message, "give an address with --tcp or --http");
+    }
+    let engine = &options.engine;
+    if let Err(error) = Placement::choose(engine.cpus.as_deref(), engine.shards) {
+        add("cpus", error.to_string(), "list cpus that this process may use, or set auto");
+    }
+    for (key, guard) in
+        [("http.hosts", origin_guard(options)), ("admin.address", operator_guard(options))]
+    {
+        if let Err(error) = guard {
+            add(key, error.to_string(), "correct the entry, or remove it");
+        }
+    }
+    for (key, address) in addresses(options) {
+        if let Some(error) = address.and_then(|it| probe_address(&options.tcp, it).err()) {
+            add(key, error.to_string(), "set another address or port, or off");
+        }
+    }
+    faults
+}
+
+/// Returns the addresses that the server listens on, with their keys.
+const fn addresses(options: &Options) -> [(&'static str, Option<SocketAddr>); 3] {
+    [
+        ("tcp.address", options.tcp.address),
+        ("http.address", options.http.address),
+        ("admin.address", options.admin.address),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn used_address_is_a_fault_of_its_option() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut options = Options::tiny();
+        options.tcp.address = None;
+        options.http.address = Some(taken.local_addr().unwrap());
+        let faults = find_start_faults(&options);
+        let [fault] = &faults[..] else { panic!("{faults:?}") };
+        assert_eq!(fault.key, "http.address");
+        drop(taken);
+        assert!(find_start_faults(&options).is_empty());
+        options.http.address = None;
+        assert!(find_start_faults(&options)[0].message.starts_with("nothing to serve"));
+    }
+}
