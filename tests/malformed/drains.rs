@@ -39,7 +39,11 @@ fn drain_timeout_answers_unfinished_calls() {
         assert_eq!(responses.len(), 2);
         for (response, id) in responses.iter().zip(1..=2) {
             expect_error(response, 1001, Some(json!(id)));
-            assert_eq!(response["error"]["data"], json!({"started": true, "retryable": false}), "{response}");
+            assert_eq!(
+                response["error"]["data"],
+                json!({"started": true, "retryable": false}),
+                "{response}"
+            );
         }
         drop(client);
         let counters = server.join();

@@ -70,7 +70,7 @@ fn short_memory_refuses_large_messages() {
     assert_eq!(result_text(&client.exchange(padded(1, 5_000))), "waited");
     read(&server, &mut client, 70);
     assert_eq!(http.exchange(&large).status(), 413);
-    expect_error(&client.exchange(padded(2, 5_000)), -32012, None);
+    expect_error(&client.exchange(padded(2, 5_000)), -32012, Some(json!(2)));
     assert_eq!(result_text(&other.exchange(padded(3, 1_000))), "waited");
     read(&server, &mut other, 10);
     assert_eq!(result_text(&other.exchange(padded(4, 5_000))), "waited");

@@ -241,7 +241,7 @@ impl<'a> ActionGenerator<'a> {
     }
 
     fn add_message(&mut self, (bytes, notes): GeneratedMessage) {
-        let terminators: [&[u8]; 5] = [b"\n", b"\n", b"\r\n", b"\r", b"\n\n\r\n"];
+        let terminators: [&[u8]; 5] = [b"\n", b"\n", b"\r\n", b" \r\n", b"\n \n\r\n"];
         let terminator = terminators[self.below(terminators.len())];
         self.bytes.extend(bytes);
         self.bytes.extend_from_slice(terminator);

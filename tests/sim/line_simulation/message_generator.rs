@@ -137,7 +137,7 @@ impl<'a> MessageGenerator<'a> {
     /// An incomplete message.
     pub(crate) fn incomplete_message(&self) -> GeneratedMessage {
         let text = r#"{"jsonrpc":"2.0","id":1,"met"#.to_owned();
-        expecting(text, self.error_without_id(expected_response::PARSE))
+        expecting(text, self.error_with_id(json!(1), expected_response::PARSE))
     }
 
     fn request_with_response(&mut self) -> (String, ImmediateResponse) {
@@ -280,7 +280,7 @@ impl<'a> MessageGenerator<'a> {
             0 => (b"nonsense", expected_response::PARSE),
             1 => (b"{\"jsonrpc\":\"2.0\",\"id\":1,", expected_response::PARSE),
             2 => (b"{\"jsonrpc\":\"2.0\",\"method\":\"\xFF\xFE\"}", expected_response::PARSE),
-            3 => (b"{\"a\":\"\\ud800\"}", expected_response::PARSE),
+            3 => (b"{\"a\":\"\\ud800\"}", expected_response::INVALID_REQUEST),
             4 => (b"42", expected_response::INVALID_REQUEST),
             5 => (b"[]", expected_response::INVALID_REQUEST),
             6 => (too_deep.as_bytes(), expected_response::INVALID_REQUEST),
@@ -288,10 +288,10 @@ impl<'a> MessageGenerator<'a> {
         };
         // A pipe may carry foreign output: text that is not UTF-8 is skipped.
         let is_passed_over = kind == 2 && self.facts.is_piped;
-        let note = if is_passed_over {
-            Expectation::Nothing
-        } else {
-            Expectation::Immediate(self.error_without_id(code))
+        let note = match kind {
+            _ if is_passed_over => Expectation::Nothing,
+            1 => Expectation::Immediate(self.error_with_id(json!(1), code)),
+            _ => Expectation::Immediate(self.error_without_id(code)),
         };
         (bytes.to_vec(), vec![note])
     }
@@ -335,6 +335,11 @@ impl<'a> MessageGenerator<'a> {
             2 => message::cancelled(&json!("nothing that was ever asked")),
             _ => json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string(),
         })
+    }
+
+    /// The error response to a message that does not parse, but whose id can be read.
+    fn error_with_id(&self, id: Value, code: i64) -> ImmediateResponse {
+        ImmediateResponse { id: Some(id), ..self.error_without_id(code) }
     }
 
     /// The error response to a message without a readable id.
