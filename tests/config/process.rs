@@ -16,6 +16,11 @@ fn corelane(arguments: &[&str]) -> Command {
     command
 }
 
+/// Returns `check` with listeners that need no certain port to be free, and `arguments`.
+fn check(arguments: &[&str]) -> Command {
+    corelane(&[&["check", "--tcp", "127.0.0.1:0", "--http", "off"], arguments].concat())
+}
+
 /// Creates a FIFO without a writer.
 fn create_fifo(directory: &Path) -> PathBuf {
     let path = directory.join("fifo.toml");
@@ -33,6 +38,7 @@ fn run(command: &mut Command) -> (i32, String, String) {
 fn check_all_lists_every_option_with_its_source() {
     let (code, out, _) = run(corelane(&["check", "--all", "--tcp-nodelay", "false"])
         .env("CORELANE_HTTP", "off")
+        .env("CORELANE_TCP", "127.0.0.1:0")
         .env("CORELANE_SHARDS", ""));
     assert_eq!(code, 0);
     assert_eq!(out.lines().count(), table::rows().count());
@@ -48,15 +54,20 @@ fn check_all_lists_every_option_with_its_source() {
 
 #[test]
 fn check_lists_options_that_differ_from_defaults() {
-    let (code, out, _) = run(&mut corelane(&["check", "--tcp-keepalive", "true"]));
-    assert_eq!((code, out.as_str()), (0, ""));
+    let addresses = [("CORELANE_TCP", "127.0.0.1:0"), ("CORELANE_HTTP", "off")];
+    let lines_of_addresses = [
+        "tcp.address = \"127.0.0.1:0\"                  # environment CORELANE_TCP",
+        "http.address = \"off\"                         # environment CORELANE_HTTP",
+    ];
+    let (code, out, _) = run(corelane(&["check", "--tcp-keepalive", "true"]).envs(addresses));
+    assert_eq!((code, out.lines().collect::<Vec<_>>()), (0, lines_of_addresses.to_vec()));
     let given = ["check", "--profile", "tiny", "--tcp-nodelay", "false", "--shards", "1"];
-    let (code, out, _) = run(corelane(&given).env("CORELANE_HTTP", "off"));
+    let (code, out, _) = run(corelane(&given).envs(addresses));
     assert_eq!(code, 0);
     let lines = [
         "profile = \"tiny\"                             # flag --profile",
         "tcp.nodelay = false                          # flag --tcp-nodelay",
-        "http.address = \"off\"                         # environment CORELANE_HTTP",
+        lines_of_addresses[1],
     ];
     assert_eq!(out.lines().collect::<Vec<_>>(), lines);
 }
@@ -64,13 +75,13 @@ fn check_lists_options_that_differ_from_defaults() {
 #[test]
 fn check_sets_up_ring() {
     let ring_line = |arguments: &[&str]| {
-        let (code, _, error) = run(&mut corelane(arguments));
+        let (code, _, error) = run(&mut check(arguments));
         assert_eq!(code, 0);
         let line = error.lines().find_map(|line| line.strip_prefix("ring: "));
         line.unwrap_or_else(|| panic!("{error}")).to_owned()
     };
-    assert!(ring_line(&["check", "--ring", "poll"]).starts_with("poll"));
-    let line = ring_line(&["check"]);
+    assert!(ring_line(&["--ring", "poll"]).starts_with("poll"));
+    let line = ring_line(&[]);
     assert!(line.starts_with("io_uring +") || line.starts_with("poll"), "{line}");
 }
 
@@ -78,10 +89,9 @@ fn check_sets_up_ring() {
 fn check_output_is_an_equivalent_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("corelane.toml");
-    let given =
-        ["check", "--profile", "tiny", "--cpus", "0,1", "--ring-zero-copy-bytes-min", "off"];
+    let given = ["--profile", "tiny", "--cpus", "0,1", "--ring-zero-copy-bytes-min", "off"];
     for all in [&["--all"][..], &[]] {
-        let (code, out, _) = run(&mut corelane(&[&given, all].concat()));
+        let (code, out, _) = run(&mut check(&[&given, all].concat()));
         assert_eq!(code, 0);
         std::fs::write(&path, &out).unwrap();
         let again = ["check", "--config", path.to_str().unwrap()];
@@ -108,7 +118,11 @@ fn every_variable_and_flag_reaches_the_program() {
     let defaults = assemble(&ConfigInputs::default()).unwrap();
     let (mut variables, mut flags) = (corelane(&["check", "--all"]), corelane(&["check", "--all"]));
     for (row, _, _) in defaults.rows() {
-        let text = row.format_value(&defaults.options);
+        let text = match row.key {
+            "tcp.address" => "127.0.0.1:0".to_owned(),
+            "http.address" => "off".to_owned(),
+            _ => row.format_value(&defaults.options),
+        };
         variables.env(row.variable(), &text);
         flags.arg(format!("--{}", row.flag())).arg(&text);
     }

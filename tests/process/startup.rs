@@ -165,7 +165,7 @@ fn serve_without_listener_is_rejected() {
 
 #[test]
 fn check_accepts_its_own_output() {
-    let ended = run(&["check", "--tcp", "127.0.0.1:0"]);
+    let ended = run(&["check", "--tcp", "127.0.0.1:0", "--http", "off"]);
     assert_eq!(ended.status, 0, "{}", ended.stderr);
     let folder = tempfile::tempdir().expect("temporary directory");
     let file = folder.path().join("corelane.toml");
@@ -179,7 +179,12 @@ fn check_with_closed_output_exits_successfully() {
     let (reader, writer) = std::io::pipe().expect("pipe is created");
     drop(reader);
     let mut command = Command::new(CORELANE);
-    let child = command.arg("check").env_clear().stdout(writer).stderr(Stdio::piped()).spawn();
+    let child = command
+        .args(["check", "--tcp", "127.0.0.1:0", "--http", "off"])
+        .env_clear()
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn();
     let ended = child.and_then(std::process::Child::wait_with_output).expect("process runs");
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{stderr}");
