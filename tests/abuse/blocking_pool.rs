@@ -1,5 +1,7 @@
 //! The thread pool of blocking handlers: one client cannot take it from the others.
 
+use std::time::Duration;
+
 use corelane::Catalog;
 use corelane::protocol::model::Implementation;
 use corelane::server::Options;
@@ -103,6 +105,27 @@ impl WaitingClient {
 fn expect_refused(response: &Value) {
     expect_error(response, -32603, Some(response["id"].clone()));
     assert!(response.to_string().contains("blocking threads are busy"), "{response}");
+}
+
+#[test]
+fn drain_states_whether_blocking_call_started() {
+    over_each_ring(one_thread(8), |mut options| {
+        options.engine.drain_timeout = Duration::from_millis(50);
+        let server = TestServer::with_gate(options, catalog);
+        let mut client = WaitingClient::connect(&server, "a");
+        assert_eq!(client.send(1), 0);
+        assert_eq!(server.next_signal(), "a");
+        assert_eq!(client.send(1), 0);
+        server.drain();
+        for (id, has_started) in [(1, true), (2, false)] {
+            let response = client.client.receive();
+            expect_error(&response, 1001, Some(json!(id)));
+            let data = json!({"started": has_started, "retryable": !has_started});
+            assert_eq!(response["error"]["data"], data, "{response}");
+        }
+        drop(client);
+        server.join();
+    });
 }
 
 #[test]
