@@ -2,7 +2,7 @@
 //!
 //! Invariants: only names that begin with `CORELANE_` are read. An empty variable counts as unset,
 //! because container files write it so. An unknown one that differs from a known one by up to two
-//! letters is an error, as it is misspelled. Any other is a warning: a cluster may define
+//! characters is an error, as it is misspelled. Any other is a warning: a cluster may define
 //! `CORELANE_PORT` and the like for a service of that name.
 
 use std::ffi::OsString;
@@ -76,7 +76,7 @@ fn known_variables() -> Vec<String> {
     of_options.chain(OTHER_VARIABLES.map(str::to_owned)).collect()
 }
 
-/// Returns the error of a variable that differs from a known one by up to [`EDITS_MAX`] letters.
+/// Returns the error of a variable that differs from a known one by up to [`EDITS_MAX`] edits.
 fn misspelled_variable(name: &str) -> Option<Diagnostic> {
     let known = known_variables().into_iter();
     let distances = known.map(|it| (strsim::damerau_levenshtein(name, &it), it));
@@ -86,9 +86,11 @@ fn misspelled_variable(name: &str) -> Option<Diagnostic> {
 }
 
 fn unknown_variable(name: &str) -> Diagnostic {
+    // The prefix, which all have, makes no name similar.
     let names = known_variables();
-    let hint = match nearest(name, names.iter().map(String::as_str)) {
-        Some(known) => format!("did you mean {known}?"),
+    let known = names.iter().filter_map(|name| name.strip_prefix(PREFIX));
+    let hint = match nearest(name.strip_prefix(PREFIX).unwrap_or(name), known) {
+        Some(known) => format!("did you mean {PREFIX}{known}?"),
         None => "unset it, or see `corelane serve --help`".to_owned(),
     };
     Diagnostic::new("no option has this variable; it is ignored", hint)
@@ -97,5 +99,5 @@ fn unknown_variable(name: &str) -> Diagnostic {
 /// Variables that are no options: that of the file, and that of the commands that call a server.
 const OTHER_VARIABLES: [&str; 2] = [FILE_VARIABLE, "CORELANE_TOKEN"];
 
-/// Letters by which a misspelled name differs, at most. A transposition counts as one.
+/// Largest edit distance of a misspelled name from the known one (Damerau-Levenshtein).
 const EDITS_MAX: usize = 2;
