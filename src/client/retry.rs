@@ -78,24 +78,24 @@ impl RetryPolicy {
 
 impl RetryPolicy {
     /// Returns the time before repetition number `repeats` + 1; `None` if there have been enough.
-    pub(in crate::client) fn next_delay(&self, repeats: u32) -> Option<Duration> {
+    pub(super) fn next_delay(&self, repeats: u32) -> Option<Duration> {
         let delay = self.delay_min.saturating_mul(1 << repeats.min(16)).min(self.delay_max);
         (repeats < self.attempts_max).then_some(delay)
     }
 
     /// Returns whether a request may be sent again that may run twice without harm.
-    pub(in crate::client) fn repeats_idempotent(&self) -> bool {
+    pub(super) fn repeats_idempotent(&self) -> bool {
         self.scope != RetryScope::Never
     }
 
     /// Returns whether a request may be sent again that may have run.
-    pub(in crate::client) fn repeats_all(&self) -> bool {
+    pub(super) fn repeats_all(&self) -> bool {
         self.scope == RetryScope::All
     }
 
     /// Returns whether a request may be sent again after this HTTP status. `started` is what the
     /// response says of it, if anything.
-    pub(in crate::client) fn repeats_after_status(
+    pub(super) fn repeats_after_status(
         &self,
         status: u16,
         started: Option<bool>,
@@ -113,7 +113,7 @@ impl RetryPolicy {
     }
 
     /// Returns whether a call that may have run may be sent again after `error`.
-    pub(in crate::client) fn repeats_after_error(&self, error: &ClientError) -> bool {
+    pub(super) fn repeats_after_error(&self, error: &ClientError) -> bool {
         self.repeats_all()
             && match error.kind() {
                 ClientErrorKind::Timeout | ClientErrorKind::Closed | ClientErrorKind::Connect => {

@@ -348,7 +348,8 @@ impl DeferredWork {
     #[cold]
     pub(super) fn fail_answered(
         &mut self,
-        (peer_id, in_flight): (PeerId, &RequestsInFlight),
+        peer_id: PeerId,
+        in_flight: &RequestsInFlight,
         id: Option<Id<'_>>,
         error: ClientRequestError,
         now: Instant,

@@ -241,7 +241,8 @@ fn stream_that_is_never_known_ends_listen() {
 
 /// Refuses calls for now with `status`: the first `count`.
 fn overloaded(
-    (status, count): (&'static str, usize),
+    status: &'static str,
+    count: usize,
     fields: impl Fn() -> String + Send + Sync,
     body: &'static str,
 ) -> impl Fn(&HttpRequest) -> Option<String> + Send + Sync {
@@ -262,7 +263,7 @@ fn refused_request_is_named_while_it_waits() {
     };
     let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"breaker open",
         "data":{"retryable":true,"retryAfterMs":1000}}}"#;
-    let server = ForeignServer::start(overloaded(("503 A", 1), fields, body));
+    let server = ForeignServer::start(overloaded("503 A", 1, fields, body));
     let result = server.run(&["call", "t"]);
     assert_eq!((result.status, result.stdout.as_str()), (0, "fine\n"));
     let expected = "the server answered with HTTP status 503: breaker open; tools/call t is sent \
@@ -273,14 +274,14 @@ fn refused_request_is_named_while_it_waits() {
 #[test]
 fn refused_request_without_time_names_the_refusal() {
     let later = |seconds: u32| move || format!("Retry-After: {seconds}\r\n");
-    let server = ForeignServer::start(overloaded(("429 A", 9), later(1), "busy"));
+    let server = ForeignServer::start(overloaded("429 A", 9, later(1), "busy"));
     let result = server.run(&["call", "t", "--timeout", "1.5"]);
     assert_eq!(result.status, 1);
     let line = result.stderr.lines().last().unwrap_or_default();
     assert!(line.contains("HTTP status 429: busy"), "{line}");
     assert!(line.contains("within 1.5s") && !line.contains("no response"), "{line}");
 
-    let server = ForeignServer::start(overloaded(("429 A", 9), later(60), "busy"));
+    let server = ForeignServer::start(overloaded("429 A", 9, later(60), "busy"));
     let result = server.run(&["call", "t", "--timeout", "5"]);
     let expected = "error: the server answered with HTTP status 429: busy; retry in 60s\n";
     assert_eq!((result.status, result.stderr.as_str()), (1, expected));

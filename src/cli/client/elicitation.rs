@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::arguments::{Argument, arguments_of};
-use super::text::{one_line, printable};
+use super::text::{is_harmful, one_line, printable};
 use crate::client::oneshot::Oneshot;
 use crate::client::{ElicitRequestParams, InputResult};
 use crate::protocol::model::{ElicitAction, ElicitResult};
@@ -76,19 +76,19 @@ fn ask_for_page(
     let url = Url::parse(url).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
     if host.split('.').any(|label| label.starts_with("xn--")) {
-        writeln!(out, "warning: the host {host} has letters that may look like others")?;
+        writeln!(out, "warning: the host {host} has characters that may look like others")?;
     }
     read_choice(input, out, "Accept? [y/N] ", false)
 }
 
 /// Returns why a URL may deceive, if it may.
 fn suspicion(text: &str) -> Option<String> {
+    // A terminal may show the others as nothing.
     let is_deceptive = |character: char| {
-        character.is_control()
+        is_harmful(character)
             || character.is_whitespace()
-            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            || matches!(character, '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
+            || matches!(character, '\u{ad}' | '\u{180e}' | '\u{feff}')
+            || matches!(character, '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}')
     };
     if text.contains(is_deceptive) {
         return Some("it has characters that are not visible or change the order".to_owned());

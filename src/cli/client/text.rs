@@ -28,7 +28,7 @@ pub(crate) fn clip(text: &str, width: usize) -> String {
 /// Returns whether a terminal interprets `character`, or shows the text around it in another order
 /// or not at all: control characters of C0 and C1, line separators, characters that change the
 /// direction of text (Unicode Standard Annex 9), and tags (Unicode, section 23.9).
-const fn is_harmful(character: char) -> bool {
+pub(crate) const fn is_harmful(character: char) -> bool {
     matches!(
         character,
         '\0'..='\x1f'

@@ -41,9 +41,7 @@ pub use self::parity_commands::ParityEvent;
 pub(in crate::client) use self::parity_commands::{
     ChunkCallback, NewParityPeer, ParityEventCallback, ParitySlot,
 };
-pub(in crate::client) use self::peer_handle::{
-    ConnectOptions, ConnectionCallback, PeerHandle, RetryCallback,
-};
+pub(super) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle, RetryCallback};
 pub(in crate::client) use self::process::ProgramCallback;
 pub use self::process::ProgramEvent;
 pub use self::task::IoTask;

@@ -132,7 +132,7 @@ impl SessionConfig {
         declared.write_required(&mut capabilities);
         self.options().client_info.write(&mut client_info, revision);
         let auth_token = &self.declaration.auth_token;
-        write_initialize(out, (id, revision), [&capabilities, &client_info, auth_token]);
+        write_initialize(out, id, revision, [&capabilities, &client_info, auth_token]);
     }
 }
 

@@ -279,7 +279,8 @@ pub(super) fn write_notification(out: &mut Vec<u8>, method: &str) {
 /// empty, are encoded.
 pub(super) fn write_initialize(
     out: &mut Vec<u8>,
-    (id, revision): (u64, Revision),
+    id: u64,
+    revision: Revision,
     [capabilities, client_info, auth_token]: [&[u8]; 3],
 ) {
     write_head(out, Some(id), Method::Initialize.as_str());

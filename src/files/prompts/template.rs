@@ -172,7 +172,7 @@ impl Template {
         if !text.is_empty() {
             pieces.push(Piece::Text(text));
         }
-        let mut parsed = Self::of_parts(pieces, indexes, (offsets, errors));
+        let mut parsed = Self::of_parts(pieces, indexes, offsets, errors);
         match dollar_arguments(body).next() {
             Some(offset) => parsed.add_dollar_arguments(offset).map(|()| parsed),
             None => Ok(parsed),
@@ -183,7 +183,8 @@ impl Template {
     fn of_parts(
         pieces: Vec<Piece>,
         indexes: HashMap<&str, usize>,
-        (offsets, errors): (Vec<usize>, Vec<TemplateError>),
+        offsets: Vec<usize>,
+        errors: Vec<TemplateError>,
     ) -> ParsedTemplate {
         let mut sorted: Vec<(&str, usize)> = indexes.into_iter().collect();
         sorted.sort_unstable();

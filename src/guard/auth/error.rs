@@ -44,9 +44,7 @@ impl AuthError {
             Self::Unavailable(_) | Self::Pending => "unavailable",
         }
     }
-}
 
-impl AuthError {
     /// Returns the check of the token that has failed, for logs; empty if none was made.
     pub const fn check(&self) -> &'static str {
         match self {

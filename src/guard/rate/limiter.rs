@@ -116,7 +116,8 @@ impl RateLimiter {
     /// bursts, for at most `keys_max` keys.
     pub fn new(
         secret: u128,
-        (shards, small_bursts): (NonZeroU32, Rc<dyn SmallBurstAccess>),
+        shards: NonZeroU32,
+        small_bursts: Rc<dyn SmallBurstAccess>,
         keys_max: usize,
     ) -> Self {
         Self {

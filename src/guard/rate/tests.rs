@@ -36,7 +36,7 @@ impl Shards {
         let table = Rc::<RefCell<SmallBursts>>::default();
         let limiters = (0..shards.get()).map(|_| {
             let mut limiter =
-                RateLimiter::new(7, (shards, Rc::<RefCell<_>>::clone(&table)), keys_max);
+                RateLimiter::new(7, shards, Rc::<RefCell<_>>::clone(&table), keys_max);
             limiter.install(Arc::clone(&rules));
             limiter
         });

@@ -227,7 +227,7 @@ impl Dispatcher {
                 Outcome::None
             }
             Ok(Message::Response { id, outcome }) => {
-                responses::handle(self, ctx, peer, (id, outcome));
+                responses::handle(self, ctx, peer, id, outcome);
                 Outcome::None
             }
             Err(_) if dialect::is_envelope(self, ctx, peer, value) => Outcome::Envelope,

@@ -21,7 +21,8 @@ pub(super) fn handle(
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,
     peer: &mut PeerState<'_>,
-    (id, outcome): (Option<Id<'_>>, Result<Value<'_>, Value<'_>>),
+    id: Option<Id<'_>>,
+    outcome: Result<Value<'_>, Value<'_>>,
 ) {
     let (peer_id, in_flight) = (ctx.reply_to.peer_id, &peer.state.in_flight);
     if let None | Some(Id::Text(_)) = id {
@@ -31,7 +32,7 @@ pub(super) fn handle(
     // The ids of server requests are texts.
     let error = Error::invalid_request("the \"id\" of a response must be that of its request");
     let error = ClientRequestError::InvalidResponse(error);
-    dispatcher.deferred.fail_answered((peer_id, in_flight), None, error, ctx.now, peer.outbox);
+    dispatcher.deferred.fail_answered(peer_id, in_flight, None, error, ctx.now, peer.outbox);
 }
 
 /// Handles a message that is not valid JSON-RPC.
@@ -64,7 +65,7 @@ fn reject_response(
     let MessageContext { reply_to: ReplyTo { peer_id, stream }, now, in_batch, .. } = ctx;
     let reason = ClientRequestError::InvalidResponse(error.clone());
     let in_flight = &peer.state.in_flight;
-    dispatcher.deferred.fail_answered((peer_id, in_flight), id, reason, now, peer.outbox);
+    dispatcher.deferred.fail_answered(peer_id, in_flight, id, reason, now, peer.outbox);
     let is_post = matches!(peer_id, PeerId::HttpSession(_)) && stream != ReplyTo::STANDALONE;
     if is_post && !in_batch && peer.state.transport == Transport::Http {
         return super::write_error(peer, None, error, peer.state.lifecycle.revision());

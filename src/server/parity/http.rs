@@ -66,7 +66,7 @@ impl ParityPath<'_> {
             | ParityOp::Events { handshake: Some(mut text), .. } => {
                 let bytes = text.as_bytes().len();
                 self.output.outbox.counters.traffic.messages_in += 1;
-                self.receive_text(parser, (carrier, key), (&mut text, bytes));
+                self.receive_text(parser, (carrier, key), &mut text, bytes);
             }
         }
         let begun = self.output.parity.get(key).is_some_and(ParitySession::has_begun);
@@ -83,7 +83,8 @@ impl ParityPath<'_> {
         &mut self,
         parser: &mut Parser,
         (carrier, key): (Carrier<'_>, Key),
-        (text, bytes): (&mut PaddedBuffer, usize),
+        text: &mut PaddedBuffer,
+        bytes: usize,
     ) {
         let error = match parser.parse(text.text()) {
             Ok(document) => {
@@ -92,7 +93,7 @@ impl ParityPath<'_> {
             Err(error) => error,
         };
         if parser.repair(&mut text.text(), error) {
-            return self.receive_text(parser, (carrier, key), (text, bytes));
+            return self.receive_text(parser, (carrier, key), text, bytes);
         }
         let error = ParityError::from(&Error::from(error));
         self.output.reply((carrier, key), 400, |out| write::error(out, None, &error));

@@ -43,7 +43,7 @@ pub(in crate::transport::http) fn is_field_name<const LENGTH: usize>(
 /// Returns the one value of a single-valued field whose lines a proxy has combined into a list
 /// (RFC 9110, section 5.3): the member of `value` that all others equal, or `value` if they differ.
 #[cold]
-pub(in crate::transport::http) fn single_value(value: &[u8]) -> &[u8] {
+pub(super) fn single_value(value: &[u8]) -> &[u8] {
     let members = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
     let mut members = members.filter(|member| !member.is_empty());
     match members.next() {
@@ -54,7 +54,7 @@ pub(in crate::transport::http) fn single_value(value: &[u8]) -> &[u8] {
 
 /// Returns whether `value` is a list whose members all equal `text`, which may contain commas.
 #[cold]
-pub(in crate::transport::http) fn repeats(value: &[u8], text: &[u8]) -> bool {
+pub(super) fn repeats(value: &[u8], text: &[u8]) -> bool {
     let mut rest = value;
     while let Some(after) = rest.strip_prefix(text).filter(|_| !text.is_empty()) {
         match after.trim_ascii_start() {

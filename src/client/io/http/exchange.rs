@@ -375,7 +375,8 @@ impl Exchange {
         &mut self,
         head: &ResponseHead,
         started: Option<bool>,
-        (policy, delay_max): (&RetryPolicy, Duration),
+        policy: &RetryPolicy,
+        delay_max: Duration,
         now: Instant,
     ) -> Option<Duration> {
         let is_request = matches!(self.kind, ExchangeKind::Request { .. });
@@ -488,7 +489,7 @@ mod tests {
         let refused = head("HTTP/1.1 429 A\r\n\r\n");
         let mut exchange = call(Method::ToolsCall);
         let mut postpone =
-            || exchange.postpone(&refused, None, (&policy, seconds(30)), Instant::ORIGIN);
+            || exchange.postpone(&refused, None, &policy, seconds(30), Instant::ORIGIN);
         assert_eq!(
             [(); 4].map(|()| postpone()),
             [1, 2, 4, 0].map(|delay| { Some(seconds(delay)).filter(|delay| !delay.is_zero()) })
@@ -497,8 +498,8 @@ mod tests {
         let overloaded = head("HTTP/1.1 503 A\r\n\r\n");
         let later = head("HTTP/1.1 503 A\r\nRetry-After: 31\r\n\r\n");
         let postpone = |method, head: &ResponseHead, started, delay_max| {
-            let limits = (&policy, seconds(delay_max));
-            call(method).postpone(head, started, limits, Instant::ORIGIN).is_some()
+            let delay_max = seconds(delay_max);
+            call(method).postpone(head, started, &policy, delay_max, Instant::ORIGIN).is_some()
         };
         assert!(!postpone(Method::ToolsCall, &overloaded, None, 30));
         assert!(!postpone(Method::ToolsCall, &later, None, 31), "it may have run");
@@ -508,7 +509,7 @@ mod tests {
         assert!(postpone(Method::ToolsList, &overloaded, None, 30));
         let mut declared = call(Method::ToolsCall);
         declared.repeats.is_declared_idempotent = true;
-        let limits = (&policy, seconds(30));
-        assert!(declared.postpone(&overloaded, None, limits, Instant::ORIGIN).is_some());
+        let delay = declared.postpone(&overloaded, None, &policy, seconds(30), Instant::ORIGIN);
+        assert!(delay.is_some());
     }
 }

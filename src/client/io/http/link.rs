@@ -297,15 +297,16 @@ impl HttpLink {
         {
             return self.queue.push_front(exchange);
         }
-        let limits = (&self.policy, self.timeout);
-        let started = response.started();
-        if let Some(delay) = exchange.postpone(&response.head, started, limits, input.now()) {
+        let (started, now) = (response.started(), input.now());
+        if let Some(delay) =
+            exchange.postpone(&response.head, started, &self.policy, self.timeout, now)
+        {
             let error = response.refusal();
             input.report_retry(exchange.retry_event(error.clone(), delay));
             input.note_refusal(exchange.call(), error);
             return self.queue.push_front(exchange);
         }
-        let (queue, now) = (&mut self.queue, input.now());
+        let queue = &mut self.queue;
         let verdict = self.authorization.handle_response(exchange, &response.head, queue, now);
         let mut exchange = match verdict {
             Verdict::Answer(exchange) => exchange,

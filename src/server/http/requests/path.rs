@@ -167,7 +167,7 @@ impl HttpPath<'_> {
         self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        self.respond_error(incoming, (Status::UNAVAILABLE, fields), (None, &refusal_error(reason)));
+        self.respond_error(incoming, Status::UNAVAILABLE, fields, None, &refusal_error(reason));
     }
 
     /// Responds to a request that is rejected before its message is dispatched.
@@ -201,7 +201,7 @@ impl HttpPath<'_> {
             allow_origin: incoming.origin().filter(|_| !is_foreign),
             ..incoming.response_fields()
         };
-        self.respond_error(incoming, (*status, fields), (id, error));
+        self.respond_error(incoming, *status, fields, id, error);
     }
 
     /// Logs a request refused by its host. The listener of operators has no option for hosts.
@@ -238,8 +238,10 @@ impl HttpPath<'_> {
     fn respond_error(
         &mut self,
         incoming: &IncomingRequest<'_>,
-        (status, fields): (Status, ResponseFields<'_>),
-        (id, error): (Option<Id<'_>>, &Error),
+        status: Status,
+        fields: ResponseFields<'_>,
+        id: Option<Id<'_>>,
+        error: &Error,
     ) {
         self.outbox.count_error(error);
         let mut text = Vec::new();
