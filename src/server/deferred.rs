@@ -395,6 +395,13 @@ impl DeferredWork {
         client_requests.fail_unsent(&mut CallsAndTasks { calls, tasks }, number, now);
     }
 
+    /// Holds client request `number` until the handshake of its client is complete.
+    #[cold]
+    pub(super) fn hold_request(&mut self, number: u64, text: &[u8], now: Instant) {
+        let Self { calls, tasks, client_requests, .. } = self;
+        client_requests.hold(&mut CallsAndTasks { calls, tasks }, number, text, now);
+    }
+
     /// Fails the open client requests of a peer, or of all peers, because no response will be read.
     /// Cost: one pass over the requests in flight and the tasks of the peer.
     pub(super) fn fail_client_requests(

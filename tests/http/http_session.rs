@@ -16,16 +16,21 @@ pub(crate) struct HttpSession {
 impl HttpSession {
     /// Creates a session by a handshake in `revision`.
     pub(crate) fn initialize(address: SocketAddr, revision: &'static str) -> Self {
+        let session = Self::without_notification(address, revision);
+        let initialized = session.post(&notification("notifications/initialized"));
+        session.connect().exchange(&initialized).expect_empty_body(202);
+        session
+    }
+
+    /// Creates a session whose `notifications/initialized` is outstanding.
+    pub(crate) fn without_notification(address: SocketAddr, revision: &'static str) -> Self {
         let mut client = HttpClient::connect(address).with_revision(revision);
         let response = client.exchange(&Request::post(initialize_with_elicitation(0, revision)));
         assert_eq!(response.status(), 200, "{response:?}");
         assert_eq!(response.message()["result"]["protocolVersion"], revision, "{response:?}");
         let id = response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned();
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)), "{id}");
-        let session = Self::with_id(address, &id, revision);
-        let initialized = session.post(&notification("notifications/initialized"));
-        client.exchange(&initialized).expect_empty_body(202);
-        session
+        Self::with_id(address, &id, revision)
     }
 
     /// Returns a session with this id, without a handshake.

@@ -44,6 +44,29 @@ fn session_requests_over_many_connections_are_served() {
 }
 
 #[test]
+fn request_may_overtake_initialized_notification() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(options);
+        for revision in SESSION_REVISIONS {
+            let session = HttpSession::without_notification(server.address(), revision);
+            let level = request(1, "logging/setLevel", json!({"level": "info"}));
+            for number in 0..CONNECTIONS {
+                let mut client = session.connect();
+                let served = client.exchange(&session.post(&level));
+                assert_eq!((served.status(), &served.message()["result"]), (200, &json!({})));
+                let response = client.exchange(&session.post(&echo(number, "early")));
+                assert_eq!((response.status(), result_text(&response.message())), (200, "early"));
+            }
+            let initialized = notification("notifications/initialized");
+            session.connect().exchange(&session.post(&initialized)).expect_empty_body(202);
+            let response = session.connect().exchange(&session.post(&echo(1, "ready")));
+            assert_eq!(result_text(&response.message()), "ready");
+        }
+        server.close();
+    });
+}
+
+#[test]
 fn pipelined_session_requests_are_answered_in_order() {
     on_one_shard_and_two(|options| {
         let server = TestServer::with_test_tools(options);
@@ -169,10 +192,13 @@ fn equal_session_fields_count_as_one() {
         let list = format!("{LEGACY}, 2025-06-18");
         let response = session.connect().exchange(&post.field("MCP-Protocol-Version", list));
         response.expect_error(400, -32022, None);
-        for event in ["0-0", "0-0, 0-0"] {
+        // In a session of its own, whose only listening stream is the first one.
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        let requests = [session.get(), session.resume("0-0"), session.resume("0-0, 0-0")];
+        for request in requests {
             let mut client = session.connect();
-            client.send(&session.resume(event));
-            assert_eq!(client.read_head().status, 200, "{event}");
+            client.send(&request);
+            assert_eq!(client.read_head().status, 200, "{request:?}");
         }
         server.close();
     });

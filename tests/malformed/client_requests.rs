@@ -15,6 +15,13 @@ use crate::interactive_catalog;
 
 /// Connects a client that supports every client request of `revision`.
 fn connect_capable(server: &TestServer, revision: &str) -> LineClient {
+    let mut client = connect_without_notification(server, revision);
+    client.send(notification("notifications/initialized"));
+    client
+}
+
+/// Connects such a client, whose `notifications/initialized` is outstanding.
+fn connect_without_notification(server: &TestServer, revision: &str) -> LineClient {
     let mut client = server.connect_tcp();
     let elicitation = if revision == LEGACY { json!({"form": {}, "url": {}}) } else { json!({}) };
     let mut capabilities = json!({"sampling": {}, "roots": {"listChanged": true}});
@@ -27,7 +34,6 @@ fn connect_capable(server: &TestServer, revision: &str) -> LineClient {
     });
     let response = client.exchange(request(0, "initialize", params));
     assert_eq!(response["result"]["protocolVersion"], revision, "{response}");
-    client.send(notification("notifications/initialized"));
     client
 }
 
@@ -92,6 +98,43 @@ fn elicitation_response_resumes_handler() {
             "{counters}"
         );
     });
+}
+
+#[test]
+fn client_request_waits_for_initialized_notification() {
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = connect_without_notification(&server, LEGACY);
+    client.send(ask_name(1));
+    client.send(call(2, "ask_model", json!({})));
+    // Log messages and responses do not wait.
+    client.send(call(3, "log", json!({})));
+    while client.receive()["id"] != 3 {}
+    client.ping();
+    let mut other = connect_capable(&server, LEGACY);
+    other.send(ask_name(1));
+    receive_client_request(&mut other, "elicitation/create");
+    client.send(notification("notifications/initialized"));
+    let name = receive_client_request(&mut client, "elicitation/create");
+    receive_client_request(&mut client, "sampling/createMessage");
+    let response = client.exchange(response_to(&name, accepted_name("Ada")));
+    assert_eq!(result_text(&response), "Hello, Ada!", "{response}");
+    drop((client, other));
+    server.close();
+}
+
+#[test]
+fn cancelled_call_before_initialized_notification_asks_nothing() {
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = connect_without_notification(&server, LEGACY);
+    client.send(ask_name(1));
+    client.ping();
+    client.send(cancelled(1));
+    client.send(notification("notifications/initialized"));
+    // Neither the client request nor its cancellation was sent.
+    assert_eq!(result_text(&client.exchange(echo(2, "next"))), "next");
+    drop(client);
+    let counters = server.close();
+    assert_eq!(counters.client_requests.sent, 0, "{counters}");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Legacy handshake messages out of order.
 
 use corelane_test_support::messages::{
-    LEGACY, call, echo, expect_error, initialize, notification, request, request_without_params,
-    result_text,
+    LEGACY, LEGACY_REVISIONS, call, echo, expect_error, initialize, join_lines, notification,
+    request, request_without_params, result_text,
 };
 use corelane_test_support::{TestServer, tcp_options};
 use serde_json::json;
 
 #[test]
-fn only_ping_is_served_before_handshake_completes() {
+fn only_ping_is_served_before_initialize() {
     let server = TestServer::start(tcp_options());
     let mut client = server.connect_tcp();
     let too_early = [
@@ -29,16 +29,28 @@ fn only_ping_is_served_before_handshake_completes() {
     expect_error(&client.exchange(&too_early[0]), -32600, Some(json!(1)));
 
     assert_eq!(client.exchange(initialize(2, LEGACY))["result"]["protocolVersion"], LEGACY);
-    for request in &too_early[..3] {
-        let response = client.exchange(request);
-        expect_error(&response, -32600, Some(json!(1)));
-        let message = response["error"]["message"].as_str().expect("error message");
-        assert!(message.contains("notifications/initialized"), "{message}");
-    }
-    client.ping();
-    client.send(notification("notifications/initialized"));
     assert_eq!(result_text(&client.exchange(echo(3, "ready"))), "ready");
     drop(client);
+    server.close();
+}
+
+#[test]
+fn requests_before_initialized_notification_are_served() {
+    let server = TestServer::start(tcp_options());
+    for revision in LEGACY_REVISIONS {
+        let mut client = server.connect_tcp();
+        // In one packet: the client waits for no response.
+        let logging = request(2, "logging/setLevel", json!({"level": "info"}));
+        let together = join_lines([initialize(1, revision), logging, echo(3, "early")]);
+        client.send_bytes(together.as_bytes());
+        assert_eq!(client.receive()["result"]["protocolVersion"], revision);
+        assert_eq!(client.receive()["result"], json!({}));
+        assert_eq!(result_text(&client.receive()), "early");
+        expect_error(&client.exchange(request_without_params(4, "nope")), -32601, Some(json!(4)));
+        expect_error(&client.exchange(initialize(5, revision)), -32600, Some(json!(5)));
+        client.send(notification("notifications/initialized"));
+        assert_eq!(result_text(&client.exchange(echo(6, "ready"))), "ready");
+    }
     server.close();
 }
 

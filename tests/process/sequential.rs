@@ -126,6 +126,24 @@ fn sequential_call_can_ask_its_client() {
 }
 
 #[test]
+fn initialized_notification_overtakes_waiting_requests() {
+    let (process, mut client) = start(&["--stdio-sequential", "--demo", "conformance"]);
+    client.exchange(initialize_with_elicitation(0, LEGACY));
+    let messages = [
+        call(1, "test_elicitation", json!({"message": "Who?"})),
+        call(2, "test_simple_text", json!({})),
+        notification("notifications/initialized"),
+    ];
+    send_together(&mut client, &messages);
+    let request = client.receive();
+    assert_eq!(request["method"], "elicitation/create", "{request}");
+    client.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}));
+    assert_eq!(receive_ids(&mut client, 2), [1, 2]);
+    drop(client);
+    assert_eq!(process.wait().status, 0);
+}
+
+#[test]
 fn requests_beyond_limit_are_read_later() {
     for limits in [
         ["--requests-in-flight-max", "4", "--message-bytes-max", "16MiB"],

@@ -8,8 +8,10 @@
 //! | state | accepted methods |
 //! | --- | --- |
 //! | `NotInitialized` | `initialize`, `ping` |
-//! | `Initializing` (`initialize` was answered) | `ping` |
-//! | `Initialized` | all of the revision except `initialize` |
+//! | `Initializing` (`initialize` was answered), `Initialized` | all except `initialize` |
+//!
+//! Clients send requests before `notifications/initialized`, and over HTTP the two may cross: they
+//! are served. A server request waits for the notification.
 //!
 //! Invariants: `initialize` succeeds once per connection, and an error names the message that the
 //! client has to send. Modern requests bypass this state.
@@ -80,17 +82,21 @@ impl Lifecycle {
     #[inline]
     pub fn check_method(self, method: Method) -> Result<Revision, Error> {
         match (self, method) {
-            (Self::Initialized(agreement), _)
+            (Self::Initializing(agreement) | Self::Initialized(agreement), _)
                 if method != Method::Initialize && method.is_defined_in(agreement.revision) =>
             {
                 Ok(agreement.revision)
             }
-            (Self::NotInitialized, Method::Initialize) => Ok(Revision::LATEST_LEGACY),
-            (Self::NotInitialized | Self::Initializing(_), Method::Ping) => {
-                Ok(self.revision().unwrap_or(Revision::LATEST_LEGACY))
+            (Self::NotInitialized, Method::Initialize | Method::Ping) => {
+                Ok(Revision::LATEST_LEGACY)
             }
             _ => Err(self.method_error(method)),
         }
+    }
+
+    /// Returns whether `initialize` was answered and `notifications/initialized` is outstanding.
+    pub const fn awaits_notification(self) -> bool {
+        matches!(self, Self::Initializing(_))
     }
 
     /// Returns the negotiated revision, or `None` before `initialize`.
@@ -137,13 +143,12 @@ impl Lifecycle {
                     "already initialized: open a new connection to initialize again",
                 )
             }
-            (Self::Initialized(_), _) => Error::method_not_found(method.as_str()),
+            (Self::Initializing(_) | Self::Initialized(_), _) => {
+                Error::method_not_found(method.as_str())
+            }
             (Self::NotInitialized, _) => Error::not_initialized(
                 "not initialized: send \"initialize\" first, or put \
                  \"io.modelcontextprotocol/protocolVersion\" into params._meta (2026-07-28)",
-            ),
-            (Self::Initializing(_), _) => Error::not_initialized(
-                "not initialized: send \"notifications/initialized\" to complete the handshake",
             ),
         }
     }
@@ -237,7 +242,7 @@ mod tests {
         };
         let expected = [
             vec![Method::Ping, Method::Initialize],
-            vec![Method::Ping],
+            Method::ALL.into_iter().filter(in_revision).collect(),
             Method::ALL.into_iter().filter(in_revision).collect(),
         ];
         assert_eq!(accepted, expected);
@@ -248,7 +253,7 @@ mod tests {
         let [fresh, initializing, initialized] = states();
         for (state, method, code, expected) in [
             (fresh, Method::ToolsCall, -32600, "\"initialize\""),
-            (initializing, Method::ToolsCall, -32600, "notifications/initialized"),
+            (initializing, Method::Discover, -32601, "server/discover"),
             (initializing, Method::Initialize, -32600, "already"),
             (initialized, Method::Initialize, -32600, "already"),
             (initialized, Method::Discover, -32601, "server/discover"),

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants: a client request is answered once, by its peer, or it is cancelled, which its client
-//! is notified of; a malformed response fails it, and one without a usable id the only one that is
+//! is notified of; it is sent when the handshake of its client is complete; a malformed response
+//! fails it, and one without a usable id the only one that is
 //! open to its peer; any other response changes nothing; no client request outlives its call or
 //! task.
 //!
@@ -53,6 +54,9 @@ pub(super) type InputResult = Result<InputResponse, ClientRequestError>;
 /// Maximum open client requests of one call or task.
 pub(super) const CLIENT_REQUESTS_MAX: usize = 32;
 
+/// Time for `notifications/initialized`, for which a client request waits.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Progress notifications of a client extend its timeout, up to this multiple of it: a client must
 /// not keep a handler alive for ever.
 const TIMEOUT_EXTENSIONS_MAX: u32 = 8;
@@ -64,6 +68,8 @@ const ERROR_MESSAGE_CHARS_MAX: usize = 400;
 #[derive(Debug)]
 pub(super) struct ClientRequests {
     open: BTreeMap<u64, ClientRequest>,
+    /// Those that wait for the handshake of their client, in the order in which they were made.
+    held: Vec<u64>,
     timers: TimerWheel<u64>,
     /// Prefix of every id, which makes ids unique in the process.
     shard: u16,
@@ -85,8 +91,18 @@ pub(super) struct ClientRequest {
     oneshot: Rc<Oneshot>,
     sent_at: Instant,
     deadline: Instant,
-    /// The request is in the output of its peer, so that it is cancelled by a notification.
-    is_sent: bool,
+    delivery: Delivery,
+}
+
+/// Where the text of a client request is.
+#[derive(Debug)]
+enum Delivery {
+    /// In the outbox.
+    Queued,
+    /// Here, until the handshake of the client is complete.
+    Held(Box<[u8]>),
+    /// In the output of the peer, so that the request is cancelled by a notification.
+    Sent,
 }
 
 /// A request to the client that is not sent yet.
@@ -118,7 +134,7 @@ pub(super) enum ResponseKind {
 
 impl ClientRequests {
     pub(super) fn new(shard: u16, timeout: Duration) -> Self {
-        Self { open: BTreeMap::new(), timers: TimerWheel::new(), shard, timeout }
+        Self { open: BTreeMap::new(), held: Vec::new(), timers: TimerWheel::new(), shard, timeout }
     }
 
     /// Opens client request `number`, which must be unused. Returns it to be sent.
@@ -143,7 +159,7 @@ impl ClientRequests {
             oneshot,
             sent_at: now,
             deadline,
-            is_sent: false,
+            delivery: Delivery::Queued,
         };
         self.open.entry(number).or_insert(client_request)
     }
@@ -184,7 +200,11 @@ impl ClientRequests {
 
     /// Takes a client request out, if it is open.
     pub(super) fn take(&mut self, number: u64) -> Option<ClientRequest> {
-        self.open.remove(&number)
+        let client_request = self.open.remove(&number)?;
+        if matches!(client_request.delivery, Delivery::Held(_)) {
+            self.held.retain(|held| *held != number);
+        }
+        Some(client_request)
     }
 
     /// Takes one client request whose deadline has passed.
@@ -208,7 +228,7 @@ impl ClientRequests {
     /// Returns the bytes that all requests hold, from what is stored.
     #[cfg(feature = "internals")]
     pub(super) fn recount_bytes(&self) -> usize {
-        self.open.values().map(|client_request| client_request.request.heap_bytes()).sum()
+        self.open.values().map(ClientRequest::heap_bytes).sum()
     }
 
     /// Returns the bytes that client requests hold.
@@ -256,6 +276,12 @@ impl ClientRequest {
     fn discard_texts(&mut self) {
         self.request.discard_texts();
         self.charge.shrink(self.request.heap_bytes());
+    }
+
+    /// Returns the bytes of its request and of its text.
+    fn heap_bytes(&self) -> usize {
+        let text = if let Delivery::Held(text) = &self.delivery { text.len() } else { 0 };
+        self.request.heap_bytes() + text
     }
 
     /// Passes the client's response to the handler.
@@ -335,8 +361,10 @@ mod tests {
     use crate::base::slab::Key;
     use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use crate::protocol::model::{ElicitRequest, Field, Form};
+    use crate::protocol::revision::Revision;
     use crate::server::memory::MemoryLimit;
     use crate::server::memory::handler_memory::HandlerMemory;
+    use crate::server::outbox::Outbox;
 
     const CLIENT: PeerId = PeerId::Connection(Key::from_bits(1));
     const OTHER_CLIENT: PeerId = PeerId::Connection(Key::from_bits(2));
@@ -446,6 +474,70 @@ mod tests {
         client_request.fail(ClientRequestError::Timeout);
         assert_eq!((number, client_requests.next_deadline()), (0, None));
         assert!(matches!(poll_result(&oneshot), Poll::Ready(Err(ClientRequestError::Timeout))));
+    }
+
+    /// The only call, whose client requests it records.
+    #[derive(Default)]
+    struct OneCall {
+        finished: Vec<u64>,
+    }
+
+    impl Requesters for OneCall {
+        fn target(&mut self, _: Requester) -> Option<RequesterTarget> {
+            let (reply_to, revision) = (ReplyTo::standalone(CLIENT), Revision::LATEST_LEGACY);
+            Some(RequesterTarget { reply_to, revision, task: None })
+        }
+
+        fn add(&mut self, _: Requester, _: u64, _: usize, _: Instant) -> bool {
+            true
+        }
+
+        fn finish(&mut self, _: Requester, number: u64, _: Instant) {
+            self.finished.push(number);
+        }
+
+        fn record_accepted_url(&mut self, _: Requester, _: Option<Box<str>>) {}
+    }
+
+    /// Sends client request `number`, which is held from second 0 on.
+    fn hold(client_requests: &mut ClientRequests, call: &mut OneCall, number: u64) -> Rc<Oneshot> {
+        let memory = Rc::new(HandlerMemory::new(MemoryLimit::new(1 << 10)));
+        let account = RequestAccount::new(&memory);
+        let request = NewClientRequest::charged(InputRequest::ListRoots, &account).unwrap();
+        let oneshot = Rc::clone(&request.oneshot);
+        client_requests.send(call, (CALL, number), request, at(0), &mut Outbox::default());
+        client_requests.hold(call, number, b"{}", at(0));
+        oneshot
+    }
+
+    #[test]
+    fn held_client_request_fails_without_handshake() {
+        let (mut client_requests, mut call) = (client_requests(), OneCall::default());
+        let oneshot = hold(&mut client_requests, &mut call, 0);
+        client_requests.send_held(OTHER_CLIENT, at(1), &mut Outbox::default());
+        client_requests.expire(&mut call, at(4), &mut Outbox::default());
+        assert!(poll_result(&oneshot).is_pending());
+        let mut outbox = Outbox::default();
+        client_requests.expire(&mut call, at(6), &mut outbox);
+        let result = poll_result(&oneshot);
+        assert!(matches!(result, Poll::Ready(Err(ClientRequestError::NotInitialized))));
+        assert_eq!(call.finished, [0]);
+        client_requests.send_held(CLIENT, at(6), &mut outbox);
+        assert!(outbox.is_empty(), "{outbox:?}");
+    }
+
+    #[test]
+    fn time_for_response_begins_after_handshake() {
+        let (mut client_requests, mut call) = (client_requests(), OneCall::default());
+        let oneshot = hold(&mut client_requests, &mut call, 0);
+        let mut outbox = Outbox::default();
+        client_requests.send_held(CLIENT, at(4), &mut outbox);
+        assert!(!outbox.is_empty());
+        client_requests.expire(&mut call, at(13), &mut outbox);
+        assert!(poll_result(&oneshot).is_pending());
+        client_requests.expire(&mut call, at(15), &mut outbox);
+        let result = poll_result(&oneshot);
+        assert!(matches!(result, Poll::Ready(Err(ClientRequestError::Timeout))));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //! cancelled or timed out.
 //!
 //! Invariants: a request that cannot be answered (the client is gone, or its input has ended)
-//! fails; a withdrawn one is cancelled at the client. Requests of a task go to the connection that
+//! fails; one whose client has not completed the handshake waits for it; a withdrawn one is
+//! cancelled at the client. Requests of a task go to the connection that
 //! began it and carry its id.
 
 use super::{
-    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, NewClientRequest, ResponseKind,
-    too_many_requests,
+    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, Delivery, HANDSHAKE_TIMEOUT,
+    NewClientRequest, ResponseKind, too_many_requests,
 };
 use crate::base::time::Instant;
 use crate::protocol::json::Value;
@@ -73,7 +74,59 @@ impl ClientRequests {
     /// Notes that request `number` is sent. Returns `false` if it was cancelled before.
     pub(in crate::server) fn mark_sent(&mut self, number: u64) -> bool {
         let client_request = self.open.get_mut(&number);
-        client_request.map(|it| it.is_sent = true).is_some()
+        client_request.map(|it| it.delivery = Delivery::Sent).is_some()
+    }
+
+    /// Holds request `number`, whose client has not completed the handshake. It fails if that takes
+    /// too long, or if there is no memory for its text.
+    pub(in crate::server) fn hold(
+        &mut self,
+        requesters: &mut impl Requesters,
+        number: u64,
+        text: &[u8],
+        now: Instant,
+    ) {
+        let Some(client_request) = self.open.get_mut(&number) else { return };
+        client_request.delivery = Delivery::Held(text.into());
+        let bytes = client_request.heap_bytes();
+        match client_request.charge.account().charge(bytes) {
+            Ok(charge) => client_request.charge = charge,
+            Err(error) => {
+                let Some(client_request) = self.take(number) else { return };
+                requesters.finish(client_request.requester, number, now);
+                return client_request.fail(ClientRequestError::Refused(error));
+            }
+        }
+        client_request.deadline = now.after(HANDSHAKE_TIMEOUT).min(client_request.deadline);
+        self.timers.insert(client_request.deadline, number);
+        self.held.push(number);
+    }
+
+    /// Sends the requests that were held until `peer_id` completed the handshake.
+    pub(in crate::server) fn send_held(
+        &mut self,
+        peer_id: PeerId,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let Self { open, held, timers, timeout, .. } = self;
+        held.retain(|number| {
+            let Some(client_request) = open.get_mut(number) else { return false };
+            if client_request.reply_to.peer_id != peer_id {
+                return true;
+            }
+            let delivery = std::mem::replace(&mut client_request.delivery, Delivery::Queued);
+            if let Delivery::Held(text) = delivery {
+                outbox.request(client_request.reply_to, *number, |out| {
+                    out.extend_from_slice(&text);
+                });
+            }
+            client_request.charge.shrink(client_request.heap_bytes());
+            client_request.sent_at = now;
+            client_request.deadline = now.after(*timeout);
+            timers.insert(client_request.deadline, *number);
+            false
+        });
     }
 
     /// Fails request `number`, which was not sent: its client is gone.
@@ -127,7 +180,11 @@ impl ClientRequests {
             requesters.finish(client_request.requester, number, now);
             outbox.counters.client_requests.timed_out += 1;
             send_cancelled(&client_request, "the answer did not come in time", outbox);
-            client_request.fail(ClientRequestError::Timeout);
+            let error = match client_request.delivery {
+                Delivery::Held(_) => ClientRequestError::NotInitialized,
+                Delivery::Queued | Delivery::Sent => ClientRequestError::Timeout,
+            };
+            client_request.fail(error);
         }
     }
 
@@ -223,7 +280,7 @@ impl ClientRequests {
 
 /// Sends `notifications/cancelled` for a client request, if the client has received it.
 fn send_cancelled(client_request: &ClientRequest, reason: &str, outbox: &mut Outbox) {
-    if !client_request.is_sent {
+    if !matches!(client_request.delivery, Delivery::Sent) {
         return;
     }
     outbox.notify(client_request.reply_to, NotificationKind::Required, |text| {

@@ -13,7 +13,6 @@ use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::Codec;
-use crate::protocol::eras::Lifecycle;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::{ChangeNotification, TaskDetail, TaskStatus, TaskView};
 use crate::server::connection_state::ConnectionState;
@@ -67,8 +66,8 @@ impl Broadcaster {
         if !notifies_sessions {
             return;
         }
-        let is_ready =
-            |state: &ConnectionState| matches!(state.lifecycle, Lifecycle::Initialized(_));
+        // Lists are read as soon as `initialize` is answered.
+        let is_ready = |state: &ConnectionState| state.lifecycle.revision().is_some();
         let connections = recipients.transports.connections.table.iter();
         let ready = connections.filter(|(_, connection)| is_ready(&connection.state));
         let ready: Vec<Key> = ready.map(|(key, _)| key).collect();

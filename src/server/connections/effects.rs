@@ -69,10 +69,17 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
     }
 
-    /// Sends a client request, which fails if the peer cannot respond any more.
+    /// Sends a client request. It fails if the peer cannot respond any more, and waits if the
+    /// handshake of the peer is not complete.
     fn send_request(&mut self, to: ReplyTo, number: u64, text: &[u8]) {
-        if !self.peers().can_respond(to.peer_id) {
+        let mut peers = self.peers();
+        let awaits_notification =
+            peers.get(to.peer_id).is_some_and(|(state, _)| state.lifecycle.awaits_notification());
+        if !peers.can_respond(to.peer_id) {
             self.dispatcher.deferred.fail_unsent_request(number, self.now);
+        } else if awaits_notification {
+            self.dispatcher.deferred.hold_request(number, text, self.now);
+            self.check_peer_memory(to.peer_id);
         } else if self.dispatcher.deferred.client_requests.mark_sent(number) {
             self.outbox.counters.client_requests.sent += 1;
             self.peers().send(to, Outcome::Notification, text);

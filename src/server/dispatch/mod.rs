@@ -381,7 +381,10 @@ impl Dispatcher {
         }
         match ClientNotification::parse(method) {
             Some(ClientNotification::Initialized) => {
-                peer.state.lifecycle.complete_handshake();
+                if peer.state.lifecycle.complete_handshake() {
+                    let client_requests = &mut self.deferred.client_requests;
+                    client_requests.send_held(ctx.reply_to.peer_id, ctx.now, peer.outbox);
+                }
             }
             Some(ClientNotification::Cancelled) => self.handle_cancelled(peer, params),
             Some(ClientNotification::Progress) => {

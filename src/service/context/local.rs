@@ -180,7 +180,8 @@ impl<S: 'static> RequestContext<S> {
     /// identifies the input request; see [Ask the user](crate#ask-the-user).
     ///
     /// Fails if the client did not declare elicitation
-    /// ([`ClientRequestError::MissingCapability`]), does not respond in time, or if the request is
+    /// ([`ClientRequestError::MissingCapability`]), does not respond in time, does not complete its
+    /// handshake within 5 s ([`ClientRequestError::NotInitialized`]), or if the request is
     /// cancelled. A user who declines is a response, not an error: see [`ElicitResult::action`].
     ///
     /// The elicitation is never sent as a task (`tasks.requests.elicitation`, experimental in

@@ -205,6 +205,9 @@ pub enum ClientRequestError {
     ErrorResponse(Box<str>),
     /// The client did not respond within `client_request_timeout`.
     Timeout,
+    /// The client did not send `notifications/initialized` within 5 s of the request; nothing was
+    /// sent.
+    NotInitialized,
     /// The client did not declare these capabilities; nothing was sent.
     MissingCapability(ClientCapabilities),
     /// The request exceeds a limit of the server, such as its memory; nothing was sent.
@@ -227,7 +230,9 @@ impl ClientRequestError {
         match self {
             Self::Cancelled => HandlerError::Cancelled,
             Self::InvalidResponse(error) | Self::Refused(error) => HandlerError::Rpc(error),
-            Self::ErrorResponse(_) | Self::Timeout => HandlerError::tool(self),
+            Self::ErrorResponse(_) | Self::Timeout | Self::NotInitialized => {
+                HandlerError::tool(self)
+            }
             Self::MissingCapability(needed) => HandlerError::MissingCapability(needed),
         }
     }
@@ -244,6 +249,9 @@ impl fmt::Display for ClientRequestError {
                 write!(formatter, "the client responded with an error: {message}")
             }
             Self::Timeout => formatter.write_str("the client did not respond in time"),
+            Self::NotInitialized => {
+                formatter.write_str("the client did not send notifications/initialized in time")
+            }
             Self::MissingCapability(_) => formatter.write_str(MISSING_CAPABILITY),
             Self::Refused(error) => write!(formatter, "the request was not sent: {error}"),
         }

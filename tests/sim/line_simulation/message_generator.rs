@@ -357,7 +357,7 @@ impl<'a> MessageGenerator<'a> {
 
     /// Returns whether requests are served by now.
     fn is_initialized(&self) -> bool {
-        self.is_modern() || self.handshake == HandshakeState::Complete
+        self.is_modern() || self.handshake != HandshakeState::None
     }
 
     /// The response, or an error if the request comes before the handshake.
