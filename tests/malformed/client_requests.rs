@@ -230,7 +230,10 @@ fn malformed_response_fails_waiting_call_unanswered() {
             let client_request = receive_client_request(&mut client, "elicitation/create");
             let response = client.exchange(text.replace("ID", &client_request["id"].to_string()));
             assert_eq!(response["id"], 1, "{text}: {response}");
-            assert!(response.to_string().contains(reason), "{text}: {response}");
+            assert_eq!(response["result"]["isError"], true, "{text}: {response}");
+            let shown = result_text(&response);
+            assert!(shown.starts_with("invalid response of the client: "), "{text}: {response}");
+            assert!(shown.contains(reason), "{text}: {response}");
             client.ping();
         }
         drop(client);
@@ -295,12 +298,14 @@ fn invalid_elicit_result_fails_call() {
     for (id, result) in (1..).zip(malformed) {
         client.send(ask_name(id));
         let client_request = receive_client_request(&mut client, "elicitation/create");
-        expect_error(
-            &client.exchange(response_to(&client_request, result)),
-            -32602,
-            Some(json!(id)),
-        );
+        let response = client.exchange(response_to(&client_request, result));
+        assert_eq!(response["id"], id, "{response}");
+        assert_eq!(response["result"]["isError"], true, "{response}");
     }
+    client.send(request(9, "prompts/get", json!({"name": "invitation"})));
+    let client_request = receive_client_request(&mut client, "elicitation/create");
+    let response = client.exchange(response_to(&client_request, json!({})));
+    expect_error(&response, -32603, Some(json!(9)));
     client.send(ask_name(10));
     let client_request = receive_client_request(&mut client, "elicitation/create");
     let error = json!({"code": -1, "message": "x".repeat(10_000)});
@@ -316,7 +321,7 @@ fn invalid_elicit_result_fails_call() {
     let counters = server.close();
     assert_eq!(
         (counters.client_requests.answered, counters.client_requests.malformed_responses),
-        (8, 6),
+        (9, 7),
         "{counters}"
     );
 }

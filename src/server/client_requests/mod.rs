@@ -290,7 +290,7 @@ impl ClientRequest {
             Ok(result) => self
                 .request
                 .read_response(&result.to_json())
-                .map_err(ClientRequestError::InvalidResponse),
+                .map_err(ClientRequestError::invalid_message),
             Err(fault) => Err(ClientRequestError::ErrorResponse(error_message(fault))),
         };
         let settled = match (&self.request, &reply) {

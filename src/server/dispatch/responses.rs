@@ -31,7 +31,7 @@ pub(super) fn handle(
     }
     // The ids of server requests are texts.
     let error = Error::invalid_request("the \"id\" of a response must be that of its request");
-    let error = ClientRequestError::InvalidResponse(error);
+    let error = ClientRequestError::invalid_message(error);
     dispatcher.deferred.fail_answered(peer_id, in_flight, None, error, ctx.now, peer.outbox);
 }
 
@@ -63,7 +63,7 @@ fn reject_response(
     error: &Error,
 ) -> Outcome {
     let MessageContext { reply_to: ReplyTo { peer_id, stream }, now, in_batch, .. } = ctx;
-    let reason = ClientRequestError::InvalidResponse(error.clone());
+    let reason = ClientRequestError::invalid_message(error.clone());
     let in_flight = &peer.state.in_flight;
     dispatcher.deferred.fail_answered(peer_id, in_flight, id, reason, now, peer.outbox);
     let is_post = matches!(peer_id, PeerId::HttpSession(_)) && stream != ReplyTo::STANDALONE;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::base::heap_bytes::HeapBytes;
 use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::Error;
+use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::model::CallToolResultWriter;
 use crate::service::results::InternalError;
 
@@ -199,7 +199,9 @@ impl std::error::Error for Cancelled {}
 pub enum ClientRequestError {
     /// The request that the handler serves was cancelled.
     Cancelled,
-    /// The response does not match the schema of its result.
+    /// The response does not match the schema of its result, or is no response of JSON-RPC. The
+    /// error has the code -32602 if the request of the call carries the response (multi-round-trip
+    /// requests), else -32603: the call itself was valid.
     InvalidResponse(Error),
     /// The client responded with a JSON-RPC error; this is its message.
     ErrorResponse(Box<str>),
@@ -215,6 +217,12 @@ pub enum ClientRequestError {
 }
 
 impl ClientRequestError {
+    /// An invalid response that came as a message of its own. The call that waits for it fails like
+    /// one whose client does not respond.
+    pub(crate) fn invalid_message(error: Error) -> Self {
+        Self::InvalidResponse(Error::internal(error.message))
+    }
+
     /// Adds the key of the input request to an invalid response.
     pub(in crate::service) fn with_key(self, key: &str) -> Self {
         match self {
@@ -229,6 +237,9 @@ impl ClientRequestError {
     fn into_handler_error(self) -> HandlerError {
         match self {
             Self::Cancelled => HandlerError::Cancelled,
+            Self::InvalidResponse(ref error) if error.kind == ErrorKind::Internal => {
+                HandlerError::tool(self)
+            }
             Self::InvalidResponse(error) | Self::Refused(error) => HandlerError::Rpc(error),
             Self::ErrorResponse(_) | Self::Timeout | Self::NotInitialized => {
                 HandlerError::tool(self)
@@ -243,7 +254,7 @@ impl fmt::Display for ClientRequestError {
         match self {
             Self::Cancelled => formatter.write_str(CANCELLED),
             Self::InvalidResponse(error) => {
-                write!(formatter, "invalid response of the client: {error}")
+                write!(formatter, "invalid response of the client: {}", error.message)
             }
             Self::ErrorResponse(message) => {
                 write!(formatter, "the client responded with an error: {message}")
