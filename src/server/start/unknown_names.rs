@@ -1,11 +1,13 @@
 //! Finds names in rules and lists of the options that nothing in the catalog has.
 
+use percent_encoding::percent_decode_str;
+
 use crate::guard::pattern::Pattern;
 use crate::server::options::Options;
-use crate::service::Catalog;
+use crate::service::{Catalog, canonical_uri};
 
-/// Returns a warning for each name of a tool or prompt in `options` that nothing in `catalog` has.
-/// Names of resources are not looked at, as templates have any number of them.
+/// Returns a warning for each name of a tool or prompt and each URI of a resource in `options` that
+/// nothing in `catalog` has.
 pub(super) fn find_unknown_names(options: &Options, catalog: &Catalog) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |key: &str, kind: &str, name: &str| {
@@ -25,10 +27,12 @@ pub(super) fn find_unknown_names(options: &Options, catalog: &Catalog) -> Vec<St
     {
         let mut words = rule.split_ascii_whitespace();
         let (method, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        if name.is_empty() || name.contains('=') || name == "mfa" {
+        let is_condition = CONDITIONS.iter().any(|it| name.starts_with(it)) || name == "mfa";
+        if name.is_empty() || is_condition {
             continue;
         }
         match method {
+            "resources/read" if !may_have_resource(catalog, name) => warn(key, "resource", name),
             "tools/call" if !has_tool(name) => warn(key, "tool", name),
             "prompts/get" if !has_prompt(name) => warn(key, "prompt", name),
             _ => {}
@@ -45,11 +49,67 @@ pub(super) fn find_unknown_names(options: &Options, catalog: &Catalog) -> Vec<St
     warnings
 }
 
+/// Returns whether a resource in `catalog` has a URI that the pattern `name` stands for, or a
+/// template could have one: up to the first `*` and the first expression both begin alike.
+fn may_have_resource(catalog: &Catalog, name: &str) -> bool {
+    let pattern = Pattern::new(name);
+    // Rules apply to a URI as it is written and as it is decoded.
+    let matches = |uri: &str| {
+        let uri = canonical_uri(uri);
+        pattern.matches(&uri) || pattern.matches(&percent_decode_str(&uri).decode_utf8_lossy())
+    };
+    let start = name.split('*').next().unwrap_or_default();
+    let begins_alike = |uri_template: &str| {
+        let literal = canonical_uri(uri_template.split('{').next().unwrap_or_default());
+        let decoded = percent_decode_str(&literal).decode_utf8_lossy();
+        [&*literal, &*decoded].iter().any(|it| it.starts_with(start) || start.starts_with(it))
+    };
+    catalog.resources().any(|resource| matches(resource.uri()))
+        || catalog.templates().any(|template| begins_alike(template.uri_template()))
+}
+
+/// How the words of a rule begin that are no name. A URI may have a `=`, too.
+const CONDITIONS: [&str; 6] = ["scope=", "tier=", "acr=", "rate=", "burst=", "per="];
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::protocol::model::Implementation;
-    use crate::service::demo;
+    use crate::service::{Resource, ResourceTemplate, demo};
+
+    #[test]
+    fn resource_uris_that_nothing_has_are_found() {
+        let catalog = Catalog::builder(Implementation::new("test", "1"))
+            .resource(Resource::new("file:///a%20b.txt", "note").text("hello"))
+            .template(ResourceTemplate::new("docs://{team}/{+path}", "docs").inline(
+                |read, contents, _| {
+                    contents.text(read.uri(), None, "text");
+                    Ok(())
+                },
+            ))
+            .build()
+            .unwrap();
+        let mut options = Options::default();
+        let rules = [
+            ("file:///a%20b.txt", true),
+            ("file:///*.txt", true),
+            ("*", true),
+            ("docs://ops/plan?x=1", true),
+            ("docs:*", true),
+            ("file:///a.txt", false),
+            ("file:///b*", false),
+            ("doc://ops?x=1", false),
+        ];
+        for (uri, is_known) in rules {
+            options.auth.rules = vec![format!("resources/read {uri} scope=x")];
+            let found = find_unknown_names(&options, &catalog);
+            assert_eq!(found.is_empty(), is_known, "{uri}: {found:?}");
+            assert!(
+                found.iter().all(|text| text.contains("no resource has the name")),
+                "{found:?}"
+            );
+        }
+    }
 
     #[test]
     fn names_that_nothing_has_are_found() {
