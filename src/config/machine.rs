@@ -10,6 +10,7 @@ use std::fs;
 use self::cgroup::CgroupLimits;
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
+use crate::engine::ring::SocketLimit;
 
 /// Limits of the machine that matter to a server, as far as they are known.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -91,7 +92,8 @@ impl MachineLimits {
     fn check_connections(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
         let shards = self.shards(options);
         let (required, key) = required_connections(options);
-        let sockets = shards.saturating_mul(u64::from(options.engine.ring_sizes.sockets_max));
+        let sockets = shards
+            .saturating_mul(served(SocketLimit::SocketsMax(options.engine.ring_sizes.sockets_max)));
         if sockets < required {
             warnings.push((
                 key,
@@ -105,12 +107,13 @@ impl MachineLimits {
             ));
         }
         let Some(files_max) = self.files_max else { return };
+        let files = u32::try_from(files_max).unwrap_or(u32::MAX);
         // The direct descriptor table of a ring may be as long as the limit; sockets of the poll
         // backend are files of the process, besides its own.
         let (capacity, scope) = if self.is_uring(options) {
-            (shards.saturating_mul(files_max), "each ring")
+            (shards.saturating_mul(served(SocketLimit::OpenFiles(files))), "each ring")
         } else {
-            (files_max.saturating_sub(PROCESS_FILES), "the process")
+            (served(SocketLimit::OpenFiles(files)).saturating_sub(PROCESS_FILES), "the process")
         };
         if capacity < required {
             warnings.push((
@@ -213,6 +216,12 @@ impl MachineLimits {
     }
 }
 
+/// Returns how many sockets are not spare.
+fn served(limit: SocketLimit) -> u64 {
+    let (SocketLimit::OpenFiles(most) | SocketLimit::SocketsMax(most)) = limit;
+    u64::from(most - limit.spare())
+}
+
 /// Returns the number of connections that were asked for, and the option that asks for most of
 /// them. Defaults ask for none: they bound the connections where the machine does not.
 fn required_connections(options: &Options) -> (u64, &'static str) {
@@ -283,7 +292,7 @@ mod tests {
         };
         let mut options = Options::default();
         options.http.address = None;
-        options.tcp.connections_max = 2000;
+        options.tcp.connections_max = 1700;
         options.engine.ring = RingBackend::Uring;
         assert!(keys(&machine, &options).is_empty());
         options.engine.ring = RingBackend::Poll;
@@ -291,8 +300,8 @@ mod tests {
         let (_, warning) = machine.warnings(&options).remove(0);
         assert_eq!(
             warning.message,
-            "the limit of 1000 open files for the process leaves 936, \
-             2000 connections are required"
+            "the limit of 1000 open files for the process leaves 811, \
+             1700 connections are required"
         );
     }
 
@@ -305,7 +314,7 @@ mod tests {
         };
         let mut options = Options::default();
         options.engine.ring = RingBackend::Poll;
-        (options.tcp.connections_max, options.http.connections_max) = (400, 500);
+        (options.tcp.connections_max, options.http.connections_max) = (300, 450);
         options.websocket.connections_max = 30;
         assert!(keys(&machine, &options).is_empty());
         options.http.connections_max = 600;
@@ -326,7 +335,7 @@ mod tests {
             let mut options = Options::default();
             options.engine.ring = ring;
             assert!(keys(&machine, &options).is_empty());
-            options.tcp.connections_max = 256;
+            options.tcp.connections_max = 224;
             let warned = keys(&machine, &options);
             assert_eq!(warned.len(), usize::from(ring == RingBackend::Poll), "{warned:?}");
             options.http.connections_max = 1000;

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ring::{
-    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source, Waker,
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Shortage, Socket, Source,
+    Waker,
 };
 use super::shard_loop::Driver;
 use crate::base::time::Instant;
@@ -102,6 +103,10 @@ impl Ring for SharedRing<'_> {
     #[cfg(feature = "internals")]
     fn exhaustion(&self) -> super::ring::Exhaustion {
         self.ring.exhaustion()
+    }
+
+    fn shortage(&mut self, socket: Socket) -> Option<Shortage> {
+        self.ring.shortage(socket)
     }
 
     fn describe(&self) -> String {

@@ -165,6 +165,14 @@ impl Error {
         Self::new(ErrorKind::ConnectionLimit, "connection limit of the server reached; retry later")
     }
 
+    /// The server has no descriptor left for a connection.
+    pub fn no_descriptors() -> Self {
+        Self::new(
+            ErrorKind::ConnectionLimit,
+            "the server has no descriptor left for new connections; retry later",
+        )
+    }
+
     /// The address of the client has its share of the connections.
     pub fn address_connection_limit() -> Self {
         Self::new(

@@ -52,6 +52,8 @@ group! {
         refused_limit,
         /// Connections refused because their address has its share (error 1001).
         refused_address_share,
+        /// Connections refused because no descriptor is left for them (error 1001).
+        refused_descriptors,
         /// Connections refused because their address opened too many lately (error 1002).
         refused_rate,
         /// Connections refused while draining.

@@ -39,7 +39,18 @@ pub enum Event<'a> {
         /// Transport of the listener.
         transport: Transport,
         /// The kernel's error.
-        error: std::io::ErrorKind,
+        error: &'a std::io::Error,
+    },
+    /// Few descriptors are left: connections are refused.
+    DescriptorsShort {
+        /// Shard of the listener.
+        shard: u16,
+        /// The limit that is close.
+        limit: &'static str,
+        /// Its value.
+        most: u32,
+        /// How to raise it.
+        hint: &'static str,
     },
     /// Of overload protection.
     Overload(OverloadEvent),
@@ -346,11 +357,10 @@ impl Event<'_> {
     /// Emits the event with the number of its kind that were suppressed since the last one.
     pub fn emit_suppressed(&self, suppressed: u64) {
         match *self {
-            Self::AcceptFailed { shard, transport, error } => {
-                warn!(shard, %transport, %error, suppressed, "accept failed");
-            }
-            Self::ConnectionClosed { .. }
+            Self::AcceptFailed { .. }
+            | Self::ConnectionClosed { .. }
             | Self::ConnectionRefused { .. }
+            | Self::DescriptorsShort { .. }
             | Self::HalfCloseRefused { .. }
             | Self::HostRefused { .. }
             | Self::TlsHandshakeFailed { .. } => self.emit_connection(suppressed),
@@ -416,6 +426,13 @@ impl Event<'_> {
 
     fn emit_connection(&self, suppressed: u64) {
         match *self {
+            Self::AcceptFailed { shard, transport, error } => {
+                warn!(shard, %transport, %error, suppressed, "accept failed");
+            }
+            Self::DescriptorsShort { shard, limit, most, hint } => {
+                let what = "no descriptor left for new connections: they are refused";
+                warn!(shard, limit, most, hint, suppressed, "{what}");
+            }
             Self::ConnectionClosed { shard, transport, reason, peer, open, traffic } => {
                 let ConnectionTraffic { bytes_in, bytes_out, messages_in, messages_out } = traffic;
                 let (peer, open) = (peer.map(tracing::field::display), open.as_secs_f64());

@@ -57,6 +57,8 @@ labels! {
         ConnectionLimit = "connection_limit",
         /// The client address has its share of the connections.
         AddressShare = "address_share",
+        /// The ring or the process has no descriptor left for it.
+        Descriptors = "descriptors",
         /// Memory is short.
         Memory = "memory",
         /// The client address has opened too many connections lately.

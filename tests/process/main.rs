@@ -4,6 +4,8 @@
 //! protocol version.
 
 mod backends;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod drains;
 mod eras;
 mod mcp_client;

@@ -7,7 +7,8 @@ use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
 use super::sockets::TlsSockets;
 use crate::base::time::Instant;
 use crate::engine::ring::{
-    Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Source, Waker,
+    Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Shortage,
+    Socket, Source, Waker,
 };
 
 /// A ring whose encrypted sockets send and receive plaintext.
@@ -131,6 +132,10 @@ impl<R: Ring> Ring for TlsRing<R> {
     #[cfg(feature = "internals")]
     fn exhaustion(&self) -> crate::engine::ring::Exhaustion {
         self.ring.exhaustion()
+    }
+
+    fn shortage(&mut self, socket: Socket) -> Option<Shortage> {
+        self.ring.shortage(socket)
     }
 
     fn describe(&self) -> String {

@@ -213,6 +213,48 @@ pub struct ReceiveBuffer {
     pub len: u32,
 }
 
+/// What bounds the open sockets of a ring.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SocketLimit {
+    /// The limit of open files (`RLIMIT_NOFILE`): of the ring over `io_uring`, else of the process.
+    OpenFiles(u32),
+    /// [`RingOptions::sockets_max`].
+    SocketsMax(u32),
+}
+
+/// Few sockets can be opened: what is left is spare, for connections that get an error response,
+/// and for files.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Shortage {
+    /// The limit that is close.
+    pub limit: SocketLimit,
+    /// Less than half of the spare part is left.
+    pub is_severe: bool,
+}
+
+impl Shortage {
+    /// Returns the shortage if of `limit` only spare sockets are `free`.
+    fn of(limit: SocketLimit, free: u32) -> Option<Self> {
+        let spare = limit.spare();
+        (free < spare).then_some(Self { limit, is_severe: free < spare / 2 })
+    }
+}
+
+/// The most sockets that are spare.
+pub const SPARE_SOCKETS_MAX: u32 = 192;
+
+impl SocketLimit {
+    /// Returns how many sockets are spare: an eighth of the open files, a part in 64 of the
+    /// sockets that were asked for, and at most [`SPARE_SOCKETS_MAX`].
+    pub const fn spare(self) -> u32 {
+        let part = match self {
+            Self::OpenFiles(most) => most / 8,
+            Self::SocketsMax(most) => most / 64,
+        };
+        if part < SPARE_SOCKETS_MAX { part } else { SPARE_SOCKETS_MAX }
+    }
+}
+
 /// Wakes a parked ring from other threads and rings.
 #[derive(Clone)]
 pub struct Waker {
@@ -326,6 +368,13 @@ pub trait Ring {
     #[cfg(feature = "internals")]
     fn exhaustion(&self) -> Exhaustion {
         Exhaustion::default()
+    }
+
+    /// Returns the shortage that `socket`, which has just been opened, has left. Default: sockets
+    /// are never short.
+    fn shortage(&mut self, socket: Socket) -> Option<Shortage> {
+        let _ = socket;
+        None
     }
 
     /// Describes the backend and its features, for the log.

@@ -2,7 +2,8 @@
 //!
 //! Invariants: a served connection is counted once against the limits of its transport and of its
 //! address, over all shards; one that is rejected or sends requests of operators only is never
-//! counted there, and takes no place of a served one.
+//! counted there, and takes no place of a served one. Served connections leave descriptors for
+//! error responses to others and for the files of handlers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use crate::base::client_address::ClientAddress;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, ConnectionRecord};
 use crate::engine::mesh::ShardId;
-use crate::engine::ring::{Listener, Operation, Ring};
+use crate::engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
 use crate::guard::pressure::PressureStep;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::{ConnectionState, Standing};
@@ -22,7 +23,7 @@ use crate::server::rate::RateSource;
 use crate::server::shard_message::{ConnectionsMax, ShardLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
-use crate::telemetry::throttle::EventThrottle;
+use crate::telemetry::throttle::{EventThrottle, MinuteThrottle};
 
 /// The connections that a listener accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,6 +61,8 @@ const OPERATOR_CONNECTIONS_MAX: u32 = 64;
 pub(in crate::server) const SPARE_CONNECTIONS_MAX: u32 =
     2 * UNCOUNTED_CONNECTIONS_MAX + OPERATOR_CONNECTIONS_MAX;
 
+const _: () = assert!(SPARE_CONNECTIONS_MAX == SPARE_SOCKETS_MAX);
+
 /// The listeners of one shard, and the connection counts of all shards.
 #[derive(Debug)]
 pub(in crate::server) struct Acceptor {
@@ -79,6 +82,8 @@ pub(in crate::server) struct Acceptor {
     rates: Arc<RateSource>,
     events: EventThrottle,
     close_events: EventThrottle,
+    descriptor_events: MinuteThrottle,
+    failure_events: MinuteThrottle,
 }
 
 /// The connections of one transport over all shards, and their limits.
@@ -118,6 +123,8 @@ impl Acceptor {
             rates,
             events: EventThrottle::default(),
             close_events: EventThrottle::default(),
+            descriptor_events: MinuteThrottle::default(),
+            failure_events: MinuteThrottle::default(),
         }
     }
 
@@ -165,8 +172,8 @@ impl Acceptor {
         entry.map_or(ListenerKind::Clients(Transport::Tcp), |entry| entry.kind)
     }
 
-    /// Counts a new connection of `client` against the limits of its listener. Returns its
-    /// standing, and why it is not served if it is rejected.
+    /// Counts a new connection of `client` against the limits of its listener, unless sockets are
+    /// short. Returns its standing, and why it is not served if it is rejected.
     ///
     /// # Errors
     ///
@@ -175,6 +182,7 @@ impl Acceptor {
         &mut self,
         kind: ListenerKind,
         client: Option<ClientAddress>,
+        shortage: Option<Shortage>,
         now: Instant,
     ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
         let reason = match kind {
@@ -186,6 +194,7 @@ impl Acceptor {
             ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
             ListenerKind::Clients(_) if self.is_short_of_memory() => RefusalReason::Memory,
             ListenerKind::Clients(_) if self.exceeds_rate(client, now) => RefusalReason::Rate,
+            ListenerKind::Clients(_) if shortage.is_some() => RefusalReason::Descriptors,
             ListenerKind::Clients(transport) => {
                 let TransportConnections { count, limit } = self.connections_of(transport);
                 match count.acquire(client, *limit) {
@@ -198,13 +207,14 @@ impl Acceptor {
             return Err(reason);
         }
         self.uncounted += 1;
+        let rejected = (Standing::Rejected, Some(reason));
         // Its first request decides: operators are served beyond the limit.
-        let is_undecided = kind == ListenerKind::Clients(Transport::Http)
-            && !matches!(reason, RefusalReason::Draining | RefusalReason::Rate);
-        Ok(if is_undecided {
-            (Standing::Undecided, None)
-        } else {
-            (Standing::Rejected, Some(reason))
+        Ok(match reason {
+            _ if kind != ListenerKind::Clients(Transport::Http) => rejected,
+            RefusalReason::Draining | RefusalReason::Rate => rejected,
+            RefusalReason::Descriptors if shortage.is_some_and(|it| it.is_severe) => rejected,
+            RefusalReason::Descriptors => (Standing::Surplus, None),
+            _ => (Standing::Undecided, None),
         })
     }
 
@@ -223,6 +233,9 @@ impl Acceptor {
         &mut self,
         state: &mut ConnectionState,
     ) -> Result<(), RefusalReason> {
+        if state.standing == Standing::Surplus {
+            return Err(RefusalReason::Descriptors);
+        }
         if matches!(state.standing, Standing::Undecided | Standing::Exempt) {
             if self.is_short_of_memory() {
                 return Err(RefusalReason::Memory);
@@ -255,7 +268,7 @@ impl Acceptor {
     /// for one that is not counted.
     pub(in crate::server) fn exempt(&mut self, state: &mut ConnectionState) {
         match state.standing {
-            Standing::Undecided => state.standing = Standing::Exempt,
+            Standing::Undecided | Standing::Surplus => state.standing = Standing::Exempt,
             Standing::Served if self.uncounted < UNCOUNTED_CONNECTIONS_MAX => {
                 self.connections_of(state.transport).count.release(state.client);
                 self.uncounted += 1;
@@ -294,9 +307,10 @@ impl Acceptor {
                 self.connections_of(transport).count.release(state.client);
             }
             (_, Standing::Operator) => self.operators -= 1,
-            (_, Standing::Undecided | Standing::Exempt | Standing::Rejected) => {
-                self.uncounted -= 1;
-            }
+            (
+                _,
+                Standing::Undecided | Standing::Surplus | Standing::Exempt | Standing::Rejected,
+            ) => self.uncounted -= 1,
         }
     }
 
@@ -314,7 +328,7 @@ impl Acceptor {
         }
     }
 
-    /// Counts and logs a failed accept.
+    /// Counts a failed accept, and logs one a minute: it is tried again until it succeeds.
     pub(in crate::server) fn record_failure(
         &mut self,
         transport: Transport,
@@ -323,7 +337,24 @@ impl Acceptor {
         outbox: &mut Outbox,
     ) {
         outbox.counters.connections.accept_failed += 1;
-        self.log(&Event::AcceptFailed { shard: self.shard.0, transport, error: error.kind() }, now);
+        if let Some(suppressed) = self.failure_events.admit(now) {
+            let shard = self.shard.0;
+            Event::AcceptFailed { shard, transport, error }.emit_suppressed(suppressed);
+        }
+    }
+
+    /// Logs that sockets are short, once a minute.
+    #[cold]
+    pub(in crate::server) fn log_shortage(&mut self, shortage: Shortage, now: Instant) {
+        let Some(suppressed) = self.descriptor_events.admit(now) else { return };
+        let (limit, most, hint) = match shortage.limit {
+            SocketLimit::OpenFiles(most) => {
+                ("open files (RLIMIT_NOFILE)", most, "raise it: ulimit -n, LimitNOFILE=")
+            }
+            SocketLimit::SocketsMax(most) => ("ring.sockets_max", most, "raise the option"),
+        };
+        let shard = self.shard.0;
+        Event::DescriptorsShort { shard, limit, most, hint }.emit_suppressed(suppressed);
     }
 
     /// Counts and logs a connection that is refused.
@@ -338,6 +369,7 @@ impl Acceptor {
         match reason {
             RefusalReason::ConnectionLimit => counters.refused_limit += 1,
             RefusalReason::AddressShare => counters.refused_address_share += 1,
+            RefusalReason::Descriptors => counters.refused_descriptors += 1,
             RefusalReason::Rate => counters.refused_rate += 1,
             RefusalReason::Draining => counters.refused_draining += 1,
             RefusalReason::Memory => outbox.counters.overload.refused_memory += 1,
@@ -374,6 +406,7 @@ pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
         RefusalReason::AddressShare => Error::address_connection_limit(),
         RefusalReason::Rate => rate_error(),
         RefusalReason::ConnectionLimit => Error::connection_limit(),
+        RefusalReason::Descriptors => Error::no_descriptors(),
         RefusalReason::Draining => Error::draining(),
         RefusalReason::Memory => Error::new(
             ErrorKind::ConnectionLimit,
@@ -417,6 +450,7 @@ mod tests {
         let texts = [
             (RefusalReason::ConnectionLimit, 1001, "connection limit of the server reached"),
             (RefusalReason::AddressShare, 1001, "too many connections from this address"),
+            (RefusalReason::Descriptors, 1001, "the server has no descriptor left"),
             (RefusalReason::Rate, 1002, "too many new connections from this address"),
             (RefusalReason::Draining, 1001, "the server is shutting down"),
             (RefusalReason::Memory, 1001, "the server is short of memory"),

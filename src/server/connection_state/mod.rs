@@ -62,6 +62,9 @@ pub(super) enum Standing {
     Served,
     /// Not at all: the limit is reached, and its first request decides whether it is served.
     Undecided,
+    /// Not at all: descriptors are short, and its first request decides whether it is one of an
+    /// operator or is refused.
+    Surplus,
     /// Not against the limits: its requests so far are those of an operator.
     Exempt,
     /// Against the limit of the listener of operators.

@@ -62,7 +62,11 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let Transports { acceptor, .. } = &mut *self.transports;
         let transport = kind.transport();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
-        let admission = acceptor.admit(kind, client, self.now);
+        let shortage = self.ring.shortage(socket);
+        if let Some(shortage) = shortage {
+            acceptor.log_shortage(shortage, self.now);
+        }
+        let admission = acceptor.admit(kind, client, shortage, self.now);
         if let Err(reason) | Ok((_, Some(reason))) = admission {
             acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
         }

@@ -25,7 +25,7 @@ use crate::engine::placement::Placement;
 use crate::engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use crate::engine::ring::uring::UringRing;
-use crate::engine::ring::{Registered, Ring, RingOptions, Source};
+use crate::engine::ring::{Registered, Ring, RingOptions, SocketLimit, Source};
 use crate::server::acceptance::ListenerKind;
 use crate::server::diagnostics::CounterSnapshots;
 use crate::server::options::{ExecutorKind, Options, RingBackend};
@@ -338,9 +338,15 @@ fn connection_capacity(
     let (wanted, bound) = options.connections_max();
     let descriptors = u64::from(descriptors_max);
     let slots = u64::from(ring_sizes(options).sockets_max).min(descriptors);
+    let files_spare = u64::from(SocketLimit::OpenFiles(descriptors_max).spare());
+    let slots_spare = SocketLimit::SocketsMax(u32::try_from(slots).unwrap_or(u32::MAX)).spare();
+    let slots_spare = if slots < descriptors { slots_spare.into() } else { files_spare };
     // With polling, connections share the process's descriptors with listeners and files.
-    let granted =
-        if has_slots { slots * u64::from(shards) } else { descriptors.saturating_sub(64) };
+    let granted = if has_slots {
+        (slots - slots_spare) * u64::from(shards)
+    } else {
+        descriptors.saturating_sub(64 + files_spare)
+    };
     if wanted <= granted {
         (wanted, bound)
     } else if has_slots && slots < descriptors {
@@ -435,11 +441,11 @@ mod tests {
         assert_eq!(capacity_of((100, 50), 1000, (true, 1000)), (150, both));
         assert_eq!(
             capacity_of((1000, 500), 600, (true, 10_000)),
-            (1200, "ring.sockets_max times shards")
+            (1182, "ring.sockets_max times shards")
         );
         let files = "the limit of open files times shards";
-        assert_eq!(capacity_of((1000, 500), 10_000, (true, 300)), (600, files));
-        assert_eq!(capacity_of((1000, 500), 1, (false, 1064)), (1000, "the limit of open files"));
+        assert_eq!(capacity_of((1000, 500), 10_000, (true, 300)), (526, files));
+        assert_eq!(capacity_of((1000, 500), 1, (false, 1064)), (867, "the limit of open files"));
         assert_eq!(capacity_of((1000, 500), 1, (false, 2000)), (1500, both));
     }
 

@@ -54,6 +54,7 @@ pub(super) const FAMILIES: [Family; 11] = [
         counters: &[
             ("refused_limit", "connection_limit"),
             ("refused_address_share", "address_share"),
+            ("refused_descriptors", "descriptors"),
             ("refused_rate", "rate"),
             ("refused_draining", "draining"),
         ],

@@ -2,12 +2,14 @@
 //!
 //! Invariants: one event accepts a bounded number of connections; a listener that cannot accept (no
 //! slot, no descriptor, no memory) reports it once, pauses, and is retried when a socket of this
-//! ring closes or after 100 ms, because descriptors are also released outside of this ring. Names
-//! of listeners are not reused.
+//! ring closes or after 100 ms, because descriptors are also released outside of this ring. If the
+//! process has no descriptor left, one that is kept in reserve is given up for a connection, so
+//! that it gets an error response; it is replaced at the next event of a listener. Names of
+//! listeners are not reused.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use polling::{Event, PollMode, Poller};
@@ -27,6 +29,8 @@ pub(super) struct Listeners {
     batch: u16,
     /// Whether some listener is paused.
     has_paused: bool,
+    /// A descriptor of the poller, to be closed for a connection when none is left.
+    reserve: Option<OwnedFd>,
 }
 
 #[derive(Debug)]
@@ -41,7 +45,7 @@ struct ListenerState {
 impl Listeners {
     /// Creates an empty table; one event accepts at most `batch` connections, at least one.
     pub(super) fn new(batch: u16) -> Self {
-        Self { entries: Vec::new(), batch: batch.max(1), has_paused: false }
+        Self { entries: Vec::new(), batch: batch.max(1), has_paused: false, reserve: None }
     }
 
     /// Adds a listening socket.
@@ -62,7 +66,9 @@ impl Listeners {
     ) {
         let Some(state) = self.find(listener) else { return };
         state.is_accepting = true;
-        if let Err(error) = state.register(poller, listener) {
+        let result = state.register(poller, listener);
+        self.restore_reserve(poller);
+        if let Err(error) = result {
             completed.push(Completion::AcceptFailed { listener, error });
         }
     }
@@ -90,10 +96,12 @@ impl Listeners {
         (listener, now): (Listener, Instant),
         completed: &mut Vec<Completion>,
     ) {
-        let batch = self.batch;
-        let Some(state) = self.find(listener).filter(|state| state.is_registered) else { return };
-        for _ in 0..batch {
-            let error = match state.accept_one(streams, listener, completed) {
+        self.restore_reserve(poller);
+        let Self { entries, batch, reserve, .. } = self;
+        let state = entries.get_mut(usize::from(listener.0)).and_then(Option::as_mut);
+        let Some(state) = state.filter(|state| state.is_registered) else { return };
+        for _ in 0..*batch {
+            let error = match state.accept_one(streams, reserve, listener, completed) {
                 Ok(AcceptOutcome::Accepted) => continue,
                 Ok(AcceptOutcome::WouldBlock) => return,
                 Err(error) => error,
@@ -163,23 +171,40 @@ impl Listeners {
         }
     }
 
+    /// Takes a descriptor in reserve again, if there is one.
+    fn restore_reserve(&mut self, poller: &Poller) {
+        if self.reserve.is_none() {
+            self.reserve = poller.as_fd().try_clone_to_owned().ok();
+        }
+    }
+
     fn find(&mut self, listener: Listener) -> Option<&mut ListenerState> {
         self.entries.get_mut(usize::from(listener.0))?.as_mut()
     }
 }
 
 impl ListenerState {
-    /// Accepts one connection.
+    /// Accepts one connection, if need be with the descriptor in reserve.
     fn accept_one(
         &self,
         streams: &mut Streams,
+        reserve: &mut Option<OwnedFd>,
         listener: Listener,
         completed: &mut Vec<Completion>,
     ) -> io::Result<AcceptOutcome> {
         if streams.is_full() {
             return Err(Errno::NFILE.into());
         }
-        let (accepted, address) = match SockRef::from(&self.fd).accept() {
+        let mut is_from_reserve = false;
+        let mut result = SockRef::from(&self.fd).accept();
+        if let Err(error) = &result
+            && Errno::from_io_error(error) == Some(Errno::MFILE)
+            && reserve.take().is_some()
+        {
+            is_from_reserve = true;
+            result = SockRef::from(&self.fd).accept();
+        }
+        let (accepted, address) = match result {
             Ok(accepted) => accepted,
             Err(error) => {
                 return match Errno::from_io_error(&error) {
@@ -193,7 +218,9 @@ impl ListenerState {
             }
         };
         let descriptor = Descriptor::socket(accepted.into())?;
-        let socket = streams.add(Stream::new(descriptor))?;
+        let mut stream = Stream::new(descriptor);
+        stream.is_from_reserve = is_from_reserve;
+        let socket = streams.add(stream)?;
         let peer: Option<SocketAddr> = address.as_socket();
         completed.push(Completion::Accepted { listener, socket, peer });
         Ok(AcceptOutcome::Accepted)

@@ -39,10 +39,11 @@ use self::receive::Receives;
 use self::streams::{PendingSend, ReceiveState, Stream, Streams};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
+use crate::engine::file_limit::raise_open_files_limit;
 use crate::engine::ring::outgoing_socket::OutgoingSocket;
 use crate::engine::ring::{
-    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
-    Source, Waker,
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Shortage,
+    Socket, Source, Waker,
 };
 
 /// A ring over readiness events.
@@ -61,6 +62,8 @@ pub struct PollRing {
     completed: Vec<Completion>,
     /// The last park did not poll, because completions were pending.
     has_skipped_wait: bool,
+    /// The limit of open files of the process.
+    open_files_max: u32,
 }
 
 impl PollRing {
@@ -89,6 +92,7 @@ impl PollRing {
             listeners: Listeners::new(options.accepts_in_flight),
             completed: Vec::new(),
             has_skipped_wait: false,
+            open_files_max: raise_open_files_limit(),
         })
     }
 
@@ -301,6 +305,10 @@ impl Ring for PollRing {
     #[cfg(feature = "internals")]
     fn exhaustion(&self) -> super::Exhaustion {
         super::Exhaustion { receive_buffers: self.receives.exhaustions(), completions: 0 }
+    }
+
+    fn shortage(&mut self, socket: Socket) -> Option<Shortage> {
+        self.streams.shortage(socket, self.open_files_max)
     }
 
     fn describe(&self) -> String {

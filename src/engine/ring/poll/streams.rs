@@ -10,12 +10,13 @@
 
 use std::io;
 use std::mem;
+use std::os::fd::AsRawFd;
 
 use polling::{Event, PollMode, Poller};
 use rustix::io::Errno;
 
 use super::descriptor::{Descriptor, DescriptorKind};
-use crate::engine::ring::Socket;
+use crate::engine::ring::{Shortage, Socket, SocketLimit};
 
 /// All open streams of a ring.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(super) struct Streams {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) descriptor: Descriptor,
+    /// It was accepted by means of the descriptor that is kept in reserve.
+    pub(super) is_from_reserve: bool,
     /// The interest registered with the poller.
     registered: Interest,
     pub(super) receive_state: ReceiveState,
@@ -91,6 +94,21 @@ impl Streams {
             sockets_max: sockets_max.min(SOCKETS_MAX) as usize,
             files: Vec::new(),
         }
+    }
+
+    /// Returns the shortage of streams or of descriptors of the process besides an open stream. The
+    /// system assigns the lowest free number to a descriptor: as many are open as its number says.
+    pub(super) fn shortage(&mut self, socket: Socket, open_files_max: u32) -> Option<Shortage> {
+        let stream = self.find(socket)?;
+        let number = u32::try_from(stream.descriptor.as_raw_fd()).unwrap_or(0);
+        let free = open_files_max.saturating_sub(number + 1);
+        let free = if stream.is_from_reserve { 0 } else { free };
+        let open_files = SocketLimit::OpenFiles(open_files_max);
+        Shortage::of(open_files, free).or_else(|| {
+            let free = self.vacant.len() + self.sockets_max.saturating_sub(self.entries.len());
+            let [free, most] = [free, self.sockets_max].map(|it| u32::try_from(it).unwrap_or(0));
+            Shortage::of(SocketLimit::SocketsMax(most), free)
+        })
     }
 
     /// Returns whether no further stream can be opened.
@@ -205,6 +223,7 @@ impl Stream {
     pub(super) const fn new(descriptor: Descriptor) -> Self {
         Self {
             descriptor,
+            is_from_reserve: false,
             registered: Interest { readable: false, writable: false },
             receive_state: ReceiveState::Stopped,
             shutdown_pending: false,

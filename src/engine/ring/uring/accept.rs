@@ -1,10 +1,11 @@
 //! Accepting: several single-shot accepts for each listener, each with a buffer for the peer's
 //! address, which a multishot accept does not return.
 //!
-//! Invariants: an accept that fails for lack of a resource is paused instead of failing again at
-//! once. If slots are exhausted, each closed slot resumes one accept, so that connections wait in
-//! the backlog instead of being accepted and dropped; other failures are retried after 100 ms,
-//! because the resource may be released outside of this ring.
+//! Invariants: no more accepts are in flight than slots are free, because the kernel drops a
+//! connection that it accepts without a slot: each closed slot resumes one accept, and connections
+//! wait in the backlog. An accept that fails for lack of a resource is paused instead of failing
+//! again at once, and retried after 100 ms, because the resource may be released outside of this
+//! ring.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -38,6 +39,8 @@ pub(super) struct Accepts {
     accepts: Vec<PendingAccept>,
     /// Number of accepts of each listener.
     accepts_each: u16,
+    /// Number of accepts in flight.
+    armed: u32,
     /// Indices of paused accepts.
     paused: Vec<u32>,
     /// When all paused accepts are retried, unless all of them wait for slots.
@@ -51,6 +54,7 @@ impl Accepts {
             listeners: Vec::new(),
             accepts: Vec::new(),
             accepts_each: accepts_in_flight.max(1),
+            armed: 0,
             paused: Vec::new(),
             retry_at: None,
         }
@@ -91,6 +95,7 @@ impl Accepts {
             return;
         }
         cell.is_armed = true;
+        self.armed += 1;
         let (address, length) = cell.peer.as_mut_pointers();
         let entry = opcode::Accept::new(Fd(descriptor.as_raw_fd()), address, length)
             .file_index(Some(DestinationSlot::auto_target()))
@@ -109,12 +114,21 @@ impl Accepts {
     ) {
         let cell = &mut self.accepts[index as usize];
         cell.is_armed = false;
+        self.armed -= 1;
         let listener = cell.listener;
         if let Ok(slot) = u32::try_from(result) {
             let peer = cell.peer.parse();
             let socket = sockets.open_slot(slot);
             into.push(Completion::Accepted { listener, socket, peer });
-            self.arm(queues, index);
+            if sockets.is_full_with(self.armed) {
+                self.paused.push(index);
+                if sockets.is_full() {
+                    let error = io::Error::other("every socket of the ring is open");
+                    into.push(Completion::AcceptFailed { listener, error });
+                }
+            } else {
+                self.arm(queues, index);
+            }
             return;
         }
         // The accepts of a closed listener fail.

@@ -41,8 +41,8 @@ use self::user_data::OperationKind;
 use self::wake::WakeState;
 use super::outgoing_socket::OutgoingSocket;
 use super::{
-    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
-    Source, Waker,
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Shortage,
+    Socket, Source, Waker,
 };
 use crate::base::time::Instant;
 use crate::engine::buffer::provided::GROUP;
@@ -70,6 +70,12 @@ pub struct UringRing {
 /// the peer has not acknowledged cannot be cancelled.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Returns the accepts in flight of a listener: each may take a slot, so that few slots are not
+/// reserved for idle listeners.
+fn accepts_each(wanted: u16, slots: u32) -> u16 {
+    wanted.min(u16::try_from(slots / 64).unwrap_or(u16::MAX))
+}
+
 impl UringRing {
     /// Creates a ring on the calling thread, which alone may use it.
     ///
@@ -84,7 +90,7 @@ impl UringRing {
         let mut built = Self {
             queues,
             receives,
-            accepts: Accepts::new(options.accepts_in_flight),
+            accepts: Accepts::new(accepts_each(options.accepts_in_flight, granted.slots)),
             connects: ConnectAttempts::new(granted.bind),
             sends: Sends::new(options.zero_copy_bytes_min),
             wake_state,
@@ -237,6 +243,11 @@ impl Ring for UringRing {
             receive_buffers: self.receives.exhaustions(),
             completions: self.queues.overflows(),
         }
+    }
+
+    fn shortage(&mut self, socket: Socket) -> Option<Shortage> {
+        let free = self.sockets.free_slots(socket)?;
+        Shortage::of(self.features.socket_limit, free)
     }
 
     fn describe(&self) -> String {

@@ -6,7 +6,7 @@ use io_uring::{IoUring, Probe, opcode};
 
 use super::sys::RingFd;
 use crate::engine::file_limit::raise_open_files_limit;
-use crate::engine::ring::RingOptions;
+use crate::engine::ring::{RingOptions, SocketLimit};
 
 /// The kernel features that a ring uses.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub(super) struct RingFeatures {
     pub(super) registered_ring: bool,
     /// Number of slots for direct descriptors.
     pub(super) slots: u32,
+    /// What bounds them.
+    pub(super) socket_limit: SocketLimit,
 }
 
 /// Creates a ring with the best set of flags that this kernel supports. Must be called on the
@@ -43,7 +45,8 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, RingFd, RingF
              use --ring poll or a newer kernel",
         ));
     }
-    let slots = register_slots(&ring, options.sockets_max)?;
+    let socket_limit = register_slots(&ring, options.sockets_max)?;
+    let (SocketLimit::OpenFiles(slots) | SocketLimit::SocketsMax(slots)) = socket_limit;
     let entrance = RingFd::register(&ring);
     let granted = RingFeatures {
         defer_taskrun: deferred,
@@ -53,6 +56,7 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, RingFd, RingF
         bind: has(opcode::Bind::CODE),
         registered_ring: entrance.is_registered(),
         slots,
+        socket_limit,
     };
     Ok((ring, entrance, granted))
 }
@@ -105,10 +109,12 @@ fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> 
 }
 
 /// Registers an empty table of direct descriptors, limited by the process's limit of open files.
-fn register_slots(ring: &IoUring, slots_max: u32) -> io::Result<u32> {
-    let slots = slots_max.clamp(1, raise_open_files_limit());
+fn register_slots(ring: &IoUring, slots_max: u32) -> io::Result<SocketLimit> {
+    let open_files = raise_open_files_limit();
+    let slots = slots_max.clamp(1, open_files);
     ring.submitter().register_files_sparse(slots).map_err(add_advice)?;
-    Ok(slots)
+    let is_bound = open_files < slots_max;
+    Ok(if is_bound { SocketLimit::OpenFiles(slots) } else { SocketLimit::SocketsMax(slots) })
 }
 
 /// Adds cause and advice to frequent errors.

@@ -163,6 +163,20 @@ impl SocketTable {
         }
     }
 
+    /// Returns how many slots are not open, or `None` if `socket` has none.
+    pub(super) const fn free_slots(&self, socket: Socket) -> Option<u32> {
+        if socket.0 < self.slots_max {
+            Some(self.slots_max.saturating_sub(self.open_slots))
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether `others` further open slots leave none.
+    pub(super) const fn is_full_with(&self, others: u32) -> bool {
+        self.open_slots.saturating_add(others) >= self.slots_max
+    }
+
     /// Returns whether every slot is open.
     pub(super) const fn is_full(&self) -> bool {
         self.open_slots >= self.slots_max

@@ -136,7 +136,7 @@ impl HttpPath<'_> {
     #[cold]
     fn refuse(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
         let Some(connection) = self.connections.table.get_mut(incoming.key) else { return };
-        if connection.state.standing == Standing::Undecided {
+        if matches!(connection.state.standing, Standing::Undecided | Standing::Surplus) {
             connection.state.standing = Standing::Rejected;
         }
         let peer = (connection.state.transport, connection.record.peer());
