@@ -67,22 +67,22 @@ impl DeferredWork {
             let message = "the session has no stream left for this request; await a response first";
             return Err(Error::new(ErrorKind::TooManyRequests, message));
         }
-        let id = call.id.clone();
+        let (id, exchange) = (call.id.clone(), call.reply_to.exchange());
         let deadline = now.after(self.request_timeout);
         let call_id = self.calls.insert(call, work, deadline).ok_or_else(|| {
             Error::new(ErrorKind::TooManyRequests, "the call table is full; try again later")
         })?;
         // Checked for duplicates at validation, and limited above.
-        peer.state.in_flight.insert(id.as_id(), RequestKey::Call(call_id))?;
+        peer.state.in_flight.insert(id.as_id(), exchange, RequestKey::Call(call_id))?;
         peer.pending_work.pending_responses += 1;
         Ok(call_id)
     }
 
-    /// Removes call `id`, which could not be started.
-    pub(super) fn remove_call(&mut self, call_id: CallId, id: Id<'_>, peer: &mut PeerState<'_>) {
-        self.calls.remove(call_id);
+    /// Removes a call that could not be started.
+    pub(super) fn remove_call(&mut self, call_id: CallId, peer: &mut PeerState<'_>) {
+        let Some(call) = self.calls.remove(call_id) else { return };
         peer.pending_work.pending_responses -= 1;
-        peer.state.in_flight.remove(id);
+        peer.state.in_flight.remove(call.id.as_id(), call.reply_to.exchange());
     }
 
     /// Rejects a call above the in-flight limit of a connection. Reading continues at the limit,

@@ -41,6 +41,15 @@ impl ReplyTo {
         Self { peer_id, stream: Self::STANDALONE }
     }
 
+    /// Returns the exchange of the request among those of its peer, within which an id in flight is
+    /// unique. Each POST of a legacy HTTP session has its own, any other peer has one.
+    pub(super) const fn exchange(self) -> u32 {
+        match self.peer_id {
+            PeerId::HttpSession(_) => self.stream,
+            PeerId::Connection(_) | PeerId::Parity(_) => Self::STANDALONE,
+        }
+    }
+
     /// Returns whether the response may be sent later.
     pub(super) const fn can_defer(self) -> bool {
         self.stream != Self::NO_STREAM

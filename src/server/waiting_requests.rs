@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::memory::handler_memory::HandlerCharge;
+use super::reply_to::ReplyTo;
 use crate::protocol::in_flight::{RequestKey, RequestsInFlight};
 use crate::protocol::json::{PaddedBuffer, Value, write};
 use crate::protocol::jsonrpc::{Id, IdBuf};
@@ -79,7 +80,7 @@ impl WaitingRequests {
         in_flight: &mut RequestsInFlight,
     ) {
         // Checked for duplicates before.
-        if in_flight.insert(id, RequestKey::Waiting).is_ok() {
+        if in_flight.insert(id, ReplyTo::STANDALONE, RequestKey::Waiting).is_ok() {
             self.bytes += charge.bytes();
             self.queue.push_back(WaitingRequest { id: id.into(), text, charge });
         }
@@ -119,7 +120,7 @@ impl WaitingRequests {
     fn pop(&mut self, in_flight: &mut RequestsInFlight) -> Option<WaitingRequest> {
         let request = self.queue.pop_front()?;
         self.bytes -= request.charge.bytes();
-        in_flight.remove(request.id.as_id());
+        in_flight.remove_any(request.id.as_id());
         Some(request)
     }
 }
@@ -162,7 +163,8 @@ mod tests {
         /// Returns an empty queue behind call 0.
         fn new() -> Self {
             let mut in_flight = RequestsInFlight::new();
-            in_flight.insert(Id::Signed(0), RequestKey::Call(Key::from_bits(1))).unwrap();
+            let first = RequestKey::Call(Key::from_bits(1));
+            in_flight.insert(Id::Signed(0), ReplyTo::STANDALONE, first).unwrap();
             let memory = HandlerMemory::new(MemoryLimit::new(1 << 20));
             Self { waiting: WaitingRequests::new(true, LIMITS), in_flight, memory }
         }
@@ -188,7 +190,7 @@ mod tests {
         fixture.push(1, "one");
         fixture.push(2, "two");
         assert_eq!(fixture.start_next(), None);
-        fixture.in_flight.remove(Id::Signed(0));
+        fixture.in_flight.remove_any(Id::Signed(0));
         // One that comes now is behind them.
         fixture.push(3, "three");
         assert_eq!(fixture.start_next().as_deref(), Some("one"));
@@ -207,7 +209,7 @@ mod tests {
         }
         assert!(fixture.waiting.is_full());
         assert_eq!((fixture.waiting.held_bytes(), fixture.memory.held_bytes()), (11, 11));
-        assert_eq!(fixture.in_flight.remove(Id::Signed(2)), Some(RequestKey::Waiting));
+        assert_eq!(fixture.in_flight.remove_any(Id::Signed(2)), Some(RequestKey::Waiting));
         fixture.waiting.remove(Id::Signed(2));
         assert!(!fixture.waiting.is_full());
         assert_eq!((fixture.waiting.held_bytes(), fixture.memory.held_bytes()), (8, 8));

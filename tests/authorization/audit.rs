@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use corelane::model::{Error, Implementation};
 use corelane::{CallToolResult, Catalog, HandlerError, NoArguments, Tool};
-use corelane_test_support::TestServer;
-use corelane_test_support::messages::modern;
-use serde_json::json;
+use corelane_test_support::messages::{
+    LEGACY, call as tool_call, cancelled, initialize, modern, notification, with_progress,
+};
+use corelane_test_support::{Request, TestServer};
+use serde_json::{Value, json};
 
 use crate::http::post;
 use crate::{Authority, call, options};
@@ -38,6 +40,7 @@ fn catalog() -> Catalog {
         Err::<CallToolResult, _>(HandlerError::Rpc(Error::application(7, "not today")))
     });
     let wait = Tool::new("log_wait").local(|_: NoArguments, ctx| async move {
+        ctx.progress(1.0, None, None);
         ctx.sleep(Duration::from_mins(10)).await?;
         Ok::<_, HandlerError>("late")
     });
@@ -56,6 +59,29 @@ fn catalog() -> Catalog {
 
 fn next(lines: &Receiver<String>) -> String {
     lines.recv_timeout(Duration::from_secs(10)).expect("a line of the audit log")
+}
+
+/// Asserts that each of the calls of a session that share an id is logged once.
+fn expect_shared_id_logged(server: &TestServer, lines: &Receiver<String>) {
+    let connect = || server.connect_http().with_revision(LEGACY);
+    let post = |message: &Value| Request::post(message).field("Authorization", "Bearer key-ada");
+    let response = connect().exchange(&post(&initialize(0, LEGACY)));
+    let id = response.head.field("Mcp-Session-Id").expect("a session").to_owned();
+    let in_session = |message: &Value| {
+        post(message).field("Mcp-Session-Id", &id).field("MCP-Protocol-Version", LEGACY)
+    };
+    connect().exchange(&in_session(&notification("notifications/initialized")));
+    let mut calls = [(); 3].map(|()| connect());
+    for client in &mut calls {
+        client.request_stream(&in_session(&with_progress(tool_call(1, "log_wait", json!({})))));
+        client.read_priming_event();
+        client.read_message();
+    }
+    connect().exchange(&in_session(&cancelled(1))).expect_empty_body(202);
+    for _ in 0..3 {
+        let line = next(lines);
+        assert!(line.contains("tool=\"log_wait\"") && line.contains("cancelled"), "{line}");
+    }
 }
 
 #[test]
@@ -96,6 +122,7 @@ fn call_of_marked_tool_is_logged_with_outcome() {
     let line = next(&lines);
     assert!(line.contains("caller=\"bob\"") && line.contains("outcome=\"cancelled\""), "{line}");
     drop(client);
+    expect_shared_id_logged(&server, &lines);
     server.close();
     assert!(lines.try_recv().is_err());
 }

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
-use corelane_test_support::messages::{LEGACY, echo, initialize_with_elicitation, notification};
+use corelane_test_support::messages::{
+    LEGACY, call, initialize_with_elicitation, notification, request_without_params,
+};
 use corelane_test_support::{HttpClient, Request};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSession {
@@ -71,9 +73,18 @@ impl HttpSession {
         self.add_header_fields(Request::new("DELETE", "/mcp"))
     }
 
-    /// Waits until the request `id` is complete: a new request may use its id.
-    pub(crate) fn wait_until_complete(&self, id: &str) {
-        let request = self.post(&echo(id, "free"));
+    /// Has the shard of the session apply reloaded limits: it does at the start of a turn.
+    pub(crate) fn apply_limits(&self, client: &mut HttpClient) {
+        for id in ["first", "second"] {
+            let ping = self.post(&request_without_params(id, "ping"));
+            assert_eq!(client.exchange(&ping).status(), 200);
+        }
+    }
+
+    /// Waits until no request of the session is in flight. The server must have a
+    /// `requests_in_flight_max` of 1.
+    pub(crate) fn wait_until_idle(&self) {
+        let request = self.post(&call("idle?", "slow", json!({"steps": 1, "step_ms": 0})));
         while self.connect().exchange(&request).message().get("result").is_none() {}
     }
 

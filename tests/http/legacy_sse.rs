@@ -4,8 +4,8 @@
 use corelane::server::Options;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{
-    call, cancelled, echo, initialize_with_elicitation, notification, request_without_params,
-    result_text, with_progress,
+    call, cancelled, echo, expect_error, initialize_with_elicitation, notification,
+    request_without_params, result_text, with_progress,
 };
 use corelane_test_support::{HttpClient, Request, TestServer, http_options, on_one_shard_and_two};
 use serde_json::json;
@@ -98,6 +98,24 @@ fn legacy_sse_concurrent_calls_can_be_cancelled() {
         }
         sse.post(&server, &request_without_params("ping", "ping")).expect_empty_body(202);
         assert_eq!(sse.stream.read_message_without_id()["id"], "ping");
+        drop(sse);
+        server.close();
+    });
+}
+
+#[test]
+fn legacy_sse_duplicate_id_is_refused() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
+        let mut sse = LegacySseClient::initialize(&server);
+        sse.post(&server, &call(1, "hold", json!({}))).expect_empty_body(202);
+        assert_eq!(server.next_signal(), "begun");
+        sse.post(&server, &echo(1, "again")).expect_empty_body(202);
+        expect_error(&sse.stream.read_message_without_id(), -32600, Some(json!(1)));
+        server.open_gate();
+        assert_eq!(result_text(&sse.stream.read_message_without_id()), "held");
+        sse.post(&server, &echo(1, "free")).expect_empty_body(202);
+        assert_eq!(result_text(&sse.stream.read_message_without_id()), "free");
         drop(sse);
         server.close();
     });

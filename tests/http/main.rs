@@ -33,6 +33,7 @@ mod server_messages;
 mod session_lifetime;
 mod session_query;
 mod sessions;
+mod shared_ids;
 mod status;
 mod strict_profile;
 mod subscriptions;

@@ -65,13 +65,14 @@ fn resumed_stream_replays_only_missed_events() {
 
 #[test]
 fn response_while_disconnected_is_replayed() {
-    on_one_shard_and_two(|options| {
+    on_one_shard_and_two(|mut options| {
+        options.limits.requests_in_flight_max = 1;
         let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let (client, [_, second]) = begin_call(&server, &session, "a");
         disconnect(&server, client);
         server.open_gate();
-        session.wait_until_complete("a");
+        session.wait_until_idle();
         let mut client = session.connect();
         client.request_stream(&session.resume(&second));
         assert_eq!(result_text(&client.read_message().1), "held");
@@ -229,8 +230,8 @@ fn replay_events_max_keeps_newest_events() {
 
 #[test]
 fn completed_streams_kept_for_resumption_are_bounded() {
-    on_one_shard_and_two(|options| {
-        let server = TestServer::with_test_tools(options);
+    on_one_shard_and_two(|mut options| {
+        let server = TestServer::with_test_tools(options.clone());
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut lost = Vec::new();
         for number in 0..20 {
@@ -238,10 +239,11 @@ fn completed_streams_kept_for_resumption_are_bounded() {
             disconnect(&server, client);
             lost.push(second);
         }
+        options.limits.requests_in_flight_max = 1;
+        server.handle().reload_limits(&options);
+        session.apply_limits(&mut session.connect());
         server.open_gate();
-        for number in 0..20 {
-            session.wait_until_complete(&format!("call {number}"));
-        }
+        session.wait_until_idle();
         let mut kept = 0;
         for event in &lost {
             let mut client = session.connect();

@@ -26,13 +26,14 @@ fn disconnect_before_long_response(server: &TestServer) -> (HttpSession, String)
     drop(client);
     server.wait_for_connections(0);
     server.open_gate();
-    session.wait_until_complete("long");
+    session.wait_until_idle();
     (session, seen)
 }
 
 #[test]
 fn long_response_is_kept_for_resumption() {
-    on_one_shard_and_two(|options| {
+    on_one_shard_and_two(|mut options| {
+        options.limits.requests_in_flight_max = 1;
         let server = TestServer::with_test_tools(options);
         let (session, seen) = disconnect_before_long_response(&server);
         let mut client = session.connect();
@@ -47,12 +48,13 @@ fn long_response_is_kept_for_resumption() {
 
 #[test]
 fn lost_end_of_stream_is_sent_again() {
-    on_one_shard_and_two(|options| {
+    on_one_shard_and_two(|mut options| {
+        options.limits.requests_in_flight_max = 1;
         let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let (client, seen) = begin_call(&server, &session, "hold");
         server.open_gate();
-        session.wait_until_complete("hold");
+        session.wait_until_idle();
         // The kernel has all bytes, and the server has finished the stream.
         server.wait_for_status(|status| status["streams"] == 0);
         client.reset();
@@ -71,6 +73,7 @@ fn lost_end_of_stream_is_sent_again() {
 #[test]
 fn response_beyond_replay_limit_is_dropped_and_counted() {
     on_one_shard_and_two(|mut options| {
+        options.limits.requests_in_flight_max = 1;
         options.http.replay_bytes_max = LONG_BYTES;
         let server = TestServer::with_test_tools(options);
         let (session, seen) = disconnect_before_long_response(&server);

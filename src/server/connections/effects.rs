@@ -12,7 +12,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
         match effect {
             Effect::Respond { to, id, outcome, text } => {
                 let mut peers = self.peers();
-                peers.complete_request(to.peer_id, id.as_id());
+                peers.complete_request(to, id.as_id());
                 if !peers.has_violation(to.peer_id) {
                     peers.send(to, outcome, &texts[text]);
                 }
@@ -30,7 +30,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
             Effect::EndSubscription { to, id, text } => {
                 let mut peers = self.peers();
                 if let Some((state, _)) = peers.get(to.peer_id) {
-                    state.in_flight.remove(id.as_id());
+                    state.in_flight.remove(id.as_id(), to.exchange());
                 }
                 peers.send(to, Outcome::Response, &texts[text]);
             }

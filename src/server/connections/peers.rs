@@ -129,18 +129,18 @@ impl Peers<'_> {
     }
 
     /// Completes a request in flight: its peer waits for one response less.
-    pub(in crate::server) fn complete_request(&mut self, peer_id: PeerId, id: Id<'_>) {
+    pub(in crate::server) fn complete_request(&mut self, to: ReplyTo, id: Id<'_>) {
         let Transports { connections, http, .. } = &mut *self.transports;
-        match peer_id {
+        match to.peer_id {
             PeerId::Connection(key) => {
                 if let Some(connection) = connections.table.get_mut(key) {
-                    connection.state.in_flight.remove(id);
+                    connection.state.in_flight.remove(id, to.exchange());
                     connection.complete_request(self.now);
                 }
             }
             PeerId::HttpSession(key) => {
                 if let Some(http_session) = http.sessions.get_mut(key) {
-                    http_session.state.in_flight.remove(id);
+                    http_session.state.in_flight.remove(id, to.exchange());
                     http_session.pending_work.complete_request();
                     http.sessions.end_request(key, self.now);
                 }

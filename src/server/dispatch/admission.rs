@@ -200,7 +200,7 @@ pub(super) fn validate<'a>(
     in_flight: &RequestsInFlight,
 ) -> Result<Request<'a>, Error> {
     let RawRequest { id, method: name, meta, .. } = *raw;
-    if in_flight.contains(id) {
+    if in_flight.contains(id) && in_flight.contains_in(id, ctx.reply_to.exchange()) {
         return Err(DuplicateId.into());
     }
     let meta = meta.as_ref().map_err(Error::clone)?;

@@ -239,7 +239,7 @@ impl Dispatcher {
                 Ok(())
             }
             Err(error) => {
-                self.deferred.remove_call(call_id, request.id(), peer);
+                self.deferred.remove_call(call_id, peer);
                 Err(error)
             }
         }

@@ -437,18 +437,19 @@ impl Dispatcher {
         }
     }
 
-    /// `notifications/cancelled`: cancels the call without a response. An unknown id is ignored:
-    /// the response may have crossed the notification.
+    /// `notifications/cancelled`: cancels the call without a response; in a session all calls with
+    /// this id. An unknown id is ignored: the response may have crossed the notification.
     fn handle_cancelled(&mut self, peer: &mut PeerState<'_>, params: Option<Value<'_>>) {
         let Some(cancelled) = CancelledNotificationParams::read(params) else { return };
-        match peer.state.in_flight.remove(cancelled.request_id) {
-            Some(RequestKey::Stream(stream)) => self.subscriptions().end_stream(peer, stream),
-            Some(RequestKey::Call(call_id)) => self.deferred.cancel_call(call_id, peer),
-            Some(RequestKey::Waiting) => {
-                self.waiting.remove(cancelled.request_id);
-                peer.outbox.counters.requests.cancelled += 1;
+        while let Some(request) = peer.state.in_flight.remove_any(cancelled.request_id) {
+            match request {
+                RequestKey::Stream(stream) => self.subscriptions().end_stream(peer, stream),
+                RequestKey::Call(call_id) => self.deferred.cancel_call(call_id, peer),
+                RequestKey::Waiting => {
+                    self.waiting.remove(cancelled.request_id);
+                    peer.outbox.counters.requests.cancelled += 1;
+                }
             }
-            None => {}
         }
     }
 

@@ -16,7 +16,7 @@ use crate::protocol::params::{
 };
 use crate::server::connection_state::{ConnectionState, PeerState};
 use crate::server::outbox::Outbox;
-use crate::server::reply_to::{Outcome, PeerId};
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::subscriptions::{
     CatalogList, CatalogLists, GrantedFilter, SubscriptionRegistry,
 };
@@ -41,7 +41,7 @@ impl SubscriptionRequests<'_> {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Outcome {
-        match self.open_stream(ctx.reply_to.peer_id, peer, request) {
+        match self.open_stream(ctx.reply_to, peer, request) {
             Ok(()) => Outcome::Notification,
             Err(error) => write_request_error(peer, request, &error),
         }
@@ -49,7 +49,7 @@ impl SubscriptionRequests<'_> {
 
     fn open_stream(
         &mut self,
-        peer_id: PeerId,
+        reply_to: ReplyTo,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Result<(), Error> {
@@ -69,14 +69,14 @@ impl SubscriptionRequests<'_> {
         let (uris, task_ids) = (&granted.resource_subscriptions[..], &granted.task_ids[..]);
         let ConnectionState { subscriptions: subscriber, in_flight, .. } = &mut *peer.state;
         let opened = self.registry.open_stream(
-            peer_id,
+            reply_to.peer_id,
             subscriber,
             id,
             GrantedFilter { lists, uris, task_ids, principal: principal.as_ref() },
         );
         peer.outbox.counters.subscriptions.refused += u64::from(opened.is_err());
         // Checked for duplicates at validation.
-        in_flight.insert(id, RequestKey::Stream(opened?))?;
+        in_flight.insert(id, reply_to.exchange(), RequestKey::Stream(opened?))?;
         peer.outbox.counters.subscriptions.opened += 1;
         peer.pending_work.has_open_stream = true;
         model::write_subscriptions_acknowledged(peer.outgoing, id, &granted);

@@ -333,7 +333,7 @@ impl ParityOutput<'_> {
     /// Completes a request of a session in flight.
     pub(in crate::server) fn complete_request(&mut self, key: Key, id: Id<'_>) {
         let Some(session) = self.parity.get_mut(key) else { return };
-        session.state.in_flight.remove(id);
+        session.state.in_flight.remove_any(id);
         session.pending_work.complete_request();
         let (pending_work, connection) = (session.pending_work, session.connection);
         if let Some(connection) = connection.and_then(|key| self.connections.table.get_mut(key)) {
@@ -380,7 +380,7 @@ impl ParityOutput<'_> {
                 self.outbox.counters.requests.cancelled += 1;
                 session.pending_work.complete_request();
             }
-            session.state.in_flight.remove(id.as_id());
+            session.state.in_flight.remove_any(id.as_id());
             let outcome = EndOutcome::Failed(&ParityError::cancelled());
             let end = RequestEnd { outcome, took: Duration::ZERO, now: self.now };
             session.end_request(number, &end, &mut self.outbox.counters.parity);

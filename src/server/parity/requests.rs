@@ -335,7 +335,9 @@ pub(super) fn cancel(
         (None, Target::Request(id)) => Some(id.into()),
         (None, Target::Stream(_)) => None,
     };
-    let call_id = request.as_ref().and_then(|id| session.state.in_flight.call_of(id.as_id()));
+    let exchange = ReplyTo::standalone(PeerId::Parity(key)).exchange();
+    let call_id =
+        request.as_ref().and_then(|id| session.state.in_flight.call_of(id.as_id(), exchange));
     let call = call_id.and_then(|call_id| dispatcher.deferred.calls.find_awaited(call_id));
     let call_number = call.map(|call| call.reply_to.stream);
     let is_in_flight = stream.is_some() || call_number.is_some();

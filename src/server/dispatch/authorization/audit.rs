@@ -89,7 +89,7 @@ fn dispatch_audited(
         Outcome::Response => call.log("succeeded"),
         Outcome::Error(_) => call.log("error"),
         Outcome::None | Outcome::Notification | Outcome::Envelope => {
-            let call_id = peer.state.in_flight.call_of(request.id());
+            let call_id = peer.state.in_flight.call_of(request.id(), ctx.reply_to.exchange());
             match call_id {
                 Some(call_id) => dispatcher.deferred.calls.attach_audit(call_id, call),
                 None => call.log("pending"),
