@@ -22,6 +22,7 @@ mod proof_key;
 mod reload;
 mod scenarios;
 mod scopes;
+mod session_names;
 mod target;
 mod transports;
 

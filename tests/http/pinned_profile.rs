@@ -234,21 +234,23 @@ fn pinned_session_refuses_meta_of_other_revision() {
 
 #[test]
 fn pinned_refusal_names_the_open_session() {
-    let mut options = corelane_test_support::http_options();
-    options.engine.shards = Some(1);
-    let server = TestServer::with_test_tools(pinned_options(options));
-    let id = initialize_session(&server);
-    let good = || post(&echo(1, "hi")).field("Mcp-Session-Id", &id);
-    for (request, status) in [
-        (good().without_field("MCP-Protocol-Version"), 400),
-        (good().field("Content-Type", "text/plain"), 415),
-        (good().method("PUT"), 405),
-    ] {
-        let response = connect(&server).exchange(&request);
-        assert_eq!(response.status(), status, "{response:?}");
-        expect_header_fields(&response, Some(&id));
-    }
-    let unknown = good().field("Mcp-Session-Id", "unknown").field("Content-Type", "text/plain");
-    expect_header_fields(&connect(&server).exchange(&unknown), None);
-    server.close();
+    on_one_shard_and_two(|options| {
+        let server = TestServer::with_test_tools(pinned_options(options));
+        let id = initialize_session(&server);
+        let good = || post(&echo(1, "hi")).field("Mcp-Session-Id", &id);
+        for (request, status) in [
+            (good().without_field("MCP-Protocol-Version"), 400),
+            (good().field("Content-Type", "text/plain"), 415),
+            (good().method("PUT"), 405),
+        ] {
+            for _ in 0..16 {
+                let response = connect(&server).exchange(&request);
+                assert_eq!(response.status(), status, "{response:?}");
+                expect_header_fields(&response, Some(&id));
+            }
+        }
+        let unknown = good().field("Mcp-Session-Id", "unknown").field("Content-Type", "text/plain");
+        expect_header_fields(&connect(&server).exchange(&unknown), None);
+        server.close();
+    });
 }

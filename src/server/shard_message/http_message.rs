@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
-use crate::connection::PeerAddress;
+use crate::connection::{CloseReason, PeerAddress};
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::json::PaddedBuffer;
@@ -51,6 +51,18 @@ pub(in crate::server) enum HttpMessage {
         principal: Option<Arc<Principal>>,
         /// The requested operation.
         op: SessionOp,
+    },
+    /// A request for a session of the receiver that the shard of its connection has refused. The
+    /// response names the session if that is open to the caller.
+    RequestRefused {
+        /// Id of the session.
+        session: SessionId,
+        /// Exchange of the request, which gets the response.
+        exchange: ExchangeAddress,
+        /// The authenticated caller.
+        principal: Option<Arc<Principal>>,
+        /// The response.
+        refused: Box<RefusedRequest>,
     },
     /// The exchange was closed.
     ExchangeClosed {
@@ -106,6 +118,17 @@ pub(in crate::server) enum SessionOp {
     OpenStream(Option<EventId>),
 }
 
+/// The response to a request that the shard of its connection has refused.
+#[derive(Debug)]
+pub(in crate::server) struct RefusedRequest {
+    /// The complete response, with `Mcp-Session-Id`.
+    pub(in crate::server) named: Vec<u8>,
+    /// The complete response, without `Mcp-Session-Id`.
+    pub(in crate::server) unnamed: Vec<u8>,
+    /// Why the connection closes after the response, if it does for what the client has sent.
+    pub(in crate::server) violation: Option<CloseReason>,
+}
+
 /// Output of a session for one exchange.
 #[derive(Debug)]
 pub(in crate::server) enum HttpOutput {
@@ -134,6 +157,13 @@ pub(in crate::server) enum HttpOutput {
     },
     /// A response without a body.
     Status(Status),
+    /// A complete response with its head.
+    Complete {
+        /// The response.
+        response: Vec<u8>,
+        /// Why the connection closes after it, if it does for what the client has sent.
+        violation: Option<CloseReason>,
+    },
     /// The stream ends without a response.
     EndStream {
         /// Whether its client should reconnect: the reconnection time is sent first.

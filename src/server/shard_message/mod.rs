@@ -22,7 +22,7 @@ pub(super) use self::handler_message::{
     LogMessage, PartialResult, Progress, Requester, UpdateResult,
 };
 pub(super) use self::http_message::{
-    ExchangeAddress, HttpMessage, HttpOutput, MessageSender, SessionOp,
+    ExchangeAddress, HttpMessage, HttpOutput, MessageSender, RefusedRequest, SessionOp,
 };
 pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,

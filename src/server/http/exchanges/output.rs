@@ -1,7 +1,8 @@
 //! Output of sessions, on the shard of the connection that carries it.
 
 use super::ExchangePath;
-use crate::connection::first_message;
+use crate::base::slab::Key;
+use crate::connection::{CloseReason, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::model;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
@@ -66,25 +67,43 @@ impl ExchangePath<'_> {
                 exchange.write_status(out, status, date);
                 exchange.is_complete = true;
             }),
-            HttpOutput::CheckFailed(check) => self.write_check_error(to, check),
-            HttpOutput::EndStream { sends_retry } => {
-                let retry_ms = sends_retry.then_some(self.exchanges.timeouts.sse_retry_ms);
-                self.with_exchange(key, |exchange, out, date| {
-                    if exchange.format.accepts_event_stream {
-                        exchange.begin_event_stream(out, date);
-                        exchange.end_event_stream(out, retry_ms);
-                    } else {
-                        exchange.write_status(out, Status::ACCEPTED, date);
-                    }
-                    exchange.is_complete = true;
-                });
+            HttpOutput::Complete { response, violation } => {
+                self.write_complete(key, &response, violation);
             }
+            HttpOutput::CheckFailed(check) => self.write_check_error(to, check),
+            HttpOutput::EndStream { sends_retry } => self.end_stream(key, sends_retry),
             HttpOutput::Endpoint(uri) => self.with_exchange(key, |exchange, out, date| {
                 exchange.begin_event_stream(out, date);
                 exchange.write_endpoint_event(out, &uri);
             }),
             HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::write_keepalive),
         }
+    }
+
+    /// Writes a complete response with its head.
+    fn write_complete(&mut self, key: Key, response: &[u8], violation: Option<CloseReason>) {
+        self.with_exchange(key, |exchange, out, _| {
+            out.extend_from_slice(response);
+            exchange.is_complete = true;
+        });
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.record.traffic.messages_out += 1;
+            connection.state.violation = connection.state.violation.or(violation);
+        }
+    }
+
+    /// Ends a stream without a response. A client that accepts no stream gets status 202.
+    fn end_stream(&mut self, key: Key, sends_retry: bool) {
+        let retry_ms = sends_retry.then_some(self.exchanges.timeouts.sse_retry_ms);
+        self.with_exchange(key, |exchange, out, date| {
+            if exchange.format.accepts_event_stream {
+                exchange.begin_event_stream(out, date);
+                exchange.end_event_stream(out, retry_ms);
+            } else {
+                exchange.write_status(out, Status::ACCEPTED, date);
+            }
+            exchange.is_complete = true;
+        });
     }
 
     /// Writes output of a session of the parity dialect to an exchange of this shard, if it is not
@@ -146,6 +165,9 @@ impl ExchangePath<'_> {
             first_message::record_invalid(connection);
         }
         self.with_exchange(to.connection, |exchange, out, date| {
+            if id == CheckId::SessionExists {
+                exchange.format.session_id = None;
+            }
             exchange.write_response(out, (check.status, BodyKind::Json), date, |out| {
                 model::write_error_response(out, None, &error, None);
             });

@@ -22,7 +22,6 @@ use crate::server::auth::{self, AuthTime};
 use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Challenge, ResponseFields};
 use crate::transport::http::head::{Field, HttpMethod};
-use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
 
 /// The query parameter with a token, where it is allowed.
@@ -44,6 +43,8 @@ pub(super) enum Authenticated {
 pub(super) enum RequestPart {
     /// Its head: it is authenticated again when its body has arrived.
     Head,
+    /// Its head, which is refused: it waits for nothing.
+    RefusedHead,
     /// All of it.
     Whole,
 }
@@ -69,13 +70,32 @@ pub(super) fn authenticate(
     {
         return Authenticated::Served;
     }
-    match check(path, incoming, (kind, part)) {
+    let is_endpoint = matches!(
+        kind,
+        RequestKind::Post { .. }
+            | RequestKind::GetStream { .. }
+            | RequestKind::DeleteSession { .. }
+    );
+    match check(path, incoming, is_endpoint, part) {
         Ok(()) => Authenticated::Served,
         Err(AuthError::Pending) => Authenticated::Waits,
         Err(error) => {
             refuse(path, incoming, &error);
             Authenticated::Refused
         }
+    }
+}
+
+/// Finds the caller of a request that is refused by its head, if the response may name a session. A
+/// caller whose token the authorization server would have to be asked about stays unknown.
+#[cold]
+pub(super) fn identify_refused(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) {
+    if path.dispatcher.auth.is_active()
+        && path.named_session(incoming).is_some()
+        && repeats_token(path, incoming) != Some(true)
+    {
+        // Without a valid token it has no caller.
+        check(path, incoming, true, RequestPart::RefusedHead).ok();
     }
 }
 
@@ -99,7 +119,8 @@ fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<
 fn check(
     path: &mut HttpPath<'_>,
     incoming: &IncomingRequest<'_>,
-    (kind, part): (&RequestKind<'_>, RequestPart),
+    is_endpoint: bool,
+    part: RequestPart,
 ) -> Result<(), AuthError> {
     let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
     let Some(connection) = path.connections.table.get_mut(incoming.key) else {
@@ -119,7 +140,7 @@ fn check(
     let certificate = state.certificate();
     let credential = match token {
         Ok(Some(SentToken { text: token, is_bound })) => {
-            let sent = is_bound.then(|| sent_proof(incoming, kind));
+            let sent = is_bound.then(|| sent_proof(incoming, is_endpoint));
             // The proof of this request was used when its head arrived.
             if let (Some(sent), RequestPart::Whole) = (&sent, part)
                 && let Some(known) = state.credential().filter(|it| auth.is_current(it, time))
@@ -130,7 +151,7 @@ fn check(
             }
             let key = sent.map_or(KeyProof::Bearer, KeyProof::Sent);
             match auth.authenticate(&token, Proof { certificate, key }, (time, counters)) {
-                Err(AuthError::Pending) => {
+                Err(AuthError::Pending) if part != RequestPart::RefusedHead => {
                     auth.wait(&token, incoming.key);
                     return Err(AuthError::Pending);
                 }
@@ -200,15 +221,9 @@ fn read_field(value: &[u8], accepts_proofs: bool) -> Result<SentToken<'_>, AuthE
 }
 
 /// Returns the proof of a request (RFC 9449, section 4.1).
-fn sent_proof<'b>(incoming: &IncomingRequest<'b>, kind: &RequestKind<'_>) -> SentProof<'b> {
+fn sent_proof<'b>(incoming: &IncomingRequest<'b>, is_endpoint: bool) -> SentProof<'b> {
     let IncomingRequest { head, bytes, .. } = *incoming;
     let mut values = head.other_fields(bytes, b"dpop");
-    let is_endpoint = matches!(
-        kind,
-        RequestKind::Post { .. }
-            | RequestKind::GetStream { .. }
-            | RequestKind::DeleteSession { .. }
-    );
     SentProof {
         values: [values.next(), values.next()],
         method: match head.method {
@@ -248,7 +263,7 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
         retry_after_seconds,
         ..incoming.response_fields()
     };
-    path.respond(incoming, (Status::from(status), BodyKind::Json, fields), body.as_bytes());
+    path.respond_refusal(incoming, Status::from(status), fields, body.as_bytes());
 }
 
 /// Returns status and body of the refusal in the terms of the parity dialect.

@@ -5,7 +5,7 @@ use super::incoming::IncomingRequest;
 use super::path::HttpPath;
 use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
-use crate::connection::{CloseReason, first_message, hold_request};
+use crate::connection::{first_message, hold_request};
 use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
@@ -84,6 +84,7 @@ impl HttpPath<'_> {
             Ok(kind) => kind,
             Err(rejection) => {
                 self.record_invalid(key);
+                authentication::identify_refused(self, &incoming);
                 self.reject_request(&incoming, &rejection);
                 return false;
             }
@@ -153,7 +154,10 @@ impl HttpPath<'_> {
                             out.extend_from_slice(CONTINUE);
                         }
                     }
-                    Err(rejection) => self.reject_request(&incoming, &rejection),
+                    Err(rejection) => {
+                        authentication::identify_refused(self, &incoming);
+                        self.reject_request(&incoming, &rejection);
+                    }
                 }
             }
         }
@@ -197,10 +201,7 @@ impl HttpPath<'_> {
             let challenge = Challenge::new("Bearer error=\"invalid_request\"");
             response.fields.www_authenticate = Some(challenge);
         }
-        self.write_unsolicited_error(key, &response, &error);
-        if let Some(connection) = self.connections.table.get_mut(key) {
-            connection.state.violation = Some(CloseReason::ProtocolViolation);
-        }
+        self.write_framing_error(key, &response, &head, &error);
     }
 }
 

@@ -1,11 +1,13 @@
 //! The path of an HTTP request, and the responses that every kind of request uses.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::incoming::IncomingRequest;
+use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::Connections;
+use crate::connection::{CloseReason, Connections};
 use crate::protocol::error::Error;
 use crate::protocol::json::Parser;
 use crate::protocol::jsonrpc::Id;
@@ -25,12 +27,13 @@ use crate::server::http::sessions::SessionOwner;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::parity::ParityFrontend;
-use crate::server::shard_message::HttpMessage;
+use crate::server::shard_message::{HttpMessage, RefusedRequest, ShardMessage};
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
+use crate::transport::http::date::Date;
 use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::head::{Field, HttpMethod};
+use crate::transport::http::head::{self, Field, HttpMethod};
 use crate::transport::http::response::{self, BodyKind, Response};
 use crate::transport::http::status::Status;
 
@@ -45,6 +48,19 @@ pub(in crate::server) struct HttpPath<'a> {
     pub(in crate::server) parity: &'a ParityFrontend,
     pub(in crate::server) outbox: &'a mut Outbox,
     pub(in crate::server) now: Instant,
+}
+
+/// The complete response to a refused request that names a session of another shard.
+struct Refusal<'a> {
+    key: Key,
+    session: SessionId,
+    caller: Option<Arc<Principal>>,
+    /// The response, without the session.
+    response: Response<'a>,
+    text: &'a [u8],
+    is_head: bool,
+    /// Why the connection closes after the response, if it does for what the client has sent.
+    violation: Option<CloseReason>,
 }
 
 impl HttpPath<'_> {
@@ -63,6 +79,9 @@ impl HttpPath<'_> {
         match message {
             HttpMessage::SessionRequest { session, exchange: from, principal, op } => {
                 self.sessions().handle_op((session, principal.as_ref()), from, op);
+            }
+            HttpMessage::RequestRefused { session, exchange, principal, refused } => {
+                self.sessions().respond_refused(session, principal.as_ref(), exchange, *refused);
             }
             HttpMessage::ExchangeClosed { session, exchange, is_sent } => {
                 self.sessions().detach_exchange(session, exchange, is_sent);
@@ -167,7 +186,8 @@ impl HttpPath<'_> {
         self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        self.respond_error(incoming, Status::UNAVAILABLE, fields, None, &refusal_error(reason));
+        let text = self.error_text(incoming, None, &refusal_error(reason));
+        self.respond_refusal(incoming, Status::UNAVAILABLE, fields, &text);
     }
 
     /// Responds to a request that is rejected before its message is dispatched.
@@ -193,15 +213,18 @@ impl HttpPath<'_> {
         if *check == CheckId::Host {
             self.log_refused_host(incoming.key);
         }
-        let session = self.named_session(incoming).map(SessionId::to_text);
         let fields = ResponseFields {
-            session_id: session.as_ref().map(|text| &text[..]),
             allow: *allow,
             accept_encoding_identity: *check == CheckId::ContentCoding,
             allow_origin: incoming.origin().filter(|_| !is_foreign),
             ..incoming.response_fields()
         };
-        self.respond_error(incoming, *status, fields, id, error);
+        let text = self.error_text(incoming, id, error);
+        if *check == CheckId::SessionExists {
+            self.respond(incoming, (*status, BodyKind::Json, fields), &text);
+        } else {
+            self.respond_refusal(incoming, *status, fields, &text);
+        }
     }
 
     /// Logs a request refused by its host. The listener of operators has no option for hosts.
@@ -213,15 +236,66 @@ impl HttpPath<'_> {
         }
     }
 
-    /// In the strict profile: returns the open session that a rejected request names. Only a
-    /// session of this shard is known to be open.
-    fn named_session(&self, incoming: &IncomingRequest<'_>) -> Option<SessionId> {
+    /// In the strict profile: returns the session that a request names, open or not.
+    pub(super) fn named_session(&self, incoming: &IncomingRequest<'_>) -> Option<SessionId> {
         let profile = &self.http.checks.profile;
         profile.strict?;
         let IncomingRequest { head, bytes, .. } = *incoming;
         let named = head.field(bytes, Field::McpSessionId);
         let named = named.or_else(|| checks::session_id_in_query(head, bytes, profile))?;
-        SessionId::parse(named).filter(|id| self.http.sessions.find(*id).is_some())
+        SessionId::parse(named)
+    }
+
+    /// Writes the complete response to a request that is refused before it reaches its session. In
+    /// the strict profile it names the session that the request names, if that is open to the
+    /// caller: the shard that owns the session knows.
+    pub(super) fn respond_refusal(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        status: Status,
+        fields: ResponseFields<'_>,
+        text: &[u8],
+    ) {
+        let body = BodyKind::Json;
+        let Some(session) = self.named_session(incoming) else {
+            return self.respond(incoming, (status, body, fields), text);
+        };
+        let IncomingRequest { key, head, format, .. } = *incoming;
+        let connection = self.connections.table.get(key);
+        let caller = connection.and_then(|it| it.state.principal().cloned());
+        if self.http.owns(session) {
+            let is_open = self.sessions().is_open_to(session, caller.as_ref());
+            let named = is_open.then(|| session.to_text());
+            let session_id = named.as_ref().map(|text| &text[..]);
+            let fields = ResponseFields { session_id, ..fields };
+            return self.respond(incoming, (status, body, fields), text);
+        }
+        let ResponseFormat { closes, is_chunked, .. } = format;
+        let response = Response { status, body, close: closes, is_chunked, fields };
+        let is_head = head.method == HttpMethod::Head;
+        let violation = None;
+        self.forward_refusal(Refusal { key, session, caller, response, text, is_head, violation });
+    }
+
+    /// Has the shard that owns its session decide whether a response names it. The connection waits
+    /// for that.
+    #[cold]
+    fn forward_refusal(&mut self, refusal: Refusal<'_>) {
+        let Refusal { key, session, caller, response, text, is_head, violation } = refusal;
+        let (name, date) = (session.to_text(), *self.http.date(self.now));
+        let [named, unnamed] = [Some(&name[..]), None].map(|session_id| {
+            let mut out = Vec::new();
+            let fields = ResponseFields { session_id, ..response.fields };
+            write_response(&mut out, &Response { fields, ..response }, &date, text, is_head);
+            out
+        });
+        let Response { close: closes, is_chunked, .. } = response;
+        let format = ResponseFormat { closes, is_chunked, ..ResponseFormat::default() };
+        let owner = ResponseOwner::Session(session);
+        let exchange = self.exchanges().open((key, None), format, owner);
+        let refused = Box::new(RefusedRequest { named, unnamed, violation });
+        let message = HttpMessage::RequestRefused { session, exchange, principal: caller, refused };
+        self.outbox.forward(self.http.owner_of(session), ShardMessage::Http(Box::new(message)));
     }
 
     pub(in crate::server::http) fn reject_unknown_session(
@@ -234,15 +308,13 @@ impl HttpPath<'_> {
         self.reject_request(incoming, &rejection);
     }
 
-    /// Responds with a JSON-RPC error.
-    fn respond_error(
+    /// Returns the body of an error response, which is counted.
+    fn error_text(
         &mut self,
         incoming: &IncomingRequest<'_>,
-        status: Status,
-        fields: ResponseFields<'_>,
         id: Option<Id<'_>>,
         error: &Error,
-    ) {
+    ) -> Vec<u8> {
         self.outbox.count_error(error);
         let mut text = Vec::new();
         if is_parity(self.http, incoming) {
@@ -250,7 +322,7 @@ impl HttpPath<'_> {
         } else {
             model::write_error_response(&mut text, id, error, None);
         }
-        self.respond(incoming, (status, BodyKind::Json, fields), &text);
+        text
     }
 
     /// Writes a complete response, without the body for HEAD.
@@ -265,13 +337,7 @@ impl HttpPath<'_> {
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
         if let Some(out) = self.connections.outgoing(key) {
-            let mark = response::begin_response(out, &response, date);
-            out.extend_from_slice(text);
-            if head.method == HttpMethod::Head {
-                response::end_head_response(out, mark);
-            } else {
-                response::end_response(out, mark);
-            }
+            write_response(out, &response, date, text, head.method == HttpMethod::Head);
             if let Some(connection) = self.connections.table.get_mut(key) {
                 connection.record.traffic.messages_out += 1;
             }
@@ -279,13 +345,43 @@ impl HttpPath<'_> {
         self.close_if_requested(incoming);
     }
 
-    /// Writes an error to a connection whose requests have no exchange.
-    pub(in crate::server::http) fn write_unsolicited_error(
+    /// Writes the error for input that is not HTTP, for which the connection closes. In the strict
+    /// profile it names the session that `head` names, as far as it arrived, if that is open to
+    /// callers without a token: a token in it is not read.
+    pub(in crate::server::http) fn write_framing_error(
         &mut self,
         key: Key,
         response: &Response<'_>,
+        head: &[u8],
         error: &Error,
     ) {
+        let strict = self.http.checks.profile.strict;
+        let mut names = head::field_values(head, b"mcp-session-id");
+        let name = names.next().filter(|first| names.all(|other| other == *first));
+        let session = name.filter(|_| strict.is_some()).and_then(SessionId::parse);
+        let violation = Some(CloseReason::ProtocolViolation);
+        if let Some(session) = session.filter(|session| !self.http.owns(*session)) {
+            let protocol_version = strict.map(Revision::as_str);
+            let fields = ResponseFields { protocol_version, ..response.fields };
+            let response = Response { fields, ..*response };
+            let mut text = Vec::new();
+            model::write_error_response(&mut text, None, error, None);
+            let (text, caller, is_head) = (&text[..], None, false);
+            let refusal = Refusal { key, session, caller, response, text, is_head, violation };
+            return self.forward_refusal(refusal);
+        }
+        let open = session.filter(|session| self.sessions().is_open_to(*session, None));
+        let open = open.map(SessionId::to_text);
+        let session_id = open.as_ref().map(|text| &text[..]);
+        let fields = ResponseFields { session_id, ..response.fields };
+        self.write_unsolicited_error(key, &Response { fields, ..*response }, error);
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.state.violation = violation;
+        }
+    }
+
+    /// Writes an error to a connection whose requests have no exchange.
+    fn write_unsolicited_error(&mut self, key: Key, response: &Response<'_>, error: &Error) {
         let protocol_version = self.http.checks.profile.strict.map(Revision::as_str);
         let fields = ResponseFields { protocol_version, ..response.fields };
         let response = Response { fields, ..*response };
@@ -330,6 +426,23 @@ impl HttpPath<'_> {
             connection.state.is_closing = true;
         }
         self.outbox.push(Effect::AdvanceExchange(incoming.key));
+    }
+}
+
+/// Appends a complete response, without the body for HEAD.
+fn write_response(
+    out: &mut Vec<u8>,
+    response: &Response<'_>,
+    date: &Date,
+    text: &[u8],
+    is_head: bool,
+) {
+    let mark = response::begin_response(out, response, date);
+    out.extend_from_slice(text);
+    if is_head {
+        response::end_head_response(out, mark);
+    } else {
+        response::end_response(out, mark);
     }
 }
 

@@ -28,7 +28,9 @@ use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::shard_message::{ExchangeAddress, HttpOutput, MessageSender, SessionOp};
+use crate::server::shard_message::{
+    ExchangeAddress, HttpOutput, MessageSender, RefusedRequest, SessionOp,
+};
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
@@ -96,6 +98,30 @@ impl SessionOwner<'_> {
             }
             SessionOp::OpenStream(after) => self.open_stream(key, from, after),
         }
+    }
+
+    /// Sends the response to a request for session `id` that another shard has refused.
+    pub(in crate::server::http) fn respond_refused(
+        &mut self,
+        id: SessionId,
+        caller: Option<&Arc<Principal>>,
+        from: ExchangeAddress,
+        refused: RefusedRequest,
+    ) {
+        let RefusedRequest { named, unnamed, violation } = refused;
+        let response = if self.is_open_to(id, caller) { named } else { unnamed };
+        self.write(from, HttpOutput::Complete { response, violation });
+    }
+
+    /// Returns whether a session of this shard is open, and was begun by `caller` at the endpoint
+    /// of MCP.
+    pub(in crate::server::http) fn is_open_to(
+        &mut self,
+        id: SessionId,
+        caller: Option<&Arc<Principal>>,
+    ) -> bool {
+        let session = self.sessions.find(id).and_then(|key| self.sessions.get_mut(key));
+        session.is_some_and(|session| !session.is_legacy_sse && session.is_of_caller(caller))
     }
 
     /// Dispatches a message that came through another shard.
