@@ -1,7 +1,7 @@
 //! HTTP/1.1 responses: a client parses exactly what was written.
 
-use corelane::transport::http::date::Date;
 use corelane::transport::http::fields::{Preflight, ResponseFields};
+use corelane::transport::http::head_template::HeadTemplate;
 use corelane::transport::http::response::{self, BodyKind, Response};
 use corelane::transport::http::status::Status;
 use proptest::prelude::*;
@@ -10,14 +10,14 @@ use crate::client_parser::{ParsedResponse, parse_response};
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-fn date() -> Date {
-    Date::new(784_111_777)
+fn heads() -> HeadTemplate {
+    HeadTemplate::new(784_111_777)
 }
 
 /// Writes `response` with `body` and parses it back; nothing is left over.
 fn write_and_parse(response: &Response<'_>, body: &[u8]) -> ParsedResponse {
     let mut out = Vec::new();
-    response::write_response(&mut out, response, &date(), body);
+    response::write_response(&mut out, response, &mut heads(), body);
     let parsed = parse_response(&out, false);
     assert_eq!(parsed.length, out.len());
     parsed
@@ -146,11 +146,11 @@ fn pipelined_responses_share_one_buffer() {
     let mut out = response::CONTINUE.to_vec();
     let bodies: [&[u8]; 4] = [b"{}", b"", b"[1,2]", b"{\"long\":\"0123456789\"}"];
     for body in bodies {
-        response::write_response(&mut out, &Response::JSON, &date(), body);
+        response::write_response(&mut out, &Response::JSON, &mut heads(), body);
         response::write_response(
             &mut out,
             &Response::new(Status::ACCEPTED, BodyKind::Empty),
-            &date(),
+            &mut heads(),
             b"",
         );
     }
@@ -169,9 +169,9 @@ fn pipelined_responses_share_one_buffer() {
 #[test]
 fn head_response_has_content_length_without_body() {
     let mut out = b"before".to_vec();
-    let mark = response::begin_response(&mut out, &Response::JSON, &date());
+    let mark = response::begin_response(&mut out, &Response::JSON, &heads());
     out.extend_from_slice(b"{\"status\":\"ready\"}");
-    response::end_head_response(&mut out, mark);
+    response::end_head_response(&mut out, mark, &mut heads());
     let parsed = parse_response(&out[6..], true);
     assert_eq!(parsed.field("content-length"), Some("18"));
     assert_eq!(parsed.length, out.len() - 6);
@@ -183,13 +183,13 @@ fn replaced_response_head_keeps_the_body() {
     longer.fields.session_id = Some(&[b'f'; 200]);
     for (first, second) in [(Response::JSON, longer), (longer, Response::JSON)] {
         let mut out = b"before".to_vec();
-        let mark = response::begin_response(&mut out, &first, &date());
+        let mark = response::begin_response(&mut out, &first, &heads());
         out.extend_from_slice(b"{\"error\":{}}");
-        let mark = response::replace_head(&mut out, mark, &second, &date());
+        let mark = response::replace_head(&mut out, mark, &second, &heads());
         assert_eq!(mark.head(), 6);
         assert_eq!(&out[mark.body()..], b"{\"error\":{}}");
         out.push(b' ');
-        response::end_response(&mut out, mark);
+        response::end_response(&mut out, mark, &mut heads());
         assert!(out.starts_with(b"before"));
         let parsed = parse_response(&out[6..], false);
         assert_eq!(parsed.status, second.status.code());
@@ -202,12 +202,12 @@ fn replaced_response_head_keeps_the_body() {
 fn replaced_head_without_length_removes_body() {
     for body in [BodyKind::EventStream, BodyKind::Empty] {
         let mut out = b"before".to_vec();
-        let mark = response::begin_response(&mut out, &Response::JSON, &date());
+        let mark = response::begin_response(&mut out, &Response::JSON, &heads());
         out.extend_from_slice(b"{}");
         let mark =
-            response::replace_head(&mut out, mark, &Response::new(Status::OK, body), &date());
+            response::replace_head(&mut out, mark, &Response::new(Status::OK, body), &heads());
         assert_eq!((mark.head(), mark.body()), (6, out.len()));
-        response::end_response(&mut out, mark);
+        response::end_response(&mut out, mark, &mut heads());
         assert_eq!(parse_response(&out[6..], false).body, b"");
     }
 }
@@ -218,11 +218,15 @@ fn response_does_not_grow_a_large_buffer() {
     let (place, capacity) = (out.as_ptr(), out.capacity());
     for status in [Status::OK, Status::CONFLICT] {
         out.clear();
-        let mark = response::begin_response(&mut out, &Response::JSON, &date());
+        let mark = response::begin_response(&mut out, &Response::JSON, &heads());
         out.extend_from_slice(&[b'1'; 300]);
-        let mark =
-            response::replace_head(&mut out, mark, &Response::new(status, BodyKind::Json), &date());
-        response::end_response(&mut out, mark);
+        let mark = response::replace_head(
+            &mut out,
+            mark,
+            &Response::new(status, BodyKind::Json),
+            &heads(),
+        );
+        response::end_response(&mut out, mark, &mut heads());
         assert_eq!((out.as_ptr(), out.capacity()), (place, capacity));
     }
 }

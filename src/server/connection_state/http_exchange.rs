@@ -18,8 +18,8 @@ use crate::protocol::error::ErrorKind;
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
-use crate::transport::http::date::Date;
 use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::response::{self, BodyKind, Response, ResponseMark};
 use crate::transport::http::sse::{self, EventId, StreamFraming};
 use crate::transport::http::status::Status;
@@ -61,10 +61,10 @@ impl ResponseFormat {
         out: &mut Vec<u8>,
         (status, body): (Status, BodyKind),
         origin: Option<&[u8]>,
-        date: &Date,
+        heads: &HeadTemplate,
     ) -> ResponseMark {
         self.with_response((status, body), (origin, None), Some(RETRY_AFTER_SECONDS), |response| {
-            response::begin_response(out, response, date)
+            response::begin_response(out, response, heads)
         })
     }
 
@@ -74,12 +74,12 @@ impl ResponseFormat {
         out: &mut Vec<u8>,
         (mark, kind): (ResponseMark, ErrorKind),
         (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
-        date: &Date,
+        heads: &HeadTemplate,
     ) -> ResponseMark {
         let head = (self.error_status(kind), BodyKind::Json);
         let retry_after = kind.retry_after_seconds().map(u32::from);
         self.with_response(head, (origin, refusal), retry_after, |response| {
-            response::replace_head(out, mark, response, date)
+            response::replace_head(out, mark, response, heads)
         })
     }
 
@@ -153,14 +153,18 @@ impl HttpExchange {
     }
 
     /// Begins the event stream, unless it has begun.
-    pub(in crate::server) fn begin_event_stream(&mut self, out: &mut Vec<u8>, date: &Date) {
+    pub(in crate::server) fn begin_event_stream(
+        &mut self,
+        out: &mut Vec<u8>,
+        heads: &mut HeadTemplate,
+    ) {
         if self.is_streaming {
             return;
         }
         self.is_streaming = true;
         let head = (Status::OK, BodyKind::EventStream);
-        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
-        response::end_response(out, mark);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), heads);
+        response::end_response(out, mark, heads);
     }
 
     /// Writes a message; returns `true` if it completes the response.
@@ -168,7 +172,7 @@ impl HttpExchange {
         &mut self,
         out: &mut Vec<u8>,
         (outcome, event): (Outcome, Option<EventId>),
-        date: &Date,
+        heads: &mut HeadTemplate,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
         let is_last = outcome.is_response();
@@ -182,13 +186,13 @@ impl HttpExchange {
             };
             let (head, origin) = ((status, BodyKind::Json), self.allowed_origin.as_deref());
             let mark = self.format.with_response(head, (origin, None), retry_after, |response| {
-                response::begin_response(out, response, date)
+                response::begin_response(out, response, heads)
             });
             write(out);
-            response::end_response(out, mark);
+            response::end_response(out, mark, heads);
             return true;
         }
-        self.begin_event_stream(out, date);
+        self.begin_event_stream(out, heads);
         let mark = sse::begin_event(out, self.format.framing(), event);
         write(out);
         sse::end_event(out, mark);
@@ -204,15 +208,19 @@ impl HttpExchange {
         out: &mut Vec<u8>,
         event: EventId,
         retry_ms: u32,
-        date: &Date,
+        heads: &mut HeadTemplate,
     ) {
-        self.begin_event_stream(out, date);
+        self.begin_event_stream(out, heads);
         sse::write_priming_event(out, self.format.framing(), event, Some(retry_ms));
     }
 
     /// Writes a comment, which begins the stream or keeps it from timing out.
-    pub(in crate::server) fn write_keepalive(&mut self, out: &mut Vec<u8>, date: &Date) {
-        self.begin_event_stream(out, date);
+    pub(in crate::server) fn write_keepalive(
+        &mut self,
+        out: &mut Vec<u8>,
+        heads: &mut HeadTemplate,
+    ) {
+        self.begin_event_stream(out, heads);
         sse::write_comment(out, self.format.framing());
     }
 
@@ -234,13 +242,13 @@ impl HttpExchange {
         &self,
         out: &mut Vec<u8>,
         head: (Status, BodyKind),
-        date: &Date,
+        heads: &mut HeadTemplate,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), heads);
         write(out);
-        response::end_response(out, mark);
+        response::end_response(out, mark, heads);
     }
 
     /// Writes the response to a request that is refused for lack of a scope or by a limit. No
@@ -249,7 +257,7 @@ impl HttpExchange {
         &self,
         out: &mut Vec<u8>,
         (kind, fields): (ErrorKind, &RefusalFields),
-        date: &Date,
+        heads: &mut HeadTemplate,
         text: &[u8],
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
@@ -257,10 +265,10 @@ impl HttpExchange {
         let head = (status, BodyKind::Json);
         let about = (origin, Some(fields));
         let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
-            response::begin_response(out, response, date)
+            response::begin_response(out, response, heads)
         });
         out.extend_from_slice(text);
-        response::end_response(out, mark);
+        response::end_response(out, mark, heads);
     }
 
     /// Writes a complete response that names the time after which the request may be repeated. No
@@ -269,7 +277,7 @@ impl HttpExchange {
         &self,
         out: &mut Vec<u8>,
         (status, retry_after): (Status, u32),
-        date: &Date,
+        heads: &mut HeadTemplate,
         text: &[u8],
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
@@ -277,17 +285,22 @@ impl HttpExchange {
         let about = (self.allowed_origin.as_deref(), Some(&fields));
         let head = (status, BodyKind::Json);
         let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
-            response::begin_response(out, response, date)
+            response::begin_response(out, response, heads)
         });
         out.extend_from_slice(text);
-        response::end_response(out, mark);
+        response::end_response(out, mark, heads);
     }
 
     /// Writes a response without a body. No stream may have begun.
-    pub(in crate::server) fn write_status(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
+    pub(in crate::server) fn write_status(
+        &self,
+        out: &mut Vec<u8>,
+        status: Status,
+        heads: &mut HeadTemplate,
+    ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let head = (status, BodyKind::Empty);
-        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
-        response::end_response(out, mark);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), heads);
+        response::end_response(out, mark, heads);
     }
 }

@@ -23,8 +23,8 @@ use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metrics::ReloadTotals;
 use crate::telemetry::throttle::MinuteThrottle;
 use crate::transport::http::checks::CheckProfile;
-use crate::transport::http::date::Date;
 use crate::transport::http::head;
+use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::limits::RequestLimits;
 
 /// HTTP state of one shard.
@@ -200,10 +200,10 @@ impl HttpFrontend {
         self.gauges.totals()
     }
 
-    /// Returns the value of the `Date` header.
+    /// Returns what response heads at `now` have in common.
     #[inline]
-    pub(super) fn date(&mut self, now: Instant) -> &Date {
-        self.exchanges.date(now)
+    pub(super) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
+        self.exchanges.heads(now)
     }
 
     /// Returns whether a session can still send responses.

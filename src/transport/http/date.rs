@@ -20,12 +20,15 @@ impl Date {
         Self { unix_seconds, text: format_imf_fixdate(unix_seconds.min(LAST_SECOND)) }
     }
 
-    /// Advances to `unix_seconds`. Costs one comparison if the second is the same.
+    /// Advances to `unix_seconds`; returns whether the second is another. Costs one comparison if
+    /// it is the same.
     #[inline]
-    pub fn advance(&mut self, unix_seconds: u64) {
-        if unix_seconds != self.unix_seconds {
+    pub fn advance(&mut self, unix_seconds: u64) -> bool {
+        let is_other = unix_seconds != self.unix_seconds;
+        if is_other {
             *self = Self::new(unix_seconds);
         }
+        is_other
     }
 
     /// Returns the 29 ASCII bytes of the date.

@@ -30,6 +30,8 @@ pub mod date;
 
 pub mod fields;
 
+pub mod head_template;
+
 pub mod response;
 
 pub mod sse;

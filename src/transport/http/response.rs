@@ -1,17 +1,18 @@
 //! Writing of responses: the head, and the framing of the body.
 //!
 //! A response is written into one buffer: [`begin_response`] appends the head with a placeholder
-//! for the length, the caller appends the body, [`end_response`] fills in the length. Nothing is
-//! moved, copied twice or allocated except the growth of the buffer. The length is padded with
-//! leading spaces, which are optional white space (RFC 9112, section 5.1).
+//! for the length, the caller appends the body, [`end_response`] fills in the length. The
+//! placeholder has as many digits as the lengths before; a body whose length has more or fewer
+//! digits is moved by the difference. Nothing else is moved, copied twice or allocated except the
+//! growth of the buffer.
 //!
 //! JSON responses have no `Cache-Control`: responses to POST are not cached by default (RFC 9110,
 //! section 9.3.3).
 //!
 //! Source: RFC 9112, sections 4, 6 and 9; MCP 2026-07-28 basic/transports/streamable-http.
 
-use super::date::{self, Date};
 use super::fields::ResponseFields;
+use super::head_template::{HEAD_END, HeadTemplate, LENGTH_DIGITS_MAX};
 use super::status::Status;
 
 /// The head of a response.
@@ -41,7 +42,7 @@ impl Response<'_> {
         Self { status, body, close: false, is_chunked: true, fields: ResponseFields::NONE }
     }
 
-    /// Returns whether [`JSON_HEAD`] is the head of this response.
+    /// Returns whether the head of this response is that of the [`HeadTemplate`].
     #[inline]
     fn is_default_json(&self) -> bool {
         self.status == Status::OK
@@ -83,6 +84,8 @@ pub struct ResponseMark {
     head: usize,
     body: usize,
     framing: BodyFraming,
+    /// Digits of the placeholder of the length.
+    length_digits: usize,
 }
 
 impl ResponseMark {
@@ -110,44 +113,50 @@ enum BodyFraming {
 
 /// Appends the head of a response; append the body after it.
 ///
-/// Costs two copies of 116 bytes for [`Response::JSON`].
+/// Costs one copy of 139 bytes for [`Response::JSON`].
 #[inline]
-pub fn begin_response(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) -> ResponseMark {
+pub fn begin_response(
+    out: &mut Vec<u8>,
+    response: &Response<'_>,
+    template: &HeadTemplate,
+) -> ResponseMark {
     let head = out.len();
-    let ending = if response.is_default_json() {
-        let mut text = *JSON_HEAD;
-        text[JSON_HEAD_DATE_AT..JSON_HEAD_DATE_AT + date::LENGTH].copy_from_slice(date.as_bytes());
-        out.extend_from_slice(&text);
+    let framing = if response.is_default_json() {
+        template.write_json_head(out);
         BodyFraming::ContentLength
     } else {
-        write_head(out, response, date);
+        write_head(out, response, template);
         response.body_framing()
     };
-    ResponseMark { head, body: out.len(), framing: ending }
+    ResponseMark { head, body: out.len(), framing, length_digits: template.length_digits() }
 }
 
 /// Ends a response: everything after its head is the body, which is removed if the response must
-/// not have one.
-///
-/// # Panics
-///
-/// If the length of the body has more than ten digits.
+/// not have one. Give it the template of [`begin_response`].
 #[inline]
-#[expect(clippy::needless_pass_by_value, reason = "consumes the mark: a response ends once")]
-pub fn end_response(out: &mut Vec<u8>, mark: ResponseMark) {
-    match mark.framing {
-        BodyFraming::ContentLength => write_length(out, mark.body),
-        BodyFraming::None => out.truncate(mark.body),
-        BodyFraming::UntilEnd => {}
-    }
+pub fn end_response(out: &mut Vec<u8>, mark: ResponseMark, template: &mut HeadTemplate) {
+    end_response_at(out, mark, template);
 }
 
 /// Ends a response to HEAD: the head of the full response, without its body (RFC 9110, section
 /// 9.3.2).
-pub fn end_head_response(out: &mut Vec<u8>, mark: ResponseMark) {
-    let body = mark.body;
-    end_response(out, mark);
+pub fn end_head_response(out: &mut Vec<u8>, mark: ResponseMark, template: &mut HeadTemplate) {
+    let body = end_response_at(out, mark, template);
     out.truncate(body);
+}
+
+/// Ends a response, and returns where its body starts.
+#[inline]
+#[expect(clippy::needless_pass_by_value, reason = "consumes the mark: a response ends once")]
+fn end_response_at(out: &mut Vec<u8>, mark: ResponseMark, template: &mut HeadTemplate) -> usize {
+    match mark.framing {
+        BodyFraming::ContentLength if !write_length(out, &mark) => {
+            return write_other_length(out, &mark, template);
+        }
+        BodyFraming::None => out.truncate(mark.body),
+        BodyFraming::ContentLength | BodyFraming::UntilEnd => {}
+    }
+    mark.body
 }
 
 /// Replaces the head before a body that is already written. The body is removed if the new response
@@ -159,36 +168,39 @@ pub fn replace_head(
     out: &mut Vec<u8>,
     mark: ResponseMark,
     response: &Response<'_>,
-    date: &Date,
+    template: &HeadTemplate,
 ) -> ResponseMark {
     if response.body_framing() != BodyFraming::ContentLength {
         out.truncate(mark.head);
-        return begin_response(out, response, date);
+        return begin_response(out, response, template);
     }
     out.drain(mark.head..mark.body);
-    let written = out.len();
-    let ResponseMark { head, body, framing: ending } = begin_response(out, response, date);
-    let head_bytes = body - head;
-    debug_assert_eq!(head, written);
+    let written = begin_response(out, response, template);
+    let head_bytes = written.body - written.head;
     out[mark.head..].rotate_right(head_bytes);
-    ResponseMark { head: mark.head, body: mark.head + head_bytes, framing: ending }
+    ResponseMark { head: mark.head, body: mark.head + head_bytes, ..written }
 }
 
 /// Appends a complete response.
 #[cfg(feature = "internals")]
-pub fn write_response(out: &mut Vec<u8>, response: &Response<'_>, date: &Date, body: &[u8]) {
-    let mark = begin_response(out, response, date);
+pub fn write_response(
+    out: &mut Vec<u8>,
+    response: &Response<'_>,
+    template: &mut HeadTemplate,
+    body: &[u8],
+) {
+    let mark = begin_response(out, response, template);
     out.extend_from_slice(body);
-    end_response(out, mark);
+    end_response(out, mark, template);
 }
 
 /// The interim response to `Expect: 100-continue` (RFC 9110, section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-fn write_head(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) {
-    let ending = response.body_framing();
+fn write_head(out: &mut Vec<u8>, response: &Response<'_>, template: &HeadTemplate) {
+    let framing = response.body_framing();
     response.status.write_line(out);
-    if ending != BodyFraming::None {
+    if framing != BodyFraming::None {
         match response.body {
             BodyKind::EventStream => out.extend_from_slice(EVENT_STREAM_FIELDS),
             BodyKind::Json => out.extend_from_slice(b"Content-Type: application/json\r\n"),
@@ -201,10 +213,10 @@ fn write_head(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) {
         }
     }
     out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(date.as_bytes());
+    out.extend_from_slice(template.date().as_bytes());
     out.extend_from_slice(b"\r\n");
     response.fields.write(out);
-    let closes_at_end = ending == BodyFraming::UntilEnd && !response.is_chunked;
+    let closes_at_end = framing == BodyFraming::UntilEnd && !response.is_chunked;
     let is_upgrade = response.status == Status::UPGRADE_REQUIRED;
     out.extend_from_slice(match (response.close || closes_at_end, is_upgrade) {
         (false, false) => b"",
@@ -215,44 +227,59 @@ fn write_head(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) {
     if is_upgrade {
         out.extend_from_slice(UPGRADE_FIELDS);
     }
-    out.extend_from_slice(match ending {
-        BodyFraming::ContentLength => LENGTH_PLACEHOLDER,
+    out.extend_from_slice(match framing {
+        BodyFraming::ContentLength => b"Content-Length: ",
         BodyFraming::None if response.status.forbids_body() => b"\r\n",
         BodyFraming::None => b"Content-Length: 0\r\n\r\n",
         BodyFraming::UntilEnd if closes_at_end => b"\r\n",
         BodyFraming::UntilEnd => b"Transfer-Encoding: chunked\r\n\r\n",
     });
-}
-
-/// Fills in the length of the body that starts at `body`.
-#[inline]
-fn write_length(out: &mut [u8], body: usize) {
-    let mut rest = out.len() - body;
-    let end = body - b"\r\n\r\n".len();
-    for digit in out[end - LENGTH_DIGITS..end].iter_mut().rev() {
-        *digit = b"0123456789"[rest % 10];
-        rest /= 10;
-        if rest == 0 {
-            return;
-        }
+    if framing == BodyFraming::ContentLength {
+        out.resize(out.len() + template.length_digits(), b'0');
+        out.extend_from_slice(HEAD_END);
     }
-    panic!("the body length has more than {LENGTH_DIGITS} digits");
 }
 
-/// The head of [`Response::JSON`], with placeholders for date and length.
-const JSON_HEAD: &[u8; 116] = b"HTTP/1.1 200 OK\r\n\
-Content-Type: application/json\r\n\
-Date: Ddd, 00 Mmm 0000 00:00:00 GMT\r\n\
-Content-Length:          0\r\n\r\n";
+/// Fills in the length of the body that starts at `mark`, unless it has more or fewer digits than
+/// the placeholder; returns whether it has as many.
+#[inline]
+fn write_length(out: &mut [u8], mark: &ResponseMark) -> bool {
+    let mut rest = out.len() - mark.body;
+    let end = mark.body - HEAD_END.len();
+    let mut first = b'0';
+    for digit in out[end - mark.length_digits..end].iter_mut().rev() {
+        first = DIGITS[rest % 10];
+        *digit = first;
+        rest /= 10;
+    }
+    rest == 0 && (first != b'0' || mark.length_digits == 1)
+}
 
-const JSON_HEAD_DATE_AT: usize =
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: ".len();
+/// Writes the length of the body that starts at `mark` with as many digits as it has, and moves the
+/// body; returns where the body starts now. The next lengths are expected to have as many.
+#[cold]
+#[inline(never)]
+fn write_other_length(
+    out: &mut Vec<u8>,
+    mark: &ResponseMark,
+    template: &mut HeadTemplate,
+) -> usize {
+    let mut rest = out.len() - mark.body;
+    let (mut text, mut first) = ([b'0'; LENGTH_DIGITS_MAX], LENGTH_DIGITS_MAX - 1);
+    text[first] = DIGITS[rest % 10];
+    while rest >= 10 {
+        rest /= 10;
+        first -= 1;
+        text[first] = DIGITS[rest % 10];
+    }
+    let digits = &text[first..];
+    let end = mark.body - HEAD_END.len();
+    out.splice(end - mark.length_digits..end, digits.iter().copied());
+    template.expect_length_digits(digits.len());
+    mark.body - mark.length_digits + digits.len()
+}
 
-/// The end of a head whose length is filled in later.
-const LENGTH_PLACEHOLDER: &[u8] = b"Content-Length:          0\r\n\r\n";
-
-/// Digits of the length placeholder.
-const LENGTH_DIGITS: usize = 10;
+const DIGITS: &[u8; 10] = b"0123456789";
 
 /// The fields of a 426 response (RFC 9110, sections 7.8 and 15.5.22; RFC 6455, section 4.4).
 const UPGRADE_FIELDS: &[u8] = b"Upgrade: websocket\r\n\
@@ -270,23 +297,44 @@ mod tests {
 
     #[test]
     fn prebuilt_json_head_equals_written_head() {
-        let date = Date::new(784_111_777);
-        let (mut short, mut long) = (Vec::new(), Vec::new());
-        let mark = begin_response(&mut short, &Response::JSON, &date);
-        write_head(&mut long, &Response::JSON, &date);
-        assert_eq!(String::from_utf8(short), String::from_utf8(long));
-        assert_eq!(mark.framing, Response::JSON.body_framing());
+        let mut template = HeadTemplate::new(0);
+        template.advance(784_111_777);
+        for digits in [3, 1, 20, 7] {
+            template.expect_length_digits(digits);
+            let (mut short, mut long) = (Vec::new(), Vec::new());
+            let mark = begin_response(&mut short, &Response::JSON, &template);
+            write_head(&mut long, &Response::JSON, &template);
+            assert_eq!(String::from_utf8(short), String::from_utf8(long));
+            assert_eq!(mark.framing, Response::JSON.body_framing());
+        }
     }
 
     #[test]
-    fn content_length_is_filled_in_for_any_size() {
-        let head = LENGTH_PLACEHOLDER.len();
-        for bytes in [0, 1, 9, 10, 99, 100, 4_095, 65_536, 1_000_000] {
-            let mut out = LENGTH_PLACEHOLDER.to_vec();
-            out.resize(head + bytes, b'x');
-            write_length(&mut out, head);
-            let line = String::from_utf8(out[..head].to_vec()).unwrap();
-            assert_eq!(line, format!("Content-Length: {bytes:>10}\r\n\r\n"));
+    fn content_length_has_no_padding_at_any_size() {
+        let mut template = HeadTemplate::new(784_111_777);
+        let sizes = [0, 1, 9, 10, 99, 100, 999, 1_000, 4_095, 65_536, 1_000_000, 7, 123, 0, 0];
+        let mut out = Vec::new();
+        let mut expected = String::new();
+        for bytes in sizes {
+            let body = "x".repeat(bytes);
+            write_response(&mut out, &Response::JSON, &mut template, body.as_bytes());
+            expected += "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
+                         Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+            expected += &format!("Content-Length: {bytes}\r\n\r\n{body}");
+        }
+        assert!(String::from_utf8(out) == Ok(expected), "lengths {sizes:?}");
+    }
+
+    #[test]
+    fn head_response_has_length_of_full_response() {
+        let mut template = HeadTemplate::new(0);
+        for bytes in [12, 123_456] {
+            let mut out = Vec::new();
+            let mark = begin_response(&mut out, &Response::JSON, &template);
+            out.resize(out.len() + bytes, b'x');
+            end_head_response(&mut out, mark, &mut template);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.ends_with(&format!("\r\nContent-Length: {bytes}\r\n\r\n")), "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use corelane::transport::http::checks::{CheckId, CheckProfile, RequestKind, check_head};
 use corelane::transport::http::date::Date;
 use corelane::transport::http::head::Head;
+use corelane::transport::http::head_template::HeadTemplate;
 use corelane::transport::http::limits::RequestLimits;
 use corelane::transport::http::response::{self, BodyKind, Response};
 use corelane::transport::http::status::Status;
@@ -158,7 +159,7 @@ fn upgrade_required_response_names_the_protocol() {
     ] {
         let mut out = Vec::new();
         let response = Response { close: closes, ..Response::new(status, BodyKind::Json) };
-        response::write_response(&mut out, &response, &Date::new(0), b"{}");
+        response::write_response(&mut out, &response, &mut HeadTemplate::new(0), b"{}");
         let text = String::from_utf8(out).unwrap();
         let line = |name: &str| text.lines().find(|line| line.starts_with(name));
         assert_eq!(line("Connection:"), connection);

@@ -19,7 +19,7 @@ use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{
     ExchangeAddress, HttpMessage, HttpTimeouts, ParityMessage, ShardMessage,
 };
-use crate::transport::http::date::Date;
+use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::sse::EventId;
 
 /// Number and timers of the open exchanges, and the clock of their response heads. The exchanges
@@ -33,13 +33,14 @@ pub(in crate::server) struct Exchanges {
     /// Timers of incomplete exchanges, by connection and serial number.
     timers: TimerWheel<(Key, u32)>,
     pub(super) wall_clock: WallClock,
-    date: Date,
+    heads: HeadTemplate,
 }
 
 impl Exchanges {
     pub(super) fn new((shard, shard_count): (ShardId, u16), timeouts: HttpTimeouts) -> Self {
-        let (timers, date, wall_clock) = (TimerWheel::new(), Date::new(0), WallClock::default());
-        Self { shard, shard_count, timeouts, open: 0, timers, wall_clock, date }
+        let (timers, wall_clock) = (TimerWheel::new(), WallClock::default());
+        let heads = HeadTemplate::new(0);
+        Self { shard, shard_count, timeouts, open: 0, timers, wall_clock, heads }
     }
 
     /// Returns the number of incomplete exchanges.
@@ -57,11 +58,11 @@ impl Exchanges {
         session.owner(self.shard_count)
     }
 
-    /// Returns the value of the `Date` header.
+    /// Returns what response heads at `now` have in common.
     #[inline]
-    pub(super) fn date(&mut self, now: Instant) -> &Date {
-        self.date.advance(self.wall_clock.unix_ms(now) / 1_000);
-        &self.date
+    pub(super) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
+        self.heads.advance(self.wall_clock.unix_ms(now) / 1_000);
+        &mut self.heads
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -163,11 +164,11 @@ impl ExchangePath<'_> {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let now = self.now;
-        self.with_exchange(key, |exchange, out, date| {
+        self.with_exchange(key, |exchange, out, heads| {
             if outcome == Outcome::Notification && !exchange.format.accepts_event_stream {
                 return;
             }
-            exchange.is_complete = exchange.write_message(out, (outcome, event), date, write);
+            exchange.is_complete = exchange.write_message(out, (outcome, event), heads, write);
             exchange.last_output = now;
         });
         if let Some(connection) = self.connections.table.get_mut(key) {
@@ -181,12 +182,12 @@ impl ExchangePath<'_> {
     pub(super) fn with_exchange(
         &mut self,
         key: Key,
-        write: impl FnOnce(&mut HttpExchange, &mut Vec<u8>, &Date),
+        write: impl FnOnce(&mut HttpExchange, &mut Vec<u8>, &mut HeadTemplate),
     ) {
         let Some(connection) = self.connections.table.get_mut(key) else { return };
         let Some(mut exchange) = connection.state.exchange.take() else { return };
         if let Some(out) = self.connections.outgoing(key).filter(|_| !exchange.is_complete) {
-            write(&mut exchange, out, self.exchanges.date(self.now));
+            write(&mut exchange, out, self.exchanges.heads(self.now));
         }
         // A session's stream ends once it is sent: until then its client can resume it.
         let is_sent = self.connections.table.get(key).is_some_and(|it| it.queued_bytes() == 0);
@@ -309,8 +310,8 @@ impl ExchangePath<'_> {
             ResponseOwner::Parity(_) => {}
             ResponseOwner::Session(_) | ResponseOwner::Connection => {
                 let now = self.now;
-                self.with_exchange(key, |exchange, out, date| {
-                    exchange.write_keepalive(out, date);
+                self.with_exchange(key, |exchange, out, heads| {
+                    exchange.write_keepalive(out, heads);
                     exchange.last_output = now;
                 });
             }

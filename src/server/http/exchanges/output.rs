@@ -37,9 +37,9 @@ impl ExchangePath<'_> {
             }
             HttpOutput::Event { id, text, .. } if text.is_empty() => {
                 let retry_ms = self.exchanges.timeouts.sse_retry_ms;
-                self.with_exchange(key, |exchange, out, date| {
+                self.with_exchange(key, |exchange, out, heads| {
                     if exchange.format.accepts_event_stream {
-                        exchange.write_priming_event(out, id, retry_ms, date);
+                        exchange.write_priming_event(out, id, retry_ms, heads);
                     }
                 });
             }
@@ -51,20 +51,20 @@ impl ExchangePath<'_> {
                 self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
             }
             HttpOutput::Refused { kind, fields, text } => {
-                self.with_exchange(key, |exchange, out, date| {
-                    exchange.write_refusal(out, (kind, &fields), date, &text);
+                self.with_exchange(key, |exchange, out, heads| {
+                    exchange.write_refusal(out, (kind, &fields), heads, &text);
                     exchange.is_complete = true;
                 });
             }
             HttpOutput::Document { body, text } => {
-                self.with_exchange(key, |exchange, out, date| {
+                self.with_exchange(key, |exchange, out, heads| {
                     let write = |out: &mut Vec<u8>| out.extend_from_slice(&text);
-                    exchange.write_response(out, (Status::OK, body), date, write);
+                    exchange.write_response(out, (Status::OK, body), heads, write);
                     exchange.is_complete = true;
                 });
             }
-            HttpOutput::Status(status) => self.with_exchange(key, |exchange, out, date| {
-                exchange.write_status(out, status, date);
+            HttpOutput::Status(status) => self.with_exchange(key, |exchange, out, heads| {
+                exchange.write_status(out, status, heads);
                 exchange.is_complete = true;
             }),
             HttpOutput::Complete { response, violation } => {
@@ -72,8 +72,8 @@ impl ExchangePath<'_> {
             }
             HttpOutput::CheckFailed(check) => self.write_check_error(to, check),
             HttpOutput::EndStream { sends_retry } => self.end_stream(key, sends_retry),
-            HttpOutput::Endpoint(uri) => self.with_exchange(key, |exchange, out, date| {
-                exchange.begin_event_stream(out, date);
+            HttpOutput::Endpoint(uri) => self.with_exchange(key, |exchange, out, heads| {
+                exchange.begin_event_stream(out, heads);
                 exchange.write_endpoint_event(out, &uri);
             }),
             HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::write_keepalive),
@@ -95,12 +95,12 @@ impl ExchangePath<'_> {
     /// Ends a stream without a response. A client that accepts no stream gets status 202.
     fn end_stream(&mut self, key: Key, sends_retry: bool) {
         let retry_ms = sends_retry.then_some(self.exchanges.timeouts.sse_retry_ms);
-        self.with_exchange(key, |exchange, out, date| {
+        self.with_exchange(key, |exchange, out, heads| {
             if exchange.format.accepts_event_stream {
-                exchange.begin_event_stream(out, date);
+                exchange.begin_event_stream(out, heads);
                 exchange.end_event_stream(out, retry_ms);
             } else {
-                exchange.write_status(out, Status::ACCEPTED, date);
+                exchange.write_status(out, Status::ACCEPTED, heads);
             }
             exchange.is_complete = true;
         });
@@ -118,18 +118,18 @@ impl ExchangePath<'_> {
         if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
             return;
         }
-        self.with_exchange(to.connection, |exchange, out, date| match output {
+        self.with_exchange(to.connection, |exchange, out, heads| match output {
             ParityHttpOutput::Response { status, session, text } => {
                 let is_limited = status == ErrorCode::RateLimited.properties().http_status;
                 let status = Status::from(status);
                 if !exchange.is_streaming && is_limited {
                     exchange.format.session_id = session;
                     let retry_after = ParityError::retry_after_seconds(&text);
-                    exchange.write_retry_response(out, (status, retry_after), date, &text);
+                    exchange.write_retry_response(out, (status, retry_after), heads, &text);
                 } else if !exchange.is_streaming {
                     exchange.format.session_id = session;
                     let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
-                    exchange.write_response(out, (status, body), date, |out| {
+                    exchange.write_response(out, (status, body), heads, |out| {
                         out.extend_from_slice(&text);
                     });
                 }
@@ -138,12 +138,12 @@ impl ExchangePath<'_> {
             ParityHttpOutput::Event { session, name, id, data } => {
                 exchange.owner = ResponseOwner::Parity(Some(session));
                 exchange.format.session_id = Some(session);
-                exchange.begin_event_stream(out, date);
+                exchange.begin_event_stream(out, heads);
                 let framing = exchange.format.framing();
                 sse::write_named_event(out, framing, (name, id.as_deref()), &data);
             }
             ParityHttpOutput::End => {
-                exchange.begin_event_stream(out, date);
+                exchange.begin_event_stream(out, heads);
                 exchange.end_event_stream(out, None);
                 exchange.is_complete = true;
             }
@@ -164,11 +164,11 @@ impl ExchangePath<'_> {
         {
             first_message::record_invalid(connection);
         }
-        self.with_exchange(to.connection, |exchange, out, date| {
+        self.with_exchange(to.connection, |exchange, out, heads| {
             if id == CheckId::SessionExists {
                 exchange.format.session_id = None;
             }
-            exchange.write_response(out, (check.status, BodyKind::Json), date, |out| {
+            exchange.write_response(out, (check.status, BodyKind::Json), heads, |out| {
                 model::write_error_response(out, None, &error, None);
             });
             exchange.is_complete = true;

@@ -31,9 +31,9 @@ use crate::server::shard_message::{HttpMessage, RefusedRequest, ShardMessage};
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
-use crate::transport::http::date::Date;
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::{self, Field, HttpMethod};
+use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::response::{self, BodyKind, Response};
 use crate::transport::http::status::Status;
 
@@ -282,11 +282,11 @@ impl HttpPath<'_> {
     #[cold]
     fn forward_refusal(&mut self, refusal: Refusal<'_>) {
         let Refusal { key, session, caller, response, text, is_head, violation } = refusal;
-        let (name, date) = (session.to_text(), *self.http.date(self.now));
+        let (name, heads) = (session.to_text(), self.http.heads(self.now));
         let [named, unnamed] = [Some(&name[..]), None].map(|session_id| {
             let mut out = Vec::new();
             let fields = ResponseFields { session_id, ..response.fields };
-            write_response(&mut out, &Response { fields, ..response }, &date, text, is_head);
+            write_response(&mut out, &Response { fields, ..response }, heads, text, is_head);
             out
         });
         let Response { close: closes, is_chunked, .. } = response;
@@ -333,11 +333,11 @@ impl HttpPath<'_> {
         text: &[u8],
     ) {
         let IncomingRequest { key, head, format, .. } = *incoming;
-        let date = self.http.date(self.now);
+        let heads = self.http.heads(self.now);
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
         if let Some(out) = self.connections.outgoing(key) {
-            write_response(out, &response, date, text, head.method == HttpMethod::Head);
+            write_response(out, &response, heads, text, head.method == HttpMethod::Head);
             if let Some(connection) = self.connections.table.get_mut(key) {
                 connection.record.traffic.messages_out += 1;
             }
@@ -385,11 +385,11 @@ impl HttpPath<'_> {
         let protocol_version = self.http.checks.profile.strict.map(Revision::as_str);
         let fields = ResponseFields { protocol_version, ..response.fields };
         let response = Response { fields, ..*response };
-        let date = self.http.date(self.now);
+        let heads = self.http.heads(self.now);
         if let Some(out) = self.connections.outgoing(key) {
-            let mark = response::begin_response(out, &response, date);
+            let mark = response::begin_response(out, &response, heads);
             model::write_error_response(out, None, error, None);
-            response::end_response(out, mark);
+            response::end_response(out, mark, heads);
         }
     }
 
@@ -433,16 +433,16 @@ impl HttpPath<'_> {
 fn write_response(
     out: &mut Vec<u8>,
     response: &Response<'_>,
-    date: &Date,
+    heads: &mut HeadTemplate,
     text: &[u8],
     is_head: bool,
 ) {
-    let mark = response::begin_response(out, response, date);
+    let mark = response::begin_response(out, response, heads);
     out.extend_from_slice(text);
     if is_head {
-        response::end_head_response(out, mark);
+        response::end_head_response(out, mark, heads);
     } else {
-        response::end_response(out, mark);
+        response::end_response(out, mark, heads);
     }
 }
 

@@ -25,7 +25,7 @@ use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::transport::http::checks::{self, CheckId, Era, Rejection};
-use crate::transport::http::date::Date;
+use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::header_consistency::{self, BodyValues};
 use crate::transport::http::response::{self, BodyKind, ResponseMark};
 use crate::transport::http::status::Status;
@@ -225,15 +225,15 @@ impl StatelessRequest<'_> {
         }
         let IncomingRequest { key, format, .. } = *self.incoming;
         let now = self.now;
-        let (reply_to, date) =
-            (ReplyTo::standalone(PeerId::Connection(key)), *self.http.date(self.now));
+        let (reply_to, heads) =
+            (ReplyTo::standalone(PeerId::Connection(key)), self.http.heads(self.now));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: true };
         let Connection { state, pending_work, outgoing, record, .. } = self.connection;
         let peer_addr = record.peer_address();
         let http_head = self.incoming.bytes;
         let sent_by = MessageOrigin { http_head, ..MessageOrigin::of_peer(peer_addr) };
         let origin = self.incoming.origin();
-        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
+        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, heads);
         let mut peer = PeerState {
             origin: sent_by,
             state,
@@ -247,7 +247,7 @@ impl StatelessRequest<'_> {
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
         let about = (origin, refusal.as_ref());
-        finish_response(outgoing, mark, outcome, (format, about), &date)
+        finish_response(outgoing, mark, outcome, (format, about), heads)
     }
 
     /// Checks that headers and body agree. Missing members are left to the dispatcher.
@@ -295,7 +295,7 @@ impl StatelessRequest<'_> {
             let error = Error::connection_limit();
             return self.respond_error(Some(raw.id), (Status::UNAVAILABLE, &error));
         };
-        let date = *self.http.date(self.now);
+        let heads = self.http.exchanges.heads(self.now);
         let Some(http_session) = self.http.sessions.get_mut(created.key) else {
             return PostOutcome::Responded;
         };
@@ -306,7 +306,7 @@ impl StatelessRequest<'_> {
         let outgoing = &mut self.connection.outgoing;
         let format = ResponseFormat { is_modern: false, session_id: Some(created.id), ..format };
         let origin = self.incoming.origin();
-        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
+        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, heads);
         let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
         let mut peer = PeerState {
@@ -321,7 +321,7 @@ impl StatelessRequest<'_> {
         let refusal = peer.refusal;
         self.outbox.count_outcome(outcome);
         if outcome == Outcome::Response {
-            response::end_response(outgoing, mark);
+            response::end_response(outgoing, mark, heads);
             // Only now, so that a failed handshake evicts no session.
             let Self { http, dispatcher, outbox, .. } = self;
             http.confirm_session(&created, (dispatcher, outbox), now);
@@ -333,7 +333,7 @@ impl StatelessRequest<'_> {
         }
         let format = ResponseFormat { session_id: None, ..format };
         let about = (origin, refusal.as_ref());
-        finish_response(outgoing, mark, outcome, (format, about), &date)
+        finish_response(outgoing, mark, outcome, (format, about), heads)
     }
 
     fn reject(self, id: Id<'_>, refusal: &Rejection) -> PostOutcome {
@@ -347,11 +347,11 @@ impl StatelessRequest<'_> {
         self.connection.record.traffic.messages_out += 1;
         let out = &mut self.connection.outgoing;
         self.outbox.count_error(error);
-        let date = *self.http.date(self.now);
+        let heads = self.http.heads(self.now);
         let mark =
-            format.begin_response(out, (status, BodyKind::Json), self.incoming.origin(), &date);
+            format.begin_response(out, (status, BodyKind::Json), self.incoming.origin(), heads);
         model::write_error_response(out, id, error, Some(Revision::LATEST));
-        response::end_response(out, mark);
+        response::end_response(out, mark, heads);
         self.outbox.count_outcome(Outcome::Error(error.kind));
         PostOutcome::Responded
     }
@@ -364,13 +364,13 @@ fn finish_response(
     mark: ResponseMark,
     outcome: Outcome,
     (format, about): (ResponseFormat, (Option<&[u8]>, Option<&RefusalFields>)),
-    date: &Date,
+    heads: &mut HeadTemplate,
 ) -> PostOutcome {
     match outcome {
-        Outcome::Response => response::end_response(out, mark),
+        Outcome::Response => response::end_response(out, mark, heads),
         Outcome::Error(kind) => {
-            let mark = format.replace_head_with_error(out, (mark, kind), about, date);
-            response::end_response(out, mark);
+            let mark = format.replace_head_with_error(out, (mark, kind), about, heads);
+            response::end_response(out, mark, heads);
         }
         // Envelopes of the parity dialect have an endpoint of their own.
         Outcome::None | Outcome::Envelope => {

@@ -86,7 +86,7 @@ fn dispatch_local(
     text: PaddedText<'_>,
 ) {
     let format = session_format(path, incoming.format, id);
-    let (origin, date) = (incoming.origin(), *path.http.date(path.now));
+    let origin = incoming.origin();
     let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
     let Connection { outgoing, record, state, .. } = connection;
@@ -99,16 +99,16 @@ fn dispatch_local(
         traceparent: None,
         is_streamed: false,
     };
-    let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
-    let sessions = &mut http.sessions;
+    let (heads, sessions) = (http.exchanges.heads(*now), &mut http.sessions);
+    let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, heads);
     let mut owner = SessionOwner { sessions, parser, dispatcher, outbox, now: *now };
     let Some(dispatched) = owner.dispatch_post(key, sent_by, outgoing, text) else { return };
     match (dispatched.outcome, dispatched.pending_responses) {
-        (Outcome::Response, 0) => response::end_response(outgoing, mark),
+        (Outcome::Response, 0) => response::end_response(outgoing, mark, heads),
         (Outcome::Error(kind), 0) => {
             let about = (origin, dispatched.refusal.as_ref());
-            let mark = format.replace_head_with_error(outgoing, (mark, kind), about, &date);
-            response::end_response(outgoing, mark);
+            let mark = format.replace_head_with_error(outgoing, (mark, kind), about, heads);
+            response::end_response(outgoing, mark, heads);
         }
         (Outcome::None, 0) => {
             outgoing.truncate(mark.head());

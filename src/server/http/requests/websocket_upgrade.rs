@@ -31,9 +31,9 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
     }
     // For the client's logs; it grants no access.
     let session = path.http.sessions.generate_id().map(SessionId::to_text);
-    let date = path.http.date(path.now);
+    let heads = path.http.heads(path.now);
     let Some(out) = path.connections.outgoing(key) else { return };
-    handshake::write_response(out, &upgrade, session.as_ref().map(|name| &name[..]), date);
+    handshake::write_response(out, &upgrade, session.as_ref().map(|name| &name[..]), heads.date());
     let (reader, window_bits) = match upgrade.deflate {
         Some(deflate) => (FrameReader::with_compression(), deflate.window_bits()),
         None => (FrameReader::new(), 0),
