@@ -76,6 +76,8 @@ pub use self::auth::check_auth;
 pub use self::catalog_updates::UpdateJob;
 #[cfg(feature = "tower")]
 pub(crate) use self::extension_slot::ExtensionSlot;
+#[cfg(feature = "tower")]
+pub(crate) use self::http::request_id;
 pub use self::options::Options;
 #[cfg(feature = "internals")]
 pub use self::shard::Shard;

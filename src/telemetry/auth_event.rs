@@ -43,6 +43,8 @@ pub enum AuthEvent<'a> {
         reason: Box<str>,
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
+        /// Id of the HTTP request.
+        request_id: Option<Box<str>>,
     },
     /// A request was refused because it exceeds a rate limit.
     RateLimited {
@@ -56,6 +58,8 @@ pub enum AuthEvent<'a> {
         rule: Box<str>,
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
+        /// Id of the HTTP request.
+        request_id: Option<Box<str>>,
     },
     /// A request was refused because it has no valid token.
     Unauthorized {
@@ -68,6 +72,8 @@ pub enum AuthEvent<'a> {
         detail: Box<str>,
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
+        /// Id of the HTTP request.
+        request_id: Option<Box<str>>,
     },
 }
 
@@ -80,16 +86,21 @@ pub struct AuditedCall {
     pub tool: Box<str>,
     /// Address of the peer, if known.
     pub peer: Option<SocketAddr>,
+    /// Id of the HTTP request.
+    pub request_id: Option<Box<str>>,
 }
 
 impl AuditedCall {
     /// Logs the call with its outcome.
     pub fn log(&self, outcome: &'static str) {
-        let Self { caller, tool, peer } = self;
+        let Self { caller, tool, peer, request_id } = self;
+        let (tool, request_id) = (&**tool, request_id.as_deref());
         let peer = peer.map(tracing::field::display);
         let issuer = caller.as_ref().map(|caller| caller.issuer());
         let caller = caller.as_ref().map(|caller| caller.id());
-        info!(target: AUDIT_TARGET, caller, issuer, tool = &**tool, peer, outcome, "tool called");
+        info!(
+            target: AUDIT_TARGET, caller, issuer, tool, peer, request_id, outcome, "tool called"
+        );
     }
 }
 
@@ -108,23 +119,39 @@ impl AuthEvent<'_> {
             }
             Self::Reloaded { error: None } => info!("authentication reloaded"),
             Self::Reloaded { error: Some(error) } => error!("authentication not reloaded: {error}"),
-            Self::Denied { caller, method, reason, peer } => {
+            Self::Denied { caller, method, reason, peer, request_id } => {
                 let peer = peer.map(tracing::field::display);
                 let issuer = caller.as_ref().map(|caller| caller.issuer());
                 let caller = caller.as_ref().map(|caller| caller.id());
-                warn!(caller, issuer, method, reason, peer, suppressed, "request denied");
+                let request_id = request_id.as_deref();
+                warn!(
+                    caller,
+                    issuer, method, reason, peer, request_id, suppressed, "request denied"
+                );
             }
-            Self::Unauthorized { reason, check, detail, peer } => {
+            Self::Unauthorized { reason, check, detail, peer, request_id } => {
                 let peer = peer.map(tracing::field::display);
                 let check = Some(check).filter(|check| !check.is_empty());
-                warn!(reason, check, detail, peer, suppressed, "request unauthorized");
+                let request_id = request_id.as_deref();
+                warn!(reason, check, detail, peer, request_id, suppressed, "request unauthorized");
             }
-            Self::RateLimited { caller, method, name, rule, peer } => {
+            Self::RateLimited { caller, method, name, rule, peer, request_id } => {
                 let peer = peer.map(tracing::field::display);
                 let issuer = caller.as_ref().map(|caller| caller.issuer());
                 let caller = caller.as_ref().map(|caller| caller.id());
                 let name = Some(&**name).filter(|name| !name.is_empty());
-                warn!(caller, issuer, method, name, rule, peer, suppressed, "request rate limited");
+                let request_id = request_id.as_deref();
+                warn!(
+                    caller,
+                    issuer,
+                    method,
+                    name,
+                    rule,
+                    peer,
+                    request_id,
+                    suppressed,
+                    "request rate limited"
+                );
             }
         }
     }

@@ -131,6 +131,8 @@ pub enum Event<'a> {
         is_panic: bool,
         /// The error with its sources, or the panic message.
         error: &'a str,
+        /// Id of the HTTP request, if the handler ran for one.
+        request_id: Option<&'a str>,
     },
     /// A handler kept its shard busy for longer than the threshold.
     HandlerSlow {
@@ -144,6 +146,8 @@ pub enum Event<'a> {
         duration: Duration,
         /// The threshold.
         threshold: Duration,
+        /// Id of the HTTP request.
+        request_id: Option<&'a str>,
     },
     /// The calls of a connection were cancelled at the end of its input, because too many others
     /// waited for theirs.
@@ -161,6 +165,8 @@ pub enum Event<'a> {
         shard: u16,
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
+        /// Id of the request.
+        request_id: Option<&'a str>,
     },
     /// A line was not valid UTF-8 and was skipped.
     InvalidUtf8Skipped {
@@ -450,9 +456,9 @@ impl Event<'_> {
                 let what = "calls cancelled: too many half-closed connections";
                 warn!(shard, waiting_max, limit, peer, suppressed, "{what}");
             }
-            Self::HostRefused { shard, peer } => {
+            Self::HostRefused { shard, peer, request_id } => {
                 let peer = peer.map(tracing::field::display);
-                warn!(shard, peer, option = "http.hosts", suppressed, "host refused");
+                warn!(shard, peer, request_id, option = "http.hosts", suppressed, "host refused");
             }
             Self::TlsHandshakeFailed { peer, cause } => {
                 let peer = peer.map(tracing::field::display);
@@ -464,12 +470,21 @@ impl Event<'_> {
 
     fn emit_handler(&self, suppressed: u64) {
         match *self {
-            Self::HandlerFailed { shard, request, kind, handler, is_panic, error } => {
+            Self::HandlerFailed { shard, request, kind, handler, is_panic, error, request_id } => {
                 let what = if is_panic { "handler panicked" } else { "handler failed" };
-                error!(shard, request, kind, handler, error, suppressed, "{what}");
+                error!(shard, request, kind, handler, error, request_id, suppressed, "{what}");
             }
-            Self::HandlerSlow { shard, method, handler, duration, threshold } => {
-                warn!(shard, method, handler, ?duration, ?threshold, suppressed, "slow handler");
+            Self::HandlerSlow { shard, method, handler, duration, threshold, request_id } => {
+                warn!(
+                    shard,
+                    method,
+                    handler,
+                    ?duration,
+                    ?threshold,
+                    request_id,
+                    suppressed,
+                    "slow handler"
+                );
             }
             _ => {}
         }

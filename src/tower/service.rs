@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
@@ -18,7 +18,7 @@ use super::request::{ConvertedRequest, Targets, convert, remove_connection_field
 use super::response::{ResponseBody, error_response};
 use super::upgrade::switch_protocols;
 use crate::protocol::error::Error;
-use crate::server::{Handle, Running, Server, StartError};
+use crate::server::{Handle, Running, Server, StartError, request_id};
 
 /// A server as a [`tower_service::Service`] of HTTP requests; see the [module](crate::tower).
 ///
@@ -124,8 +124,29 @@ where
     }
 }
 
-/// Passes a request to the server and its response back.
+/// Responds to a request; every response has an `X-Request-ID`.
 async fn respond<B>(inner: Arc<Inner>, request: Request<B>) -> Response<ResponseBody>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let sent: Vec<_> = request.headers().get_all(&REQUEST_ID).into_iter().cloned().collect();
+    let mut response = pass_on(inner, request).await;
+    // Without an answer of the server.
+    if !response.headers().contains_key(&REQUEST_ID) {
+        let id = request_id(sent.iter().map(HeaderValue::as_bytes));
+        if let Some(id) = id.and_then(|id| HeaderValue::from_bytes(&id).ok()) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+    }
+    response
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Passes a request to the server and its response back.
+async fn pass_on<B>(inner: Arc<Inner>, request: Request<B>) -> Response<ResponseBody>
 where
     B: Body + Send + 'static,
     B::Data: Send,

@@ -102,13 +102,15 @@ fn call_of_marked_tool_is_logged_with_outcome() {
         ("log_scoped", "denied"),
     ] {
         post(server.http(), &call("plain"), Some("key-ada"));
-        post(server.http(), &call(tool), Some("key-ada"));
+        let response = post(server.http(), &call(tool), Some("key-ada"));
         let line = next(&lines);
+        let request_id = response.field("X-Request-ID").expect("a request id").trim();
         let fields = [
             "caller=\"ada\"".to_owned(),
             format!("tool=\"{tool}\""),
             format!("outcome=\"{outcome}\""),
             "peer=127.0.0.1:".to_owned(),
+            format!("request_id=\"{request_id}\""),
         ];
         assert!(fields.iter().all(|field| line.contains(field)), "{tool}: {line}");
         assert!(!line.contains("key-ada"), "{line}");
@@ -121,6 +123,7 @@ fn call_of_marked_tool_is_logged_with_outcome() {
     client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
     let line = next(&lines);
     assert!(line.contains("caller=\"bob\"") && line.contains("outcome=\"cancelled\""), "{line}");
+    assert!(!line.contains("request_id"), "over TCP: {line}");
     drop(client);
     expect_shared_id_logged(&server, &lines);
     server.close();

@@ -188,7 +188,12 @@ impl EchoDriver {
         let upgrade = handshake::check_upgrade(head, bytes, HandshakeOptions { deflate: true });
         let upgrade = upgrade.expect("a valid handshake (RFC 6455, section 4.1)");
         let out = self.connections.outgoing(key).expect("the connection is open");
-        handshake::write_response(out, &upgrade, None, &Date::new(clock::unix_ms() / 1000));
+        handshake::write_response(
+            out,
+            &upgrade,
+            (None, b"echo"),
+            &Date::new(clock::unix_ms() / 1000),
+        );
         let reader = match upgrade.deflate {
             Some(_) => FrameReader::with_compression(),
             None => FrameReader::new(),

@@ -27,6 +27,7 @@ mod origin_checks;
 mod paths;
 mod pinned_profile;
 mod request_context;
+mod request_ids;
 mod resumption;
 mod second_stream;
 mod server_messages;

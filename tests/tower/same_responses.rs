@@ -81,7 +81,8 @@ fn invalid_requests() -> Vec<Request> {
 /// The parts of a response that do not belong to its connection or its time.
 fn comparable(response: &Response) -> (u16, Vec<(String, String)>, Value) {
     let is_compared = |name: &str| {
-        !matches!(name, "date" | "connection" | "keep-alive" | "mcp-session-id" | "upgrade")
+        let of_request = matches!(name, "date" | "mcp-session-id" | "x-request-id");
+        !of_request && !matches!(name, "connection" | "keep-alive" | "upgrade")
     };
     let mut fields: Vec<(String, String)> = response
         .head

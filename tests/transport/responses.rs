@@ -11,7 +11,7 @@ use crate::client_parser::{ParsedResponse, parse_response};
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 fn heads() -> HeadTemplate {
-    HeadTemplate::new(784_111_777)
+    HeadTemplate::new(784_111_777, (7, 0))
 }
 
 /// Writes `response` with `body` and parses it back; nothing is left over.
@@ -27,7 +27,7 @@ fn write_and_parse(response: &Response<'_>, body: &[u8]) -> ParsedResponse {
 fn json_response_has_type_date_and_length() {
     let parsed = write_and_parse(&Response::JSON, b"{\"id\":1}");
     assert_eq!((parsed.status, parsed.reason.as_str()), (200, "OK"));
-    assert_eq!(parsed.names(), ["content-type", "date", "content-length"]);
+    assert_eq!(parsed.names(), ["content-type", "date", "x-request-id", "content-length"]);
     assert_eq!(parsed.field("content-type"), Some("application/json"));
     assert_eq!(parsed.field("date"), Some(DATE));
     assert_eq!(parsed.field("content-length"), Some("8"));
@@ -45,14 +45,14 @@ fn response_body_of_any_length_is_parsed() {
 fn response_without_body_drops_written_body() {
     for status in [Status::ACCEPTED, Status::METHOD_NOT_ALLOWED] {
         let parsed = write_and_parse(&Response::new(status, BodyKind::Empty), b"lost");
-        assert_eq!(parsed.names(), ["date", "content-length"]);
+        assert_eq!(parsed.names(), ["date", "x-request-id", "content-length"]);
         assert_eq!(parsed.field("content-length"), Some("0"));
     }
     for body in
         [BodyKind::EventStream, BodyKind::Json, BodyKind::Empty, BodyKind::Text("text/plain")]
     {
         let parsed = write_and_parse(&Response::new(Status::NO_CONTENT, body), b"lost");
-        assert_eq!(parsed.names(), ["date"]);
+        assert_eq!(parsed.names(), ["date", "x-request-id"]);
     }
 }
 
@@ -277,7 +277,7 @@ proptest! {
             "access-control-allow-headers", "access-control-allow-methods",
             "access-control-allow-origin", "access-control-expose-headers",
             "access-control-max-age", "cache-control", "connection", "content-length",
-            "content-type", "date", "mcp-session-id", "sec-websocket-version",
+            "content-type", "date", "x-request-id", "mcp-session-id", "sec-websocket-version",
             "transfer-encoding", "upgrade", "vary", "x-accel-buffering",
         ];
         for name in parsed.names() {

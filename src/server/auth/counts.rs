@@ -24,10 +24,11 @@ pub(in crate::server) const fn count_refusal(counters: &mut AuthCounters, error:
 /// Returns the log event of a request of `peer` that is not authenticated.
 pub(in crate::server) fn unauthorized_event(
     error: &AuthError,
-    peer: Option<SocketAddr>,
+    (peer, request_id): (Option<SocketAddr>, Option<&str>),
 ) -> Event<'static> {
     let (reason, check, detail) = (error.label(), error.check(), error.detail().into());
-    Event::Auth(AuthEvent::Unauthorized { reason, check, detail, peer })
+    let request_id = request_id.map(Box::from);
+    Event::Auth(AuthEvent::Unauthorized { reason, check, detail, peer, request_id })
 }
 
 /// Counts a check by its result. `is_hit` is whether the shard has verified the token before.

@@ -25,6 +25,7 @@ use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::revision::Revision;
 use crate::service::Catalog;
 use crate::telemetry::auth_event::AuditedCall;
+use crate::transport::http::request_id::RequestIdBuf;
 
 /// One call that is answered later.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ struct CallRecords {
     permit: Option<CallPermit>,
     /// What the audit log has of it, if its tool is marked.
     audited: Option<Box<AuditedCall>>,
+    /// The id of its HTTP request.
+    request_id: Option<RequestIdBuf>,
 }
 
 /// The running handler of a call.
@@ -147,6 +150,7 @@ pub(super) struct NewCall {
     pub(super) catalog: Arc<Catalog>,
     pub(super) progress_token: Option<IdBuf>,
     pub(super) permit: Option<CallPermit>,
+    pub(super) request_id: Option<RequestIdBuf>,
 }
 
 /// All calls of a shard that are answered later.
@@ -178,7 +182,8 @@ impl CallTable {
         work: HandlerWork,
         deadline: Instant,
     ) -> Option<CallId> {
-        let NewCall { reply_to, id, revision, catalog, progress_token, permit } = caller;
+        let NewCall { reply_to, id, revision, catalog, progress_token, permit, request_id } =
+            caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
             reply_to,
@@ -190,7 +195,7 @@ impl CallTable {
             open_requests: None,
             deadline,
             work,
-            records: CallRecords { permit, audited: None },
+            records: CallRecords { permit, audited: None, request_id },
             is_awaited: true,
             timer_expired: false,
         };
@@ -244,6 +249,12 @@ impl CallTable {
         if let Some(audited) = call.and_then(|call| call.records.audited.take()) {
             audited.log(outcome);
         }
+    }
+
+    /// Returns the id of the HTTP request of a call.
+    pub(super) fn request_id(&self, call_id: CallId) -> Option<&str> {
+        let call = self.calls.get(call_id)?;
+        call.records.request_id.as_ref().map(RequestIdBuf::as_str)
     }
 
     /// Returns the call while its response is awaited.
@@ -375,6 +386,7 @@ mod tests {
             revision: Revision::LATEST_LEGACY,
             progress_token: None,
             permit: None,
+            request_id: None,
         };
         let work = HandlerWork::Blocking { handler: None, argument_bytes: 0 };
         let deadline = Instant::ORIGIN.after(Duration::from_millis(100));

@@ -20,6 +20,7 @@ use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head_template::HeadTemplate;
+use crate::transport::http::request_id::RequestIdBuf;
 use crate::transport::http::response::{self, BodyKind, Response, ResponseMark};
 use crate::transport::http::sse::{self, EventId, StreamFraming};
 use crate::transport::http::status::Status;
@@ -42,6 +43,23 @@ pub(in crate::server) struct ResponseFormat {
     pub(in crate::server) protocol_version: Option<&'static str>,
 }
 
+/// Fields of a request that its response repeats.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::server) struct EchoedFields<'a> {
+    /// `Origin`, if it is allowed.
+    pub(in crate::server) origin: Option<&'a [u8]>,
+    /// `X-Request-ID`, if it is taken over.
+    pub(in crate::server) request_id: Option<&'a [u8]>,
+}
+
+impl<'a> EchoedFields<'a> {
+    /// Returns the id of the request, which is the last one that has begun.
+    #[inline]
+    pub(in crate::server) fn request_id_or(self, heads: &'a HeadTemplate) -> &'a [u8] {
+        self.request_id.unwrap_or_else(|| heads.request_id())
+    }
+}
+
 impl ResponseFormat {
     /// Returns the framing of events.
     pub(in crate::server) const fn framing(self) -> StreamFraming {
@@ -60,10 +78,10 @@ impl ResponseFormat {
         self,
         out: &mut Vec<u8>,
         (status, body): (Status, BodyKind),
-        origin: Option<&[u8]>,
+        echoed: EchoedFields<'_>,
         heads: &HeadTemplate,
     ) -> ResponseMark {
-        self.with_response((status, body), (origin, None), Some(RETRY_AFTER_SECONDS), |response| {
+        self.with_response((status, body), (echoed, None), Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, heads)
         })
     }
@@ -73,12 +91,12 @@ impl ResponseFormat {
         self,
         out: &mut Vec<u8>,
         (mark, kind): (ResponseMark, ErrorKind),
-        (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
+        (echoed, refusal): (EchoedFields<'_>, Option<&RefusalFields>),
         heads: &HeadTemplate,
     ) -> ResponseMark {
         let head = (self.error_status(kind), BodyKind::Json);
         let retry_after = kind.retry_after_seconds().map(u32::from);
-        self.with_response(head, (origin, refusal), retry_after, |response| {
+        self.with_response(head, (echoed, refusal), retry_after, |response| {
             response::replace_head(out, mark, response, heads)
         })
     }
@@ -87,7 +105,7 @@ impl ResponseFormat {
     fn with_response<T>(
         self,
         (status, body): (Status, BodyKind),
-        (origin, refusal): (Option<&[u8]>, Option<&RefusalFields>),
+        (echoed, refusal): (EchoedFields<'_>, Option<&RefusalFields>),
         retry_after: Option<u32>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
@@ -100,7 +118,8 @@ impl ResponseFormat {
             session_id: session,
             protocol_version: version,
             retry_after_seconds,
-            allow_origin: origin,
+            allow_origin: echoed.origin,
+            request_id: echoed.request_id,
             ..ResponseFields::NONE
         };
         let fields = match refusal {
@@ -137,6 +156,8 @@ pub(in crate::server) struct HttpExchange {
     pub(in crate::server) format: ResponseFormat,
     /// Value of `Access-Control-Allow-Origin`, if it has to be sent.
     pub(in crate::server) allowed_origin: Option<Box<[u8]>>,
+    /// The id of the request, until the head of the response is written.
+    pub(in crate::server) request_id: Option<RequestIdBuf>,
     /// Whether an event stream has begun.
     pub(in crate::server) is_streaming: bool,
     /// Whether the response is complete.
@@ -146,6 +167,14 @@ pub(in crate::server) struct HttpExchange {
 }
 
 impl HttpExchange {
+    /// Returns the fields that the response repeats.
+    fn echoed(&self) -> EchoedFields<'_> {
+        EchoedFields {
+            origin: self.allowed_origin.as_deref(),
+            request_id: self.request_id.as_ref().map(RequestIdBuf::as_bytes),
+        }
+    }
+
     /// Returns whether another request may follow on the connection: not during a response, nor
     /// after a stream that ends with the connection.
     pub(in crate::server) const fn is_reusable(&self) -> bool {
@@ -163,8 +192,9 @@ impl HttpExchange {
         }
         self.is_streaming = true;
         let head = (Status::OK, BodyKind::EventStream);
-        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), heads);
+        let mark = self.format.begin_response(out, head, self.echoed(), heads);
         response::end_response(out, mark, heads);
+        self.request_id = None;
     }
 
     /// Writes a message; returns `true` if it completes the response.
@@ -184,8 +214,8 @@ impl HttpExchange {
                 }
                 _ => (Status::OK, None),
             };
-            let (head, origin) = ((status, BodyKind::Json), self.allowed_origin.as_deref());
-            let mark = self.format.with_response(head, (origin, None), retry_after, |response| {
+            let (head, echoed) = ((status, BodyKind::Json), self.echoed());
+            let mark = self.format.with_response(head, (echoed, None), retry_after, |response| {
                 response::begin_response(out, response, heads)
             });
             write(out);
@@ -246,7 +276,7 @@ impl HttpExchange {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), heads);
+        let mark = self.format.begin_response(out, head, self.echoed(), heads);
         write(out);
         response::end_response(out, mark, heads);
     }
@@ -261,9 +291,9 @@ impl HttpExchange {
         text: &[u8],
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let (status, origin) = (self.format.error_status(kind), self.allowed_origin.as_deref());
+        let status = self.format.error_status(kind);
         let head = (status, BodyKind::Json);
-        let about = (origin, Some(fields));
+        let about = (self.echoed(), Some(fields));
         let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, heads)
         });
@@ -282,7 +312,7 @@ impl HttpExchange {
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let fields = RefusalFields::RetryAfter(retry_after);
-        let about = (self.allowed_origin.as_deref(), Some(&fields));
+        let about = (self.echoed(), Some(&fields));
         let head = (status, BodyKind::Json);
         let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, heads)
@@ -300,7 +330,7 @@ impl HttpExchange {
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let head = (status, BodyKind::Empty);
-        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), heads);
+        let mark = self.format.begin_response(out, head, self.echoed(), heads);
         response::end_response(out, mark, heads);
     }
 }

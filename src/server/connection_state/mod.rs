@@ -6,7 +6,7 @@ mod peer_facts;
 use std::sync::Arc;
 
 pub(super) use self::http_exchange::{
-    HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+    EchoedFields, HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 pub(super) use self::peer_facts::FactsMemory;
 use self::peer_facts::KeptFacts;
@@ -24,6 +24,7 @@ use crate::connection::{CloseReason, PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
 use crate::protocol::in_flight::RequestsInFlight;
 use crate::telemetry::label::Transport;
+use crate::transport::http::request_id::RequestIdBuf;
 
 /// The state of one connection above the transport, or of one legacy HTTP session.
 #[derive(Debug)]
@@ -166,6 +167,8 @@ pub(super) struct MessageOrigin<'a> {
     pub(super) peer_addr: Option<&'a PeerAddress>,
     /// Head of the HTTP request: the request line and the fields. Empty for other transports.
     pub(super) http_head: &'a [u8],
+    /// The id of the HTTP request. Empty for other transports.
+    pub(super) request_id: &'a [u8],
     /// The legacy HTTP session.
     pub(super) session_id: Option<SessionId>,
     /// The slot of the extensions of the connection, if the peer is a session.
@@ -182,8 +185,27 @@ impl<'a> MessageOrigin<'a> {
     /// The connection of a message without HTTP request.
     pub(super) const fn of_peer(peer_addr: Option<&'a PeerAddress>) -> Self {
         let (session_id, extensions, principal, traceparent) = (None, None, None, None);
-        let (http_head, is_streamed): (&[u8], _) = (&[], false);
-        Self { peer_addr, http_head, session_id, extensions, principal, traceparent, is_streamed }
+        let (http_head, request_id): (&[u8], &[u8]) = (&[], &[]);
+        Self {
+            peer_addr,
+            http_head,
+            request_id,
+            session_id,
+            extensions,
+            principal,
+            traceparent,
+            is_streamed: false,
+        }
+    }
+
+    /// Returns a copy of the id of the HTTP request, if there is one.
+    pub(super) fn request_id_buf(&self) -> Option<RequestIdBuf> {
+        (!self.request_id.is_empty()).then(|| self.request_id.into())
+    }
+
+    /// Returns the id of the HTTP request, if there is one.
+    pub(super) fn request_id(&self) -> Option<&'a str> {
+        str::from_utf8(self.request_id).ok().filter(|id| !id.is_empty())
     }
 }
 

@@ -128,6 +128,10 @@ impl RequestSource for DispatchedRequest<'_> {
         }
     }
 
+    fn request_id(&self) -> Option<&str> {
+        self.origin.request_id()
+    }
+
     fn state(&self) -> &dyn Any {
         &**self.shard_state
     }

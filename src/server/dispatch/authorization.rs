@@ -104,7 +104,7 @@ fn check_message(
 fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
     auth::count_refusal(&mut peer.outbox.counters.auth, &error);
     let address = peer.origin.peer_addr.copied().map(Into::into);
-    peer.outbox.log(auth::unauthorized_event(&error, address));
+    peer.outbox.log(auth::unauthorized_event(&error, (address, peer.origin.request_id())));
     record_invalid(ctx, peer);
     match error {
         AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
@@ -150,6 +150,7 @@ fn refuse(
         method,
         reason: reason_text,
         peer: address,
+        request_id: peer.origin.request_id().map(Box::from),
     }));
     let challenges = auth.challenges();
     if principal.is_none() && auth.verifies_tokens() {

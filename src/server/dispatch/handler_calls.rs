@@ -101,8 +101,8 @@ impl Dispatcher {
                 }
                 Dispatch::Internal(error) => {
                     record_error(overload, admission.take(), EndOfCall::FAILED);
-                    let output = (&mut *peer.outgoing, ctx.now);
-                    match self.handlers.write_failure(&self.catalog, &error, request, output) {
+                    match self.handlers.write_failure(&self.catalog, &error, request, peer, ctx.now)
+                    {
                         Ok(is_failed) => {
                             peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
                             return Outcome::Response;
@@ -273,6 +273,7 @@ impl Dispatcher {
             progress_token: request.progress_token().map(IdBuf::from),
             catalog: Arc::clone(&self.catalog),
             permit,
+            request_id: peer.origin.request_id_buf(),
         };
         self.deferred.insert_call(peer, call, work, ctx.now)
     }

@@ -232,10 +232,11 @@ impl Handlers {
         catalog: &Catalog,
         error: &InternalError,
         request: &Request<'_>,
-        (out, now): (&mut Vec<u8>, Instant),
+        peer: &mut PeerState<'_>,
+        now: Instant,
     ) -> Result<bool, Error> {
-        let result = Err(self.failures.report(error, now));
-        catalog.write_output(request.revision, request.id(), result, out)
+        let result = Err(self.failures.report(error, peer.origin.request_id(), now));
+        catalog.write_output(request.revision, request.id(), result, peer.outgoing)
     }
 
     /// Publishes on all shards the resources that local handlers have marked as updated, each once.

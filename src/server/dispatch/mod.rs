@@ -45,7 +45,7 @@ use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
-use super::handlers::slow_handlers::SlowHandlers;
+use super::handlers::slow_handlers::{SlowHandlers, TimedHandler};
 use super::held_messages::HeldMessages;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
@@ -324,7 +324,8 @@ impl Dispatcher {
             | Method::CompletionComplete => {
                 let begun = CycleCount::now();
                 let outcome = authorization::dispatch_call(self, ctx, peer, &request);
-                let handler = || (request.method.as_str(), request.target_name());
+                let (method, request_id) = (request.method.as_str(), peer.origin.request_id);
+                let handler = || TimedHandler::new(method, request.target_name(), request_id);
                 if self.slow_handlers.is_slow(begun, handler, ctx.now) {
                     peer.outbox.counters.requests.slow_handlers += 1;
                 }
@@ -421,10 +422,12 @@ impl Dispatcher {
         let event = match event {
             HandlerEvent::Finished { call_id, result } => {
                 self.deferred.record_failure(call_id, &result, now);
-                HandlerEvent::Finished { call_id, result: failures.report_in(result, now) }
+                let request_id = self.deferred.calls.request_id(call_id);
+                let result = failures.report_in(result, request_id, now);
+                HandlerEvent::Finished { call_id, result }
             }
             HandlerEvent::Task { task, event: TaskEvent::Finished(result) } => {
-                let event = TaskEvent::Finished(failures.report_in(result, now));
+                let event = TaskEvent::Finished(failures.report_in(result, None, now));
                 HandlerEvent::Task { task, event }
             }
             event => event,

@@ -150,8 +150,7 @@ impl TaskCalls<'_> {
                 return self.finish_inline(peer, request, (new_task, start), is_error, ctx.now);
             }
             Dispatch::Internal(error) => {
-                let output = (&mut *peer.outgoing, ctx.now);
-                match self.handlers.write_failure(self.catalog, &error, request, output) {
+                match self.handlers.write_failure(self.catalog, &error, request, peer, ctx.now) {
                     Ok(is_error) => {
                         let task = (new_task, start);
                         return self.finish_inline(peer, request, task, is_error, ctx.now);

@@ -26,12 +26,14 @@ impl HandlerFailures {
         Self { shard, shards, count: 0, exposes_text, throttle: EventThrottle::default() }
     }
 
-    /// Logs `error` under a number that is unique in the process, and returns the error that the
-    /// client receives. A flood of failures is logged in part; every client receives a number.
+    /// Logs `error` with the id of its HTTP request, if any, under a number that is unique in the
+    /// process, and returns the error that the client receives. A flood of failures is logged in
+    /// part; every client receives a number.
     #[cold]
     pub(in crate::server) fn report(
         &mut self,
         error: &InternalError,
+        request_id: Option<&str>,
         now: Instant,
     ) -> HandlerError {
         let number = self.count * u64::from(self.shards) + u64::from(self.shard) + 1;
@@ -46,6 +48,7 @@ impl HandlerFailures {
             handler,
             is_panic: error.is_panic(),
             error: text,
+            request_id,
         };
         event.emit_within(&mut self.throttle, now);
         error.to_response(number, self.exposes_text)
@@ -56,10 +59,11 @@ impl HandlerFailures {
     pub(in crate::server) fn report_in<T>(
         &mut self,
         result: Result<T, HandlerError>,
+        request_id: Option<&str>,
         now: Instant,
     ) -> Result<T, HandlerError> {
         match result {
-            Err(HandlerError::Internal(error)) => Err(self.report(&error, now)),
+            Err(HandlerError::Internal(error)) => Err(self.report(&error, request_id, now)),
             other => other,
         }
     }
@@ -81,7 +85,7 @@ mod tests {
         let mut texts: Vec<String> = (0..3)
             .flat_map(|shard| {
                 let mut failures = HandlerFailures::new((ShardId(shard), 3), false);
-                [(); 2].map(|()| failures.report_in(failure(), Instant::ORIGIN))
+                [(); 2].map(|()| failures.report_in(failure(), None, Instant::ORIGIN))
             })
             .map(|result| result.unwrap_err().to_string())
             .collect();
@@ -94,7 +98,8 @@ mod tests {
     #[test]
     fn exposed_failure_contains_its_text() {
         let mut failures = HandlerFailures::new((ShardId(0), 1), true);
-        let answered = failures.report_in(failure(), Instant::ORIGIN).unwrap_err().to_string();
+        let answered =
+            failures.report_in(failure(), None, Instant::ORIGIN).unwrap_err().to_string();
         assert!(answered.ends_with("(request 1): secret (-32603)"), "{answered}");
     }
 }

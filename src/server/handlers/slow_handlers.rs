@@ -31,6 +31,25 @@ pub(in crate::server) struct SlowPoll {
     pub(in crate::server) request: Arc<RequestInfo>,
 }
 
+/// What is logged of a handler that took long.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct TimedHandler<'a> {
+    /// The method of its request.
+    method: &'a str,
+    /// The name of the tool or prompt, or the URI of the resource.
+    name: &'a str,
+    /// The id of the HTTP request.
+    request_id: Option<&'a str>,
+}
+
+impl<'a> TimedHandler<'a> {
+    /// An empty `request_id` is none.
+    pub(in crate::server) fn new(method: &'a str, name: &'a str, request_id: &'a [u8]) -> Self {
+        let request_id = str::from_utf8(request_id).ok().filter(|id| !id.is_empty());
+        Self { method, name, request_id }
+    }
+}
+
 #[derive(Debug)]
 struct LoggedHandler {
     name: Box<str>,
@@ -45,12 +64,12 @@ impl SlowHandlers {
     }
 
     /// Returns whether a handler that began at `begun` and has just returned exceeded the
-    /// threshold; logs it, with the method of its request and its name.
+    /// threshold; logs it.
     #[inline]
     pub(in crate::server) fn is_slow<'a>(
         &mut self,
         begun: CycleCount,
-        handler: impl FnOnce() -> (&'a str, &'a str),
+        handler: impl FnOnce() -> TimedHandler<'a>,
         now: Instant,
     ) -> bool {
         let cycles = CycleCount::now().since(begun);
@@ -75,18 +94,25 @@ impl SlowHandlers {
     #[cold]
     pub(in crate::server) fn is_slow_poll(&mut self, poll: &SlowPoll, now: Instant) -> bool {
         let SlowPoll { cycles, request } = poll;
-        self.report(*cycles, (request.method(), request.name()), now)
+        let handler = TimedHandler {
+            method: request.method(),
+            name: request.name(),
+            request_id: request.request_id(),
+        };
+        self.report(*cycles, handler, now)
     }
 
     #[cold]
-    fn report(&mut self, cycles: u64, (method, name): (&str, &str), now: Instant) -> bool {
+    fn report(&mut self, cycles: u64, handler: TimedHandler<'_>, now: Instant) -> bool {
+        let TimedHandler { method, name, request_id } = handler;
         let duration = self.rate.duration(cycles);
         if duration < self.threshold {
             return false;
         }
         if let Some(suppressed) = self.admit(name, now) {
             let (shard, threshold) = (self.shard, self.threshold);
-            Event::HandlerSlow { shard, method, handler: name, duration, threshold }
+            let handler = name;
+            Event::HandlerSlow { shard, method, handler, duration, threshold, request_id }
                 .emit_suppressed(suppressed);
         }
         true
@@ -118,6 +144,9 @@ const NAME_BYTES_MAX: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HANDLER: TimedHandler<'_> =
+        TimedHandler { method: "tools/call", name: "a", request_id: None };
 
     fn handlers() -> SlowHandlers {
         SlowHandlers::new(0, Duration::from_millis(10))
@@ -152,8 +181,8 @@ mod tests {
     fn threshold_of_zero_finds_none() {
         let begun = CycleCount::now();
         let mut handlers = SlowHandlers::new(0, Duration::ZERO);
-        assert!(!handlers.is_slow(begun, || ("tools/call", "a"), Instant::ORIGIN));
+        assert!(!handlers.is_slow(begun, || HANDLER, Instant::ORIGIN));
         handlers = SlowHandlers::new(0, Duration::from_nanos(1));
-        assert!(handlers.is_slow(begun, || ("tools/call", "a"), Instant::ORIGIN));
+        assert!(handlers.is_slow(begun, || HANDLER, Instant::ORIGIN));
     }
 }

@@ -12,7 +12,7 @@ use crate::connection::Connections;
 use crate::connection::tls::TlsCounters;
 use crate::engine::mesh::ShardId;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
-use crate::server::connection_state::{ConnectionState, HttpSession, Standing};
+use crate::server::connection_state::{ConnectionState, EchoedFields, HttpSession, Standing};
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
@@ -71,6 +71,8 @@ pub(in crate::server) struct HttpParts {
     pub(in crate::server) limits: RequestLimits,
     pub(in crate::server) timeouts: HttpTimeouts,
     pub(in crate::server) sessions: SessionStore<HttpSession>,
+    /// A random number of the process, of which the ids of requests are made.
+    pub(in crate::server) request_ids: u128,
     pub(in crate::server) gauges: Gauges,
 }
 
@@ -82,7 +84,7 @@ impl HttpFrontend {
             operator_checks: parts.operator_checks,
             host_throttle: MinuteThrottle::default(),
             limits: parts.limits,
-            exchanges: Exchanges::new((shard, shard_count), parts.timeouts),
+            exchanges: Exchanges::new((shard, shard_count), parts.timeouts, parts.request_ids),
             sessions: parts.sessions,
             gauges: parts.gauges,
             is_draining: false,
@@ -206,6 +208,11 @@ impl HttpFrontend {
         self.exchanges.heads(now)
     }
 
+    /// Returns the id of a request, which is the last one that has begun.
+    pub(super) fn request_id<'r>(&'r self, echoed: EchoedFields<'r>) -> &'r [u8] {
+        echoed.request_id_or(self.exchanges.template())
+    }
+
     /// Returns whether a session can still send responses.
     pub(in crate::server) fn can_respond(&self, session: Key) -> bool {
         !self.is_draining && self.sessions.contains(session)
@@ -237,10 +244,16 @@ impl HttpFrontend {
     }
 
     /// Logs, once a minute, that the `Host` header of a request of `peer` is not allowed.
-    pub(super) fn log_refused_host(&mut self, peer: Option<SocketAddr>, now: Instant) {
+    pub(super) fn log_refused_host(
+        &mut self,
+        (peer, sent_id): (Option<SocketAddr>, Option<&[u8]>),
+        now: Instant,
+    ) {
         if let Some(suppressed) = self.host_throttle.admit(now) {
             let ShardId(shard) = self.exchanges.shard();
-            Event::HostRefused { shard, peer }.emit_suppressed(suppressed);
+            let id = sent_id.unwrap_or_else(|| self.exchanges.heads(now).request_id());
+            let request_id = str::from_utf8(id).ok();
+            Event::HostRefused { shard, peer, request_id }.emit_suppressed(suppressed);
         }
     }
 

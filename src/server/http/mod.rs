@@ -28,7 +28,23 @@ pub(super) use self::frontend::{HttpFrontend, HttpParts, RequestChecks};
 pub(super) use self::gauges::{GaugeTotals, Gauges};
 pub(super) use self::requests::HttpPath;
 pub(super) use self::sessions::SessionStore;
+#[cfg(feature = "tower")]
+use crate::engine::entropy::Entropy;
 use crate::transport::http::checks::CheckId;
+#[cfg(feature = "tower")]
+use crate::transport::http::request_id;
+
+/// Returns the `X-Request-ID` of a response that no shard has written, from the values of the
+/// request; `None` if the system has no random source.
+#[cfg(feature = "tower")]
+pub(crate) fn request_id<'v>(sent: impl Iterator<Item = &'v [u8]>) -> Option<Vec<u8>> {
+    if let Some(id) = request_id::sent_id_of_all(sent) {
+        return Some(id.to_vec());
+    }
+    let Entropy { secret, .. } = Entropy::from_system().ok()?;
+    let random = secret.first_chunk().map(|bytes| u128::from_le_bytes(*bytes))?;
+    Some(request_id::random_uuid(random).to_vec())
+}
 
 /// Returns the error message for a check that a session has failed.
 const fn session_error_message(check: CheckId) -> &'static str {

@@ -26,6 +26,7 @@ use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
 use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{self as parity_event, RequestRecord};
+use crate::transport::http::request_id::RequestIdBuf;
 use crate::transport::ndjson;
 use crate::transport::websocket::writer;
 
@@ -199,6 +200,7 @@ pub(super) fn origin_of(caller: &ParityCaller, session: SessionId) -> MessageOri
     MessageOrigin {
         peer_addr: caller.sender.peer_addr.as_ref(),
         http_head: &caller.sender.http_head,
+        request_id: caller.sender.request_id.as_ref().map_or(&[], RequestIdBuf::as_bytes),
         session_id: Some(session),
         extensions: caller.sender.extensions.as_ref(),
         principal: caller.principal.as_ref(),

@@ -23,6 +23,7 @@ use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::checks::CheckId;
+use crate::transport::http::request_id::RequestIdBuf;
 use crate::transport::http::response::BodyKind;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
@@ -96,6 +97,8 @@ pub(in crate::server) struct MessageSender {
     pub(in crate::server) peer_addr: Option<PeerAddress>,
     /// Head of the HTTP request.
     pub(in crate::server) http_head: Box<[u8]>,
+    /// The id of the HTTP request.
+    pub(in crate::server) request_id: Option<RequestIdBuf>,
     /// The slot of the extensions of the connection.
     pub(in crate::server) extensions: Option<ExtensionSlot>,
 }

@@ -73,6 +73,9 @@ const SESSION_ID_STREAM: u32 = 1 << 16 | 1;
 /// First random stream of session ids of the parity dialect, behind those of session ids.
 const PARITY_ID_STREAM: u32 = 1 << 17 | 1;
 
+/// The random stream of the ids of HTTP requests, behind that of the keys of resume tokens.
+const REQUEST_ID_STREAM: u32 = 1 << 18 | 1;
+
 /// What the server offers, and the state that its handlers read.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Services {
@@ -256,7 +259,7 @@ impl ShardBuilder {
         let guards = [self.origin_guard, self.operator_guard];
         let checks = request_checks(&self.options, &self.auth, guards);
         let ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
-        let http = http_parts(checks, ids, self.gauges, &limits);
+        let http = http_parts(checks, (ids, &self.entropy), self.gauges, &limits);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
@@ -319,13 +322,15 @@ impl ShardBuilder {
 
 fn http_parts(
     [checks, operator_checks]: [RequestChecks; 2],
-    session_ids: OwnerIds,
+    (session_ids, entropy): (OwnerIds, &Entropy),
     gauges: Gauges,
     limits: &ShardLimits,
 ) -> HttpParts {
     let sessions = SessionStore::new(limits.sessions, session_ids);
     let (limits, timeouts) = (limits.http_request, limits.http_timeouts);
-    HttpParts { checks, operator_checks, limits, timeouts, sessions, gauges }
+    let mut rng = SecureRng::new(&entropy.secret, REQUEST_ID_STREAM);
+    let request_ids = rng.next_u128().unwrap_or_default();
+    HttpParts { checks, operator_checks, limits, timeouts, sessions, request_ids, gauges }
 }
 
 fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketFrontend {

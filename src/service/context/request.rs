@@ -72,6 +72,11 @@ pub trait RequestSource {
     /// that of the upgrade; empty for other transports.
     fn http_head(&self) -> &[u8];
 
+    /// Id of the HTTP request.
+    fn request_id(&self) -> Option<&str> {
+        None
+    }
+
     /// The state of the shard.
     fn state(&self) -> &dyn Any;
 }
@@ -122,6 +127,13 @@ impl<'a> RequestView<'a> {
     /// WebSocket of the upgrade, without the fields of the handshake. Cost: one pass over them.
     pub fn header(self, name: &str) -> Option<&'a str> {
         find_header(self.source.http_head(), name)
+    }
+
+    /// Id of the HTTP request, by which the logs of all programs that it passes name it: its
+    /// `X-Request-ID` of up to 128 visible ASCII characters, otherwise a UUID of the server. The
+    /// response and the log have it, too. `None` for messages over other transports.
+    pub fn request_id(self) -> Option<&'a str> {
+        self.source.request_id()
     }
 
     /// A member of `_meta`, such as `traceparent`.
@@ -192,9 +204,11 @@ pub struct RequestInfo {
     transport: Transport,
     peer_addr: Option<SocketAddr>,
     session_id: Option<Box<str>>,
-    /// The name, the stored `clientInfo` of the handshake, and the head of the HTTP request.
+    /// The name, the id of the HTTP request, the stored `clientInfo` of the handshake, and the head
+    /// of the HTTP request.
     bytes: Box<[u8]>,
     name_length: usize,
+    request_id_length: u8,
     /// `_meta` without the members that only the protocol needs.
     meta: Map<String, Value>,
     extensions: Option<Arc<Extensions>>,
@@ -206,7 +220,12 @@ impl RequestInfo {
     /// Copies a request for the tool, prompt or resource `name`.
     pub fn copy(name: &str, source: &dyn RequestSource) -> Self {
         let client_info = source.initialize_client_info().as_bytes();
-        let bytes = [name.as_bytes(), client_info, source.http_head()].concat().into_boxed_slice();
+        let request_id = source.request_id().unwrap_or_default();
+        // Longer ones are not taken over.
+        let request_id_length = u8::try_from(request_id.len()).unwrap_or_default();
+        let request_id = &request_id[..request_id_length.into()];
+        let parts = [name.as_bytes(), request_id.as_bytes(), client_info, source.http_head()];
+        let bytes = parts.concat().into_boxed_slice();
         let meta = kept_meta(source).map(|(key, value)| (key.to_owned(), value.to_json()));
         let mut meta: Map<String, Value> = meta.collect();
         if let Some(traceparent) = source.traceparent() {
@@ -221,6 +240,7 @@ impl RequestInfo {
             session_id: source.session_id(),
             bytes,
             name_length: name.len(),
+            request_id_length,
             meta,
             extensions: source.extensions(),
             principal: source.principal().map(Arc::clone),
@@ -266,8 +286,20 @@ impl RequestInfo {
     /// Value of an HTTP header, the first one if it occurs several times: of the request, or over
     /// WebSocket of the upgrade, without the fields of the handshake. Cost: one pass over them.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let (_, head) = StoredClientInfo::split_from(&self.bytes[self.name_length..]);
-        find_header(head, name)
+        find_header(self.client_info_and_head().1, name)
+    }
+
+    /// Id of the HTTP request, by which the logs of all programs that it passes name it: its
+    /// `X-Request-ID` of up to 128 visible ASCII characters, otherwise a UUID of the server. The
+    /// response and the log have it, too. `None` for messages over other transports.
+    pub fn request_id(&self) -> Option<&str> {
+        let id = &self.bytes[self.name_length..][..self.request_id_length.into()];
+        str::from_utf8(id).ok().filter(|id| !id.is_empty())
+    }
+
+    fn client_info_and_head(&self) -> (StoredClientInfo<'_>, &[u8]) {
+        let after_name = &self.bytes[self.name_length..];
+        StoredClientInfo::split_from(&after_name[self.request_id_length.into()..])
     }
 
     /// A member of `_meta`, such as `traceparent`. The members of the protocol that have accessors
@@ -315,7 +347,7 @@ impl RequestInfo {
         if self.client.revision.is_modern() {
             return ClientImplementation::from_json(self.meta(CLIENT_INFO_KEY)?);
         }
-        StoredClientInfo::split_from(&self.bytes[self.name_length..]).0.implementation()
+        self.client_info_and_head().0.implementation()
     }
 }
 
@@ -324,7 +356,8 @@ pub fn copied_bytes(name: &str, source: &dyn RequestSource) -> usize {
     let meta = kept_meta(source).map(|(key, value)| OBJECT_BYTES + key.len() + value.owned_bytes());
     let client_info = source.initialize_client_info().as_bytes();
     let trace = source.traceparent().map_or(0, |text| 2 * OBJECT_BYTES + text.len());
-    name.len() + client_info.len() + source.http_head().len() + meta.sum::<usize>() + trace
+    let texts = name.len() + source.request_id().map_or(0, str::len) + client_info.len();
+    texts + source.http_head().len() + meta.sum::<usize>() + trace
 }
 
 /// Returns the members of `_meta` without accessors of their own.

@@ -11,6 +11,8 @@ use crate::protocol::json::write;
 /// Additional fields of a response; none by default.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseFields<'a> {
+    /// `X-Request-ID`, if it is not the UUID of the request that the shard has begun last.
+    pub request_id: Option<&'a [u8]>,
     /// `Mcp-Session-Id`: the session of the request.
     pub session_id: Option<&'a [u8]>,
     /// `MCP-Protocol-Version`: the negotiated revision of the session.
@@ -40,6 +42,7 @@ pub struct ResponseFields<'a> {
 impl ResponseFields<'_> {
     /// No additional fields.
     pub const NONE: Self = Self {
+        request_id: None,
         session_id: None,
         protocol_version: None,
         allow: None,
@@ -53,12 +56,13 @@ impl ResponseFields<'_> {
         max_age_seconds: None,
     };
 
-    /// Returns whether there are no fields.
+    /// Returns whether there are no fields but `X-Request-ID`, which every response has.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         matches!(
             self,
             Self {
+                request_id: _,
                 session_id: None,
                 protocol_version: None,
                 allow: None,
@@ -74,7 +78,7 @@ impl ResponseFields<'_> {
         )
     }
 
-    /// Appends one line per field.
+    /// Appends one line per field but `X-Request-ID`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         if let Some(session) = self.session_id {
             push_field(out, b"Mcp-Session-Id: ", session);
@@ -222,9 +226,8 @@ pub(super) fn push_value(out: &mut Vec<u8>, value: &[u8]) {
 }
 
 /// Fields that scripts may read in addition to the CORS-safelisted ones.
-const EXPOSE_HEADERS: &[u8] =
-    b"Access-Control-Expose-Headers: Mcp-Session-Id, MCP-Protocol-Version, \
-Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, DPoP-Nonce\r\n";
+const EXPOSE_HEADERS: &[u8] = b"Access-Control-Expose-Headers: X-Request-ID, Mcp-Session-Id, \
+MCP-Protocol-Version, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, DPoP-Nonce\r\n";
 
 #[cfg(test)]
 mod tests {
@@ -282,7 +285,7 @@ mod tests {
         let one = written(&ResponseFields { allow_origin: origin, ..ResponseFields::default() });
         assert!(one.starts_with(
             "Access-Control-Allow-Origin: http://localhost:6274\r\nVary: Origin\r\n\
-             Access-Control-Expose-Headers: Mcp-Session-Id, "
+             Access-Control-Expose-Headers: X-Request-ID, "
         ));
     }
 

@@ -111,10 +111,12 @@ pub enum Field {
     McpSessionId,
     /// `Origin` (RFC 6454, section 7).
     Origin,
+    /// `X-Request-ID`; empty if it is repeated with different values.
+    XRequestId,
 }
 
 /// Number of [`Field`] variants.
-const FIELD_COUNT: usize = Field::Origin as usize + 1;
+const FIELD_COUNT: usize = Field::XRequestId as usize + 1;
 
 /// Length of the body of a request (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

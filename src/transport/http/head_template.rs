@@ -3,9 +3,10 @@
 //! Time is an argument; a shard holds one template and advances it before each response.
 
 use super::date::{self, Date};
+use super::request_id::{UUID_BYTES, first_uuid, increment};
 
-/// The date of response heads, the digits that `Content-Length` is expected to have, and the head
-/// of the most frequent response with both.
+/// The date of response heads, the UUID of the current request, the digits that `Content-Length` is
+/// expected to have, and the head of the most frequent response with all of them.
 #[derive(Clone, Debug)]
 pub struct HeadTemplate {
     date: Date,
@@ -16,12 +17,15 @@ pub struct HeadTemplate {
 }
 
 impl HeadTemplate {
-    /// Creates a template with the date `unix_seconds` after 1970-01-01 (UTC).
-    pub fn new(unix_seconds: u64) -> Self {
+    /// Creates the template of a shard, with the date `unix_seconds` after 1970-01-01 (UTC). The
+    /// UUIDs of its requests are derived from `random`, which is the same on all shards.
+    pub fn new(unix_seconds: u64, (random, shard): (u128, u16)) -> Self {
         let mut json = [0; JSON_HEAD_BYTES_MAX];
-        json[..JSON_HEAD_DATE_AT].copy_from_slice(JSON_HEAD_BEGIN);
-        let end = JSON_HEAD_LENGTH_AT - JSON_HEAD_LENGTH_NAME.len();
-        json[end..JSON_HEAD_LENGTH_AT].copy_from_slice(JSON_HEAD_LENGTH_NAME);
+        let mut write = |at: usize, text: &[u8]| json[at..at + text.len()].copy_from_slice(text);
+        write(0, JSON_HEAD_BEGIN);
+        write(JSON_HEAD_ID_AT - REQUEST_ID_NAME.len(), REQUEST_ID_NAME);
+        write(JSON_HEAD_ID_AT, &first_uuid(random, shard));
+        write(JSON_HEAD_LENGTH_AT - LENGTH_NAME.len(), LENGTH_NAME);
         let (date, length_digits) = (Date::new(unix_seconds), EXPECTED_LENGTH_DIGITS);
         let mut template = Self { date, length_digits, json, json_bytes: 0 };
         template.copy_date();
@@ -43,6 +47,18 @@ impl HeadTemplate {
         &self.date
     }
 
+    /// Begins a request: it has the next UUID.
+    #[inline]
+    pub fn begin_request(&mut self) {
+        increment(&mut self.json[JSON_HEAD_ID_AT..JSON_HEAD_ID_AT + UUID_BYTES]);
+    }
+
+    /// Returns the UUID of the request that has begun last, as text.
+    #[inline]
+    pub fn request_id(&self) -> &[u8] {
+        &self.json[JSON_HEAD_ID_AT..JSON_HEAD_ID_AT + UUID_BYTES]
+    }
+
     /// Returns how many digits the next `Content-Length` is expected to have: as many as the last
     /// one that had another number of digits than expected.
     #[inline]
@@ -58,6 +74,14 @@ impl HeadTemplate {
         let end = out.len() + self.json_bytes;
         out.extend_from_slice(&self.json);
         out.truncate(end);
+    }
+
+    /// Appends the same head for the request with this id.
+    pub(super) fn write_json_head_for(&self, out: &mut Vec<u8>, request_id: &[u8]) {
+        let (before, rest) = self.json[..self.json_bytes].split_at(JSON_HEAD_ID_AT);
+        out.extend_from_slice(before);
+        out.extend_from_slice(request_id);
+        out.extend_from_slice(&rest[UUID_BYTES..]);
     }
 
     /// Has the next lengths `digits` digits, at most 20.
@@ -87,7 +111,9 @@ pub(super) const LENGTH_DIGITS_MAX: usize = 20;
 const EXPECTED_LENGTH_DIGITS: usize = 3;
 
 const JSON_HEAD_BEGIN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: ";
-const JSON_HEAD_LENGTH_NAME: &[u8] = b"\r\nContent-Length: ";
+const REQUEST_ID_NAME: &[u8] = b"\r\nX-Request-ID: ";
+const LENGTH_NAME: &[u8] = b"\r\nContent-Length: ";
 const JSON_HEAD_DATE_AT: usize = JSON_HEAD_BEGIN.len();
-const JSON_HEAD_LENGTH_AT: usize = JSON_HEAD_DATE_AT + date::LENGTH + JSON_HEAD_LENGTH_NAME.len();
+const JSON_HEAD_ID_AT: usize = JSON_HEAD_DATE_AT + date::LENGTH + REQUEST_ID_NAME.len();
+const JSON_HEAD_LENGTH_AT: usize = JSON_HEAD_ID_AT + UUID_BYTES + LENGTH_NAME.len();
 const JSON_HEAD_BYTES_MAX: usize = JSON_HEAD_LENGTH_AT + LENGTH_DIGITS_MAX + HEAD_END.len();

@@ -15,6 +15,8 @@ pub mod limits;
 
 mod grammar;
 
+pub mod request_id;
+
 pub mod head;
 
 pub mod reader;

@@ -94,15 +94,18 @@ pub fn check_upgrade<'b>(
     })
 }
 
-/// Appends the 101 response; frames follow its last byte. `session` is sent as `Mcp-Session-Id`.
+/// Appends the 101 response; frames follow its last byte. `session` is sent as `Mcp-Session-Id`,
+/// `request_id` as `X-Request-ID`.
 pub fn write_response(
     out: &mut Vec<u8>,
     upgrade: &Upgrade<'_>,
-    session: Option<&[u8]>,
+    (session, request_id): (Option<&[u8]>, &[u8]),
     date: &Date,
 ) {
     out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\nDate: ");
     out.extend_from_slice(date.as_bytes());
+    out.extend_from_slice(b"\r\nX-Request-ID: ");
+    out.extend_from_slice(request_id);
     out.extend_from_slice(b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
     out.extend_from_slice(b"Sec-WebSocket-Accept: ");
     out.extend_from_slice(derive_accept_key(upgrade.key).as_bytes());

@@ -31,7 +31,7 @@ pub mod stall;
 pub mod tls;
 pub mod wrk;
 
-pub use http::{HttpClient, Request, Response};
+pub use http::{HttpClient, Request, Response, ResponseHead};
 pub use line_client::LineClient;
 pub use listening_process::ListeningProcess;
 pub use process::{ExitResult, Process, SMALL_RINGS, ServeProcess, run_program};

@@ -60,7 +60,7 @@ fn failed_check(lines: &[&str]) -> CheckId {
 fn handshake_response(lines: &[&str], accepts: HandshakeOptions) -> String {
     run_checks(lines, accepts, |upgrade| {
         let mut out = Vec::new();
-        handshake::write_response(&mut out, &upgrade, None, &Date::new(784_111_777));
+        handshake::write_response(&mut out, &upgrade, (None, b"an-id"), &Date::new(784_111_777));
         String::from_utf8(out).unwrap()
     })
     .unwrap()
@@ -69,7 +69,7 @@ fn handshake_response(lines: &[&str], accepts: HandshakeOptions) -> String {
 #[test]
 fn rfc_6455_example_handshake_is_answered() {
     let expected = "HTTP/1.1 101 Switching Protocols\r\n\
-                    Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+                    Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nX-Request-ID: an-id\r\n\
                     Connection: Upgrade\r\nUpgrade: websocket\r\n\
                     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
     assert_eq!(handshake_response(&[], WITHOUT_DEFLATE), expected);
@@ -79,7 +79,12 @@ fn rfc_6455_example_handshake_is_answered() {
 fn handshake_response_has_session_id() {
     let response = run_checks(&[], WITHOUT_DEFLATE, |upgrade| {
         let mut out = Vec::new();
-        handshake::write_response(&mut out, &upgrade, Some(b"a-name"), &Date::new(784_111_777));
+        handshake::write_response(
+            &mut out,
+            &upgrade,
+            (Some(b"a-name"), b"an-id"),
+            &Date::new(784_111_777),
+        );
         String::from_utf8(out).unwrap()
     });
     assert!(response.unwrap().contains("\r\nMcp-Session-Id: a-name\r\n"));
@@ -159,7 +164,7 @@ fn upgrade_required_response_names_the_protocol() {
     ] {
         let mut out = Vec::new();
         let response = Response { close: closes, ..Response::new(status, BodyKind::Json) };
-        response::write_response(&mut out, &response, &mut HeadTemplate::new(0), b"{}");
+        response::write_response(&mut out, &response, &mut HeadTemplate::new(0, (7, 0)), b"{}");
         let text = String::from_utf8(out).unwrap();
         let line = |name: &str| text.lines().find(|line| line.starts_with(name));
         assert_eq!(line("Connection:"), connection);

@@ -45,6 +45,7 @@ pub(super) fn audited_call(
             caller: peer.principal().map(Arc::clone),
             tool: tool.into(),
             peer: peer_addr,
+            request_id: peer.origin.request_id().map(Box::from),
         })
     })
 }
@@ -66,7 +67,8 @@ pub(in crate::server::dispatch) fn log_rate_limited(
     let (caller, method) = (peer.principal().map(Arc::clone), request.method.as_str());
     let (name, address) = (request.target_name().into(), peer.origin.peer_addr.copied());
     let peer_addr = address.map(Into::into);
-    let event = AuthEvent::RateLimited { caller, method, name, rule, peer: peer_addr };
+    let request_id = peer.origin.request_id().map(Box::from);
+    let event = AuthEvent::RateLimited { caller, method, name, rule, peer: peer_addr, request_id };
     peer.outbox.log(Event::Auth(event));
 }
 

@@ -11,7 +11,7 @@ use crate::connection::Connections;
 use crate::engine::mesh::ShardId;
 use crate::engine::timer::TimerWheel;
 use crate::server::connection_state::{
-    ConnectionState, HttpExchange, ResponseFormat, ResponseOwner,
+    ConnectionState, EchoedFields, HttpExchange, ResponseFormat, ResponseOwner,
 };
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
@@ -37,9 +37,13 @@ pub(in crate::server) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(super) fn new((shard, shard_count): (ShardId, u16), timeouts: HttpTimeouts) -> Self {
+    pub(super) fn new(
+        (shard, shard_count): (ShardId, u16),
+        timeouts: HttpTimeouts,
+        request_ids: u128,
+    ) -> Self {
         let (timers, wall_clock) = (TimerWheel::new(), WallClock::default());
-        let heads = HeadTemplate::new(0);
+        let heads = HeadTemplate::new(0, (request_ids, shard.0));
         Self { shard, shard_count, timeouts, open: 0, timers, wall_clock, heads }
     }
 
@@ -63,6 +67,17 @@ impl Exchanges {
     pub(super) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
         self.heads.advance(self.wall_clock.unix_ms(now) / 1_000);
         &mut self.heads
+    }
+
+    /// Returns the same as of the last response.
+    pub(super) const fn template(&self) -> &HeadTemplate {
+        &self.heads
+    }
+
+    /// Begins a request, whose id is [`HeadTemplate::request_id`] if it brings none.
+    #[inline]
+    pub(super) fn begin_request(&mut self) {
+        self.heads.begin_request();
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -91,11 +106,11 @@ pub(in crate::server) struct ExchangePath<'a> {
 }
 
 impl ExchangePath<'_> {
-    /// Opens an exchange for a request with this `Origin`, and pauses the connection until it is
-    /// over.
+    /// Opens an exchange for the request with these fields, the last one that has begun, and pauses
+    /// the connection until it is over.
     pub(super) fn open(
         &mut self,
-        (key, origin): (Key, Option<&[u8]>),
+        (key, echoed): (Key, EchoedFields<'_>),
         format: ResponseFormat,
         response_owner: ResponseOwner,
     ) -> ExchangeAddress {
@@ -113,7 +128,8 @@ impl ExchangePath<'_> {
             serial,
             owner: response_owner,
             format,
-            allowed_origin: origin.map(Box::from),
+            allowed_origin: echoed.origin.map(Box::from),
+            request_id: Some(echoed.request_id_or(&exchanges.heads).into()),
             is_streaming: false,
             is_complete: false,
             last_output: *now,

@@ -1,7 +1,7 @@
 //! One HTTP request while it is handled.
 
 use crate::base::slab::Key;
-use crate::server::connection_state::ResponseFormat;
+use crate::server::connection_state::{EchoedFields, ResponseFormat};
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::{Field, Head};
 
@@ -12,6 +12,8 @@ pub(in crate::server::http) struct IncomingRequest<'a> {
     pub(in crate::server::http) head: &'a Head,
     pub(in crate::server::http) bytes: &'a [u8],
     pub(in crate::server::http) format: ResponseFormat,
+    /// `X-Request-ID`, if it is taken over.
+    pub(in crate::server::http) request_id: Option<&'a [u8]>,
 }
 
 impl<'a> IncomingRequest<'a> {
@@ -19,11 +21,18 @@ impl<'a> IncomingRequest<'a> {
         self.head.field(self.bytes, Field::Origin)
     }
 
+    /// Returns the fields that every response to it repeats.
+    #[inline]
+    pub(in crate::server::http) fn echoed(&self) -> EchoedFields<'a> {
+        EchoedFields { origin: self.origin(), request_id: self.request_id }
+    }
+
     /// Returns the header fields of every response to it.
     pub(in crate::server::http) fn response_fields(&self) -> ResponseFields<'a> {
         ResponseFields {
             protocol_version: self.format.protocol_version,
             allow_origin: self.origin(),
+            request_id: self.request_id,
             ..ResponseFields::NONE
         }
     }

@@ -16,9 +16,10 @@ use crate::transport::http::checks::{
     self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
 };
 use crate::transport::http::fields::Challenge;
-use crate::transport::http::head::{Field, Head};
+use crate::transport::http::head::{Field, Head, field_values};
 use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
 use crate::transport::http::reader::{Assembled, RequestEvent};
+use crate::transport::http::request_id::{sent_id, sent_id_of_all};
 use crate::transport::http::response::{BodyKind, CONTINUE, Response};
 use crate::transport::http::status::Status;
 
@@ -78,7 +79,9 @@ impl HttpPath<'_> {
         text: PaddedText<'_>,
     ) -> bool {
         let format = response_format(self.http, head);
-        let mut incoming = IncomingRequest { key, head, bytes, format };
+        self.http.exchanges.begin_request();
+        let request_id = sent_id(head.field(bytes, Field::XRequestId));
+        let mut incoming = IncomingRequest { key, head, bytes, format, request_id };
         let standing = self.standing(key);
         let kind = match check_head(self.http, standing, &incoming) {
             Ok(kind) => kind,
@@ -124,9 +127,10 @@ impl HttpPath<'_> {
     fn handle_head(&mut self, key: Key) {
         let Some((head, bytes)) = self.connections.table.pending_head(key) else { return };
         let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
-        let standing = self.standing(key);
+        let (standing, request_id) = (self.standing(key), None);
         let is_open = standing == Standing::Served && !self.dispatcher.auth.verifies_tokens();
-        match check_head(self.http, standing, &IncomingRequest { key, head, bytes, format }) {
+        let incoming = IncomingRequest { key, head, bytes, format, request_id };
+        match check_head(self.http, standing, &incoming) {
             Ok(_) if is_open && !head.expects_continue => {}
             Ok(_) if is_open => {
                 if let Some(out) = self.connections.outgoing(key) {
@@ -136,7 +140,10 @@ impl HttpPath<'_> {
             _ => {
                 // Copied, because the response is written to the connection that holds it.
                 let (head, bytes) = (head.clone(), bytes.to_vec());
-                let incoming = IncomingRequest { key, head: &head, bytes: &bytes, format };
+                self.http.exchanges.begin_request();
+                let request_id = sent_id(head.field(&bytes, Field::XRequestId));
+                let (head, bytes) = (&head, &bytes);
+                let incoming = IncomingRequest { key, head, bytes, format, request_id };
                 match check_head(self.http, standing, &incoming) {
                     Ok(kind) => {
                         // One that waits for the authorization server may send its body meanwhile.
@@ -196,6 +203,8 @@ impl HttpPath<'_> {
         let mut response =
             Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
         let head = self.connections.table.take_rejected_head(key);
+        self.http.exchanges.begin_request();
+        response.fields.request_id = sent_id_of_all(field_values(&head, b"x-request-id"));
         response.fields.allow_origin = self.http.allowed_origin(&head, self.standing(key));
         if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.verifies_tokens() {
             let challenge = Challenge::new("Bearer error=\"invalid_request\"");

@@ -17,6 +17,7 @@ use crate::server::connection_state::{
 use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
 use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::request_id::RequestIdBuf;
 use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
 
@@ -44,7 +45,7 @@ pub(in crate::server::http) fn open_stream(
     }
     http.confirm_session(&created, (dispatcher, outbox), *now);
     let owner = ResponseOwner::Session(created.id);
-    let from = path.exchanges().open((incoming.key, incoming.origin()), format, owner);
+    let from = path.exchanges().open((incoming.key, incoming.echoed()), format, owner);
     path.exchanges().mark_idle_stream(incoming.key);
     if path.http.sessions.streams_mut(created.key).listen(from).is_ok() {
         let id = created.id.to_text();
@@ -70,9 +71,11 @@ pub(in crate::server::http) fn handle_post(
     let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
     let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
     let principal = connection.and_then(|it| it.state.principal().cloned());
+    let request_id = RequestIdBuf::from(path.http.request_id(incoming.echoed()));
     let origin = MessageOrigin {
         peer_addr: peer_addr.as_ref(),
         http_head: incoming.bytes,
+        request_id: request_id.as_bytes(),
         session_id: Some(id),
         extensions: extensions.as_ref(),
         principal: principal.as_ref(),

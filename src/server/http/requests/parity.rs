@@ -130,7 +130,7 @@ fn forward(
     // Its session writes events itself, if any.
     let format =
         ResponseFormat { accepts_event_stream: false, protocol_version: None, ..incoming.format };
-    let from = (incoming.key, incoming.origin());
+    let from = (incoming.key, incoming.echoed());
     let exchange = path.exchanges().open(from, format, ResponseOwner::Parity(session));
     let connection = path.connections.table.get(incoming.key);
     let caller = ParityCaller {
@@ -139,6 +139,7 @@ fn forward(
         sender: MessageSender {
             peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
             http_head: incoming.bytes.into(),
+            request_id: Some(path.http.request_id(incoming.echoed()).into()),
             extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
         },
     };

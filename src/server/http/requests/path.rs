@@ -17,7 +17,7 @@ use crate::protocol::parity::error::ParityError;
 use crate::protocol::revision::Revision;
 use crate::server::acceptance::{Acceptor, refusal_error};
 use crate::server::connection_state::{
-    ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
+    ConnectionState, EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
 };
 use crate::server::dispatch::Dispatcher;
 use crate::server::http::exchanges::ExchangePath;
@@ -32,8 +32,9 @@ use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::head::{self, Field, HttpMethod};
+use crate::transport::http::head::{Field, HttpMethod, field_values};
 use crate::transport::http::head_template::HeadTemplate;
+use crate::transport::http::request_id::sent_id_of_all;
 use crate::transport::http::response::{self, BodyKind, Response};
 use crate::transport::http::status::Status;
 
@@ -211,7 +212,7 @@ impl HttpPath<'_> {
         // A page of a foreign origin must not learn that a server is here.
         let is_foreign = matches!(check, CheckId::Origin | CheckId::Host);
         if *check == CheckId::Host {
-            self.log_refused_host(incoming.key);
+            self.log_refused_host(incoming);
         }
         let fields = ResponseFields {
             allow: *allow,
@@ -229,10 +230,11 @@ impl HttpPath<'_> {
 
     /// Logs a request refused by its host. The listener of operators has no option for hosts.
     #[cold]
-    fn log_refused_host(&mut self, key: Key) {
-        let Some(connection) = self.connections.table.get(key) else { return };
+    fn log_refused_host(&mut self, incoming: &IncomingRequest<'_>) {
+        let Some(connection) = self.connections.table.get(incoming.key) else { return };
         if connection.state.standing != Standing::Operator {
-            self.http.log_refused_host(connection.record.peer(), self.now);
+            let peer = connection.record.peer();
+            self.http.log_refused_host((peer, incoming.request_id), self.now);
         }
     }
 
@@ -292,7 +294,7 @@ impl HttpPath<'_> {
         let Response { close: closes, is_chunked, .. } = response;
         let format = ResponseFormat { closes, is_chunked, ..ResponseFormat::default() };
         let owner = ResponseOwner::Session(session);
-        let exchange = self.exchanges().open((key, None), format, owner);
+        let exchange = self.exchanges().open((key, EchoedFields::default()), format, owner);
         let refused = Box::new(RefusedRequest { named, unnamed, violation });
         let message = HttpMessage::RequestRefused { session, exchange, principal: caller, refused };
         self.outbox.forward(self.http.owner_of(session), ShardMessage::Http(Box::new(message)));
@@ -356,7 +358,7 @@ impl HttpPath<'_> {
         error: &Error,
     ) {
         let strict = self.http.checks.profile.strict;
-        let mut names = head::field_values(head, b"mcp-session-id");
+        let mut names = field_values(head, b"mcp-session-id");
         let name = names.next().filter(|first| names.all(|other| other == *first));
         let session = name.filter(|_| strict.is_some()).and_then(SessionId::parse);
         let violation = Some(CloseReason::ProtocolViolation);
@@ -404,7 +406,9 @@ impl HttpPath<'_> {
         let pending = self.connections.table.pending_head(key);
         let head = pending.and_then(|(head, bytes)| bytes.get(..head.bytes as usize));
         let head = head.unwrap_or_default().to_vec();
+        self.http.exchanges.begin_request();
         let fields = ResponseFields {
+            request_id: sent_id_of_all(field_values(&head, b"x-request-id")),
             retry_after_seconds: Some(RETRY_AFTER_SECONDS),
             allow_origin: self.http.allowed_origin(&head, standing),
             ..ResponseFields::NONE

@@ -17,7 +17,8 @@ use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
-    ConnectionState, HttpSession, MessageOrigin, PeerState, ResponseFormat, ResponseOwner,
+    ConnectionState, EchoedFields, HttpSession, MessageOrigin, PeerState, ResponseFormat,
+    ResponseOwner,
 };
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::frontend::HttpFrontend;
@@ -77,7 +78,7 @@ pub(in crate::server::http) fn handle(
         PostOutcome::Pending(output) => {
             let mut exchanges = path.exchanges();
             exchanges.open(
-                (incoming.key, incoming.origin()),
+                (incoming.key, incoming.echoed()),
                 incoming.format,
                 ResponseOwner::Connection,
             );
@@ -231,9 +232,10 @@ impl StatelessRequest<'_> {
         let Connection { state, pending_work, outgoing, record, .. } = self.connection;
         let peer_addr = record.peer_address();
         let http_head = self.incoming.bytes;
-        let sent_by = MessageOrigin { http_head, ..MessageOrigin::of_peer(peer_addr) };
-        let origin = self.incoming.origin();
-        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, heads);
+        let echoed = self.incoming.echoed();
+        let request_id = echoed.request_id_or(heads);
+        let sent_by = MessageOrigin { http_head, request_id, ..MessageOrigin::of_peer(peer_addr) };
+        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
         let mut peer = PeerState {
             origin: sent_by,
             state,
@@ -246,7 +248,7 @@ impl StatelessRequest<'_> {
         let refusal = peer.refusal;
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
-        let about = (origin, refusal.as_ref());
+        let about = (echoed, refusal.as_ref());
         finish_response(outgoing, mark, outcome, (format, about), heads)
     }
 
@@ -305,12 +307,15 @@ impl StatelessRequest<'_> {
         self.connection.record.traffic.messages_out += 1;
         let outgoing = &mut self.connection.outgoing;
         let format = ResponseFormat { is_modern: false, session_id: Some(created.id), ..format };
-        let origin = self.incoming.origin();
-        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, heads);
+        let echoed = self.incoming.echoed();
+        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
         let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
         let mut peer = PeerState {
-            origin: MessageOrigin::default(),
+            origin: MessageOrigin {
+                request_id: echoed.request_id_or(heads),
+                ..MessageOrigin::default()
+            },
             state,
             pending_work,
             outgoing,
@@ -332,7 +337,7 @@ impl StatelessRequest<'_> {
             self.dispatcher.facts.release(&mut removed.session.state);
         }
         let format = ResponseFormat { session_id: None, ..format };
-        let about = (origin, refusal.as_ref());
+        let about = (echoed, refusal.as_ref());
         finish_response(outgoing, mark, outcome, (format, about), heads)
     }
 
@@ -349,7 +354,7 @@ impl StatelessRequest<'_> {
         self.outbox.count_error(error);
         let heads = self.http.heads(self.now);
         let mark =
-            format.begin_response(out, (status, BodyKind::Json), self.incoming.origin(), heads);
+            format.begin_response(out, (status, BodyKind::Json), self.incoming.echoed(), heads);
         model::write_error_response(out, id, error, Some(Revision::LATEST));
         response::end_response(out, mark, heads);
         self.outbox.count_outcome(Outcome::Error(error.kind));
@@ -363,7 +368,7 @@ fn finish_response(
     out: &mut Vec<u8>,
     mark: ResponseMark,
     outcome: Outcome,
-    (format, about): (ResponseFormat, (Option<&[u8]>, Option<&RefusalFields>)),
+    (format, about): (ResponseFormat, (EchoedFields<'_>, Option<&RefusalFields>)),
     heads: &mut HeadTemplate,
 ) -> PostOutcome {
     match outcome {

@@ -56,6 +56,7 @@ pub(super) fn find_or_forward(
         let sender = Box::new(MessageSender {
             peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
             http_head: incoming.bytes.into(),
+            request_id: Some(path.http.request_id(incoming.echoed()).into()),
             extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
         });
         let op = SessionOp::HandleMessage { text, sender, is_legacy_sse };
@@ -86,27 +87,28 @@ fn dispatch_local(
     text: PaddedText<'_>,
 ) {
     let format = session_format(path, incoming.format, id);
-    let origin = incoming.origin();
+    let echoed = incoming.echoed();
     let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
     let Connection { outgoing, record, state, .. } = connection;
+    let (heads, sessions) = (http.exchanges.heads(*now), &mut http.sessions);
     let sent_by = MessageOrigin {
         peer_addr: record.peer_address(),
         http_head: incoming.bytes,
+        request_id: echoed.request_id_or(heads),
         session_id: Some(id),
         extensions: state.extension_slot(),
         principal: state.principal(),
         traceparent: None,
         is_streamed: false,
     };
-    let (heads, sessions) = (http.exchanges.heads(*now), &mut http.sessions);
-    let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, heads);
+    let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
     let mut owner = SessionOwner { sessions, parser, dispatcher, outbox, now: *now };
     let Some(dispatched) = owner.dispatch_post(key, sent_by, outgoing, text) else { return };
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark, heads),
         (Outcome::Error(kind), 0) => {
-            let about = (origin, dispatched.refusal.as_ref());
+            let about = (echoed, dispatched.refusal.as_ref());
             let mark = format.replace_head_with_error(outgoing, (mark, kind), about, heads);
             response::end_response(outgoing, mark, heads);
         }
@@ -121,7 +123,7 @@ fn dispatch_local(
             let text = outgoing.split_off(mark.body());
             outgoing.truncate(mark.head());
             let from = path.exchanges().open(
-                (incoming.key, incoming.origin()),
+                (incoming.key, incoming.echoed()),
                 format,
                 ResponseOwner::Session(id),
             );
@@ -177,7 +179,7 @@ pub(in crate::server::http) fn send_session_op(
 ) {
     let format = session_format(path, incoming.format, id);
     let exchange = path.exchanges().open(
-        (incoming.key, incoming.origin()),
+        (incoming.key, incoming.echoed()),
         format,
         ResponseOwner::Session(id),
     );

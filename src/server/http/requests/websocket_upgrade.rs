@@ -33,7 +33,9 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
     let session = path.http.sessions.generate_id().map(SessionId::to_text);
     let heads = path.http.heads(path.now);
     let Some(out) = path.connections.outgoing(key) else { return };
-    handshake::write_response(out, &upgrade, session.as_ref().map(|name| &name[..]), heads.date());
+    let session = session.as_ref().map(|name| &name[..]);
+    let request_id = incoming.echoed().request_id_or(heads);
+    handshake::write_response(out, &upgrade, (session, request_id), heads.date());
     let (reader, window_bits) = match upgrade.deflate {
         Some(deflate) => (FrameReader::with_compression(), deflate.window_bits()),
         None => (FrameReader::new(), 0),

@@ -32,6 +32,7 @@ use crate::server::shard_message::{
     ExchangeAddress, HttpOutput, MessageSender, RefusedRequest, SessionOp,
 };
 use crate::transport::http::checks::CheckId;
+use crate::transport::http::request_id::RequestIdBuf;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
 
@@ -368,17 +369,19 @@ impl SessionOwner<'_> {
 }
 
 /// Returns the origin of a message for session `id` that another shard has forwarded.
-const fn origin_of<'m>(
+fn origin_of<'m>(
     sender: &'m MessageSender,
     id: SessionId,
     principal: Option<&'m Arc<Principal>>,
 ) -> MessageOrigin<'m> {
-    let MessageSender { peer_addr, http_head, extensions } = sender;
+    let MessageSender { peer_addr, http_head, request_id, extensions } = sender;
+    let request_id = request_id.as_ref().map_or(&[][..], RequestIdBuf::as_bytes);
     let (peer_addr, extensions) = (peer_addr.as_ref(), extensions.as_ref());
     let (session_id, traceparent, is_streamed) = (Some(id), None, false);
     MessageOrigin {
         peer_addr,
         http_head,
+        request_id,
         session_id,
         extensions,
         principal,

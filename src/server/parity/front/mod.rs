@@ -39,7 +39,8 @@ pub(super) fn begin(
     connections.table.set_suspended(connection, true);
     let peer = connections.table.get(connection);
     let peer_addr = peer.and_then(|it| it.record.peer_address().copied());
-    let sender = MessageSender { peer_addr, http_head: Box::default(), extensions };
+    let (http_head, request_id) = (Box::default(), None);
+    let sender = MessageSender { peer_addr, http_head, request_id, extensions };
     let request = RelayedResume {
         session: id,
         generation,

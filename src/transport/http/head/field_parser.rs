@@ -5,6 +5,7 @@ use super::media::AcceptParser;
 use super::{BodyLength, ContentCoding, ContentType, FIELD_COUNT, Field, Span, param_header_name};
 use crate::transport::http::grammar::{is_field_name, is_host, single_value};
 use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
+use crate::transport::http::request_id::is_same;
 use crate::transport::http::status::Status;
 
 /// The fields parsed so far.
@@ -49,6 +50,7 @@ impl FieldParser {
                 return Ok(());
             }
             12 if is_field_name(name, b"content-type") => return self.parse_content_type(value),
+            12 if is_field_name(name, b"x-request-id") => Field::XRequestId,
             13 if is_field_name(name, b"authorization") => Field::Authorization,
             13 if is_field_name(name, b"last-event-id") => Field::LastEventId,
             14 if is_field_name(name, b"content-length") => {
@@ -83,7 +85,12 @@ impl FieldParser {
         };
         let place = &mut self.fields[field as usize];
         if place.start != 0 {
-            return check_repeated(field, [place.slice(bytes), value]);
+            let values = [place.slice(bytes), value];
+            if field == Field::XRequestId {
+                *place = repeated_request_id(*place, values);
+                return Ok(());
+            }
+            return check_repeated(field, values);
         }
         let start = offset_in(bytes, value);
         *place = Span::new(start, start + value.len());
@@ -206,6 +213,12 @@ impl FieldParser {
             (false, None) => Ok(BodyLength::None),
         }
     }
+}
+
+/// Returns the place of `X-Request-ID`, which occurs again: an empty one if it has another value.
+#[cold]
+fn repeated_request_id(place: Span, [first, second]: [&[u8]; 2]) -> Span {
+    if is_same(first, second) { place } else { Span { end: place.start, ..place } }
 }
 
 /// Accepts a field that occurs again if it is one of MCP and its values are equal.

@@ -35,6 +35,8 @@ impl ResponseHead {
             let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("no colon: {line}"));
             let is_token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
             assert!(!name.is_empty() && name.bytes().all(is_token), "invalid name: {line}");
+            let is_padded = value.starts_with("  ") || value.ends_with(' ');
+            assert!(!is_padded, "a padded value: {line}");
             let is_text = |byte: u8| byte == b'\t' || byte >= b' ' && byte != 0x7f;
             assert!(value.bytes().all(is_text), "invalid value: {line}");
             fields.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
@@ -103,6 +105,9 @@ impl ResponseHead {
         let date = self.field("Date").unwrap_or_else(|| panic!("no Date: {self:?}"));
         let is_date = date.len() == 29 && date.ends_with(" GMT") && date.as_bytes()[3] == b',';
         assert!(is_date, "{self:?}");
+        let id = self.field("X-Request-ID").unwrap_or_else(|| panic!("no request id: {self:?}"));
+        let is_visible = id.bytes().all(|byte| byte.is_ascii_graphic());
+        assert!(is_visible && (1..=128).contains(&id.len()), "{self:?}");
         if self.status == 204 {
             assert_eq!(self.body_framing(), BodyFraming::None, "RFC 9110, section 8.6: {self:?}");
         }
