@@ -43,8 +43,8 @@ impl Default for ListenerOptions {
 ///
 /// # Errors
 ///
-/// The kernel's error with the address and a hint; [`io::ErrorKind::AddrInUse`] if another socket
-/// listens there, unless both set [`ListenerOptions::reuse_port`].
+/// The kernel's error with the address, the call and a hint; [`io::ErrorKind::AddrInUse`] if
+/// another socket listens there, unless both set [`ListenerOptions::reuse_port`].
 pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedFd> {
     open(address, options, options.reuse_port)
 }
@@ -108,13 +108,19 @@ fn with_hint(address: SocketAddr) -> impl FnOnce(io::Error) -> io::Error {
     }
 }
 
+/// Returns how an error names the system call that failed.
+fn in_call(call: &'static str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{call}: {error}"))
+}
+
 fn bind_and_listen(
     address: SocketAddr,
     options: &ListenerOptions,
     reuse_port: bool,
 ) -> io::Result<OwnedFd> {
     let socket = bind_socket(address, options, reuse_port)?;
-    socket.listen(i32::try_from(options.backlog_max).unwrap_or(i32::MAX))?;
+    let backlog = i32::try_from(options.backlog_max).unwrap_or(i32::MAX);
+    socket.listen(backlog).map_err(in_call("listen"))?;
     Ok(socket.into())
 }
 
@@ -132,7 +138,7 @@ fn bind_socket(
     socket.set_tcp_nodelay(options.nodelay)?;
     socket.set_recv_buffer_size(options.receive_buffer_bytes as usize)?;
     socket.set_send_buffer_size(options.send_buffer_bytes as usize)?;
-    socket.bind(&address.into())?;
+    socket.bind(&address.into()).map_err(in_call("bind"))?;
     Ok(socket)
 }
 
@@ -220,7 +226,9 @@ mod tests {
                 let error = three_shards(address, &options).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
                 let text = error.to_string();
-                assert!(text.contains(&address.to_string()), "{text}");
+                let call = if address.ip().is_unspecified() { "" } else { "bind: " };
+                let expected = format!("cannot listen on {address}: {call}");
+                assert!(text.starts_with(&expected), "{text}");
                 assert!(text.contains("tcp.reuse_port"), "{text}");
             }
             drop(listeners);
