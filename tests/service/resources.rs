@@ -51,6 +51,37 @@ fn read_uri(catalog: &Catalog, revision: Revision, uri: &str) -> Result<Value, i
 }
 
 #[test]
+fn resource_is_found_in_each_spelling() {
+    let text = |uri: &'static str| Resource::new(uri, uri).text(uri);
+    let echo = ResourceTemplate::new("TEST://Host/{Name}", "t").inline(|read, contents, _| {
+        let name = read.variable("Name").unwrap_or_default();
+        contents.text(read.uri(), None, &name);
+        Ok(())
+    });
+    let uris = ["FILE:/srv/A", "Docs://Example/a%2fb", "docs://README.md", "docs://readme.md"];
+    let catalog = builder().resources(uris.map(text)).template(echo).build().unwrap();
+    for (uri, expected) in [
+        ("file:///srv/A", "FILE:/srv/A"),
+        ("file://localhost/srv/%41", "FILE:/srv/A"),
+        ("DOCS://EXAMPLE/a%2Fb", "Docs://Example/a%2fb"),
+        ("docs://README.md", "docs://README.md"),
+        ("DOCS://readme.md", "docs://readme.md"),
+        ("test://HOST/Ada%20B", "Ada B"),
+    ] {
+        for revision in Revision::ALL {
+            let result = read_uri(&catalog, revision, uri).unwrap();
+            assert_eq!(result["contents"][0]["text"], expected, "{uri}");
+        }
+        assert!(catalog.has_resource(uri, Revision::LATEST), "{uri}");
+    }
+    for uri in ["file:///srv/a", "docs://example/a/b", "docs://example/a%252Fb", "file://h/srv/A"] {
+        assert!(!catalog.has_resource(uri, Revision::LATEST), "{uri}");
+    }
+    assert!(catalog.template("test://host/{Name}").is_some());
+    assert!(catalog.template("test://host/{name}").is_none());
+}
+
+#[test]
 fn resources_list_writes_members_of_each_revision() {
     let catalog = builder().resource(full_resource()).template(user_template()).build().unwrap();
     for revision in Revision::ALL {

@@ -6,7 +6,9 @@ use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN, modern, request}
 use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
-use crate::test_catalog::{RESOURCE_UPDATED, TOOLS_CHANGED, connect_legacy, start_server};
+use crate::test_catalog::{
+    RESOURCE_UPDATED, TOOLS_CHANGED, connect_legacy, open_subscription, start_server,
+};
 
 #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
 fn request_resource(client: &mut LineClient, method: &str, uri: Value) -> Value {
@@ -45,6 +47,36 @@ fn legacy_session_receives_list_changes_and_subscribed_updates() {
         // A connection without a handshake receives no notifications.
         before_handshake.ping();
     }
+    server.close();
+}
+
+#[test]
+fn updates_carry_the_uri_subscribed_with() {
+    let server = start_server(1, |_| {});
+    let mut client = connect_legacy(&server, "2025-11-25");
+    let mut modern = server.connect_tcp();
+    let filter = json!({"resourceSubscriptions": ["Test://one", "test://two"]});
+    let granted = open_subscription(&mut modern, 1, filter.clone());
+    assert_eq!(granted, filter);
+    for uri in ["TEST://ONE", "test://t%77o"] {
+        let response = request_resource(&mut client, "resources/subscribe", json!(uri));
+        assert_eq!(response["result"], json!({}), "{response}");
+    }
+    for (updated, of_session, of_stream) in [
+        ("test://one", "TEST://ONE", "Test://one"),
+        ("test://One", "TEST://ONE", "Test://one"),
+        ("test://two", "test://t%77o", "test://two"),
+    ] {
+        server.handle().notify_resource_updated(updated);
+        assert_eq!(client.receive()["params"]["uri"], of_session);
+        assert_eq!(modern.receive()["params"]["uri"], of_stream);
+    }
+    // Another spelling ends the subscription, too.
+    request_resource(&mut client, "resources/unsubscribe", json!("test://one"));
+    server.handle().notify_resource_updated("test://one");
+    server.handle().notify_resource_updated("test://two");
+    assert_eq!(client.receive()["params"]["uri"], "test://t%77o");
+    drop((client, modern));
     server.close();
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::base::time::Instant;
 use crate::client::session::{CallRequest, ReceivedMessage};
 use crate::protocol::eras::Method;
+use crate::protocol::uri;
 
 /// Results of one server.
 const RESULTS_MAX: usize = 1_024;
@@ -140,7 +141,7 @@ impl CacheStore {
         }
         // The URI may be that of a part of a resource.
         let uri = &notification.params.uri;
-        let is_part = |name: &str| uri.starts_with(name) || name.starts_with(uri.as_str());
+        let is_part = |name: &str| uri::is_part_of(uri, name) || uri::is_part_of(name, uri);
         let removed: Vec<CacheKey> = self
             .order
             .iter()
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(present(r#"{"method":"notifications/message"}"#), [true; 5]);
         assert_eq!(
             present(
-                r#"{"method":"notifications/resources/updated","params":{"uri":"test://a/b"}}"#
+                r#"{"method":"notifications/resources/updated","params":{"uri":"TEST://A/b"}}"#
             ),
             [true, true, true, false, true]
         );

@@ -12,6 +12,8 @@ use std::path::{Component, Path};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 
+use crate::protocol::uri;
+
 /// Path of a file or folder below a root, with `/` between its components; empty for the root.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(in crate::files) struct RelativePath(String);
@@ -55,8 +57,8 @@ impl RelativePath {
 pub(in crate::files) struct RootUri {
     /// Encoded: `file:///srv/docs/`.
     prefix: String,
-    /// Decoded components: `srv`, `docs`; `None` if the prefix was chosen, which is compared as it
-    /// is.
+    /// Decoded components: `srv`, `docs`; `None` if the prefix was chosen, which is compared by its
+    /// key.
     components: Option<Vec<Vec<u8>>>,
 }
 
@@ -96,11 +98,19 @@ impl RootUri {
         uri
     }
 
+    /// Returns what follows the prefix in a normalized URI.
+    fn path_after_prefix<'u>(&self, uri: &'u str) -> Option<&'u str> {
+        let key = uri::comparison_key(&self.prefix);
+        let (prefix, path) = uri.split_at_checked(key.len())?;
+        (uri::comparison_key(prefix) == key).then_some(path)
+    }
+
     /// Returns the path of `uri`, which has no query; `None` if it is outside the root.
     pub(in crate::files) fn relative_path(&self, uri: &str) -> Option<RelativePath> {
+        let uri = uri::normalize(uri);
         let path = match &self.components {
-            Some(_) => file_uri_path(uri)?,
-            None => uri.strip_prefix(&self.prefix)?,
+            Some(_) => file_uri_path(&uri)?,
+            None => self.path_after_prefix(&uri)?,
         };
         let mut steps = path.split('/').map(decode_component);
         for expected in self.components.iter().flatten() {
@@ -216,7 +226,6 @@ mod tests {
             "file:///srv/my%20docs/a.txt?offset=1",
             "file:///srv/my%20docs/../my%20docs/a.txt",
             "file://elsewhere/srv/my%20docs/a.txt",
-            "file:/srv/my%20docs/a.txt",
             "http:///srv/my%20docs/a.txt",
             "/srv/my docs/a.txt",
             "a.txt",
@@ -239,7 +248,10 @@ mod tests {
             let place = RelativePath::default().child(b"b c").unwrap().child(b"d.md").unwrap();
             let uri = root.uri_of(&place);
             assert_eq!(uri, format!("{prefix}b%20c/d.md"));
-            assert_eq!(root.relative_path(&uri), Some(place));
+            assert_eq!(root.relative_path(&uri), Some(place.clone()));
+            let other = uri.replace("docs", "DOCS").replace("example", "Example");
+            let is_path = prefix == "file:///docs/";
+            assert_eq!(root.relative_path(&other), (!is_path).then_some(place));
             for outside in ["", "../a", "a/../../b", "%2e%2e/a", "/etc/passwd", "..%2fa", "a?b"] {
                 assert_eq!(root.relative_path(&format!("{prefix}{outside}")), None, "{outside}");
             }

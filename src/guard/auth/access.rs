@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::base::principal::{ANONYMOUS_TIER, Principal, USER_TIER};
-use crate::guard::pattern::Pattern;
+use crate::guard::pattern::{NamePattern, Pattern, TargetName};
 
 /// The rules of a server.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct AccessRules {
 #[derive(Clone, Debug)]
 struct AccessRule {
     method: Pattern,
-    name: Option<Pattern>,
+    name: Option<NamePattern>,
     scopes: Vec<Box<str>>,
     /// Index of the lowest tier.
     tier: Option<usize>,
@@ -40,8 +40,8 @@ struct AccessRule {
 pub struct Operation<'a> {
     /// The method, such as `tools/call`.
     pub method: &'a str,
-    /// The name of the tool or prompt, or the URI of the resource. Empty if there is none.
-    pub name: &'a str,
+    /// The tool, prompt or resource.
+    pub name: TargetName<'a>,
     /// Scopes that the tool itself requires.
     pub scopes: &'a [Box<str>],
 }
@@ -98,7 +98,7 @@ impl AccessRules {
         let method =
             words.next().filter(|word| !word.contains('=')).ok_or("the method is missing")?;
         let method = Pattern::of_methods(method, |_| false)?;
-        let name = words.next_if(|word| !is_requirement(word)).map(Pattern::new);
+        let name = words.next_if(|word| !is_requirement(word)).map(NamePattern::new);
         let (scopes, tier, needs_mfa, context) = (Vec::new(), None, false, None);
         let mut rule = AccessRule { method, name, scopes, tier, needs_mfa, context };
         for word in words {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn call(name: &str) -> Operation<'_> {
-        Operation { method: "tools/call", name, scopes: &[] }
+        Operation { method: "tools/call", name: TargetName::Name(name), scopes: &[] }
     }
 
     #[test]
@@ -295,14 +295,14 @@ mod tests {
         let denied = rules.check(Some(&deployer), call("deploy_x")).unwrap_err();
         assert_eq!(&*denied.reason, "the tier admin is required");
         assert_eq!(rules.check(Some(&deployer.with_tier("admin")), call("deploy_x")), Ok(()));
-        let other = Operation { method: "resources/read", name: "deploy_x", scopes: &[] };
+        let other = Operation { method: "resources/read", ..call("deploy_x") };
         assert_eq!(rules.check(None, other), Ok(()));
     }
 
     #[test]
     fn scopes_of_a_tool_are_required() {
         let scopes = ["billing".into()];
-        let operation = Operation { method: "tools/call", name: "pay", scopes: &scopes };
+        let operation = Operation { scopes: &scopes, ..call("pay") };
         let rules = parse(&["tools/call scope=call"]).unwrap();
         let denied = rules.check(None, operation).unwrap_err();
         assert_eq!(&*denied.scopes, "billing call");

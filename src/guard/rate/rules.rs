@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::num::NonZeroU32;
 
 use super::bucket::Quota;
-use crate::guard::pattern::Pattern;
+use crate::guard::pattern::{NamePattern, Pattern, TargetName, TargetUri};
 use crate::protocol::eras::{ClientNotification, Method};
 
 /// The rules of a server.
@@ -33,7 +33,7 @@ pub(super) struct RateRule {
     pub(super) quota: Quota,
     pub(super) keys: Keys,
     method: Pattern,
-    name: Option<Pattern>,
+    name: Option<NamePattern>,
 }
 
 /// What has a limit of its own, one bit each.
@@ -54,10 +54,10 @@ pub enum LimitedMethod<'a> {
 pub struct Target<'a> {
     /// The method.
     pub method: LimitedMethod<'a>,
-    /// The name of the tool or prompt, or the URI of the resource; empty if there is none.
+    /// The name of the tool or prompt; empty if there is none.
     pub name: &'a str,
-    /// The URI with its percent-encoding decoded; otherwise the name.
-    pub decoded: &'a str,
+    /// The URI of the resource, with its query and without, instead of a name.
+    pub uri: Option<&'a [TargetUri<'a>; 2]>,
     /// The name of a tool that exists. Others are limited together.
     pub tool: &'a str,
 }
@@ -190,7 +190,10 @@ impl RateRule {
     #[inline(never)]
     pub(super) fn is_for_name(&self, target: &Target<'_>) -> bool {
         let Some(name) = &self.name else { return true };
-        name.matches(target.name) || name.matches(target.decoded)
+        match target.uri {
+            Some(forms) => forms.iter().any(|form| name.matches(TargetName::Uri(form))),
+            None => name.matches(TargetName::Name(target.name)),
+        }
     }
 }
 
@@ -211,7 +214,7 @@ fn parse_rule(line: &str) -> Result<RateRule, String> {
     let mut words = line.split_ascii_whitespace().peekable();
     let method = words.next().filter(|word| !word.contains('=')).ok_or("the method is missing")?;
     let is_setting = |word: &&str| SETTINGS.iter().any(|setting| word.starts_with(setting));
-    let name = words.next_if(|word| !is_setting(word)).map(Pattern::new);
+    let name = words.next_if(|word| !is_setting(word)).map(NamePattern::new);
     let settings = Words::parse(words)?;
     let keys = settings.keys.unwrap_or_default();
     let mut text = String::new();
@@ -322,15 +325,14 @@ mod tests {
         assert_eq!([limit, seconds, burst].map(NonZeroU32::get), [5, 600, 2]);
         assert!(rule.keys.contains(Keys::PRINCIPAL) && rule.keys.contains(Keys::TOOL));
         assert!(!rule.keys.contains(Keys::ADDRESS));
-        let target = |name, decoded| Target {
+        let target = |name| Target {
             method: LimitedMethod::Request(Method::ToolsCall),
             name,
-            decoded,
+            uri: None,
             tool: "",
         };
-        assert!(rule.is_for_name(&target("deploy_x", "deploy_x")));
-        assert!(rule.is_for_name(&target("%64eploy_x", "deploy_x")));
-        assert!(!rule.is_for_name(&target("x", "x")));
+        assert!(rule.is_for_name(&target("deploy_x")));
+        assert!(!rule.is_for_name(&target("%64eploy_x")) && !rule.is_for_name(&target("x")));
     }
 
     #[test]

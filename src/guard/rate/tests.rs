@@ -63,7 +63,7 @@ const ANONYMOUS: Caller<'static> = Caller { principal: None, address: None, sess
 
 fn call(tool: &str) -> Target<'_> {
     let method = LimitedMethod::Request(Method::ToolsCall);
-    Target { method, name: tool, decoded: tool, tool }
+    Target { method, name: tool, uri: None, tool }
 }
 
 fn address(text: &str) -> Option<ClientAddress> {

@@ -38,6 +38,12 @@ macro_rules! methods {
                 }
             }
 
+            /// Returns whether its requests name a resource by `params.uri`.
+            pub const fn names_uri(self) -> bool {
+                use Method::{ResourcesRead, ResourcesSubscribe, ResourcesUnsubscribe};
+                matches!(self, ResourcesRead | ResourcesSubscribe | ResourcesUnsubscribe)
+            }
+
             /// Returns the name on the wire.
             pub const fn as_str(self) -> &'static str {
                 const NAMES: [&str; Method::ALL.len()] = [$($name),+];

@@ -56,6 +56,9 @@ use crate::guard::auth::token_table::{TokenTable, digest_of};
 use crate::guard::auth::{
     AuthError, Authenticator, InvalidToken, TokenFault, Verified, VerifyError,
 };
+use crate::guard::pattern::{TargetName, TargetUri};
+use crate::protocol::eras::Method;
+use crate::service::Catalog;
 use crate::telemetry::counters::AuthCounters;
 
 /// Interval at which the credentials of open connections are checked.
@@ -328,17 +331,42 @@ impl Authentication {
         checked
     }
 
-    /// Checks whether a caller may make a request.
+    /// Checks whether a caller may make a request for a tool, prompt or resource. A URI is checked
+    /// as the catalog resolves it, so that a rule is not avoided by another spelling.
     ///
     /// # Errors
     ///
-    /// What is missing. A caller that is not known has no scopes.
-    pub(super) fn check_access(
+    /// What the caller lacks.
+    pub(super) fn check_operation(
         &self,
+        catalog: &Catalog,
         principal: Option<&Principal>,
-        operation: Operation<'_>,
+        (method, name): (Method, &str),
     ) -> Result<(), AccessDenied> {
-        self.authenticator().access.check(principal, operation)
+        let scopes = match method {
+            Method::ToolsCall => catalog.tool(name).map_or(&[][..], |tool| tool.required_scopes()),
+            _ => &[],
+        };
+        let access = &self.authenticator().access;
+        let check = |name: TargetName<'_>| {
+            access.check(principal, Operation { method: method.as_str(), name, scopes })
+        };
+        if !method.names_uri() {
+            return check(TargetName::Name(name));
+        }
+        let uri = catalog.resolved_uri(name);
+        let forms = TargetUri::with_and_without_query(&uri);
+        forms.iter().try_for_each(|form| check(TargetName::Uri(form)))
+    }
+
+    /// Returns whether a caller may use an entry of a list.
+    pub(super) fn may_use(
+        &self,
+        catalog: &Catalog,
+        principal: Option<&Principal>,
+        (method, name): (Method, &str),
+    ) -> bool {
+        self.check_operation(catalog, principal, (method, name)).is_ok()
     }
 }
 

@@ -121,6 +121,18 @@ impl Broadcaster {
         self.send_to_sessions(change, recipients.outbox);
     }
 
+    /// Notifies the subscribers of a resource, each with the URI that it has subscribed with.
+    pub(in crate::server) fn publish_resource(
+        &mut self,
+        uri: &str,
+        recipients: &mut Recipients<'_>,
+    ) {
+        self.publish(&ChangeNotification::ResourceUpdated { uri }, recipients);
+        for uri in recipients.registry.other_spellings(uri) {
+            self.publish(&ChangeNotification::ResourceUpdated { uri: &uri }, recipients);
+        }
+    }
+
     /// Sends the status of a task (`tail`, encoded by the shard that owns the task) to every
     /// subscribed stream of this shard, opened by the caller of the task, that has not received
     /// `version`.

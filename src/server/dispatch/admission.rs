@@ -171,7 +171,7 @@ impl<'a> Request<'a> {
     /// Returns the name of the tool or prompt, or the URI of the resource. Empty if there is none.
     pub(super) fn target_name(&self) -> &str {
         let params = self.params().and_then(Value::as_object);
-        let key = if self.method == Method::ResourcesRead { "uri" } else { "name" };
+        let key = if self.method.names_uri() { "uri" } else { "name" };
         params.and_then(|params| params.find(key)).and_then(Value::as_str).unwrap_or_default()
     }
 

@@ -11,10 +11,7 @@
 mod audit;
 mod held;
 
-use std::borrow::Cow;
 use std::sync::Arc;
-
-use percent_encoding::percent_decode_str;
 
 pub(super) use self::audit::{dispatch_call, log_rate_limited};
 use self::held::hold_request;
@@ -24,7 +21,7 @@ use super::{Dispatcher, MessageContext};
 use crate::base::principal::{Binding, Principal};
 use crate::connection::CloseReason;
 use crate::guard::auth::AuthError;
-use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::access::AccessDenied;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
@@ -38,7 +35,7 @@ use crate::server::auth::{self, AuthTime, Authentication, Credential};
 use crate::server::connection_state::PeerState;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::PeerId;
-use crate::service::{Catalog, canonical_uri};
+use crate::service::Catalog;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
@@ -120,15 +117,6 @@ fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthE
     }
 }
 
-/// Returns whether a caller may use an entry of a list.
-pub(super) fn may_use(
-    (auth, catalog): (&Authentication, &Catalog),
-    principal: Option<&Principal>,
-    (method, name): (Method, &str),
-) -> bool {
-    check_operation(auth, catalog, principal, (method, name)).is_ok()
-}
-
 /// Makes the error for a caller who may not make a request.
 #[cold]
 fn refuse(
@@ -174,7 +162,7 @@ fn check_request(
     principal: Option<&Principal>,
     request: &Request<'_>,
 ) -> Result<(), AccessDenied> {
-    let check = |method, name: &str| check_operation(auth, catalog, principal, (method, name));
+    let check = |method, name: &str| auth.check_operation(catalog, principal, (method, name));
     check(request.method, request.target_name())?;
     // A malformed one is refused by the method itself.
     match request.method {
@@ -200,32 +188,6 @@ fn check_request(
             }
         }
         _ => Ok(()),
-    }
-}
-
-/// Checks one operation. A URI is checked as it is written and as it is decoded: a rule for one
-/// form must not be avoided by the other.
-fn check_operation(
-    auth: &Authentication,
-    catalog: &Catalog,
-    principal: Option<&Principal>,
-    (method, name): (Method, &str),
-) -> Result<(), AccessDenied> {
-    let scopes = match method {
-        Method::ToolsCall => catalog.tool(name).map_or(&[][..], |tool| tool.required_scopes()),
-        _ => &[],
-    };
-    let check = |name: &str| {
-        auth.check_access(principal, Operation { method: method.as_str(), name, scopes })
-    };
-    if method != Method::ResourcesRead {
-        return check(name);
-    }
-    let uri = canonical_uri(name);
-    check(&uri)?;
-    match percent_decode_str(&uri).decode_utf8_lossy() {
-        Cow::Owned(decoded) => check(&decoded),
-        Cow::Borrowed(_) => Ok(()),
     }
 }
 

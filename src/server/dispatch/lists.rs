@@ -2,7 +2,7 @@
 //! caller, and the log level.
 
 use super::admission::Request;
-use super::{authorization, write_request_error, write_result};
+use super::{write_request_error, write_result};
 use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::model;
@@ -71,8 +71,7 @@ fn write_permitted(
     };
     let principal = peer.origin.principal.or_else(|| peer.state.principal());
     let principal = principal.map(|principal| &**principal);
-    let is_listed =
-        |name: &str| authorization::may_use((auth, catalog), principal, (used_by, name));
+    let is_listed = |name: &str| auth.may_use(catalog, principal, (used_by, name));
     let (start, out) = (peer.outgoing.len(), &mut *peer.outgoing);
     model::begin_response(out, request.id());
     let page = (request.revision, cursor);

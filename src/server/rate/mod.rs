@@ -9,12 +9,11 @@ mod source;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-
 pub(super) use self::source::RateSource;
 use crate::base::client_address::ClientAddress;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
+use crate::guard::pattern::TargetUri;
 use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
 use crate::guard::rate::rules::{LimitedMethod, RateRules, Target};
 use crate::protocol::eras::{ClientNotification, Method};
@@ -24,7 +23,7 @@ use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::{RateMessage, ShardMessage};
-use crate::service::{Catalog, canonical_uri};
+use crate::service::Catalog;
 
 /// The rate limits of one shard; off by default.
 #[derive(Debug)]
@@ -41,8 +40,9 @@ pub(super) struct RateLimits {
 
 /// The names in a request that rules depend on.
 struct TargetNames<'n> {
-    name: Cow<'n, str>,
-    decoded: Cow<'n, str>,
+    name: &'n str,
+    /// The URI, as the catalog resolves it, instead of a name.
+    uri: Option<Cow<'n, str>>,
     tool: &'n str,
 }
 
@@ -125,10 +125,10 @@ impl RateLimits {
         (method, name): (LimitedMethod<'_>, &str),
     ) -> Result<(), Exceeded> {
         let names = self.needs_name.then(|| self.read_names(catalog, method, name));
-        let target = names.as_ref().map_or(
-            Target { method, name: "", decoded: "", tool: "" },
-            |TargetNames { name, decoded, tool }| Target { method, name, decoded, tool },
-        );
+        let uri = names.as_ref().and_then(|names| names.uri.as_deref());
+        let forms = uri.map(TargetUri::with_and_without_query);
+        let (name, tool) = names.as_ref().map_or(("", ""), |names| (names.name, names.tool));
+        let target = Target { method, name, uri: forms.as_ref(), tool };
         let caller = Caller {
             principal: peer.principal(),
             address: address_of(peer, peer_id),
@@ -148,7 +148,7 @@ impl RateLimits {
     #[inline(never)]
     fn read_names<'n>(
         &self,
-        catalog: &Catalog,
+        catalog: &'n Catalog,
         method: LimitedMethod<'_>,
         name: &'n str,
     ) -> TargetNames<'n> {
@@ -157,13 +157,9 @@ impl RateLimits {
         let is_tool = is_of(Method::ToolsCall);
         let tool =
             if is_tool && rules.needs_tool() && catalog.tool(name).is_some() { name } else { "" };
-        if !is_of(Method::ResourcesRead) || !rules.needs_name() {
-            let [name, decoded] = [name; 2].map(Cow::Borrowed);
-            return TargetNames { name, decoded, tool };
-        }
-        let uri = canonical_uri(name);
-        let decoded = percent_decode_str(&uri).decode_utf8_lossy().into_owned().into();
-        TargetNames { name: uri, decoded, tool }
+        let is_uri = matches!(method, LimitedMethod::Request(method) if method.names_uri());
+        let uri = (is_uri && rules.needs_name()).then(|| catalog.resolved_uri(name));
+        TargetNames { name, uri, tool }
     }
 
     /// Asks other shards for what this one is short of.

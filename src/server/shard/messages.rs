@@ -5,7 +5,6 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
-use crate::protocol::model::ChangeNotification;
 use crate::server::auth::AuthTime;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
@@ -98,8 +97,7 @@ impl Shard {
             }
             BroadcastMessage::ResourceUpdated(uri) => {
                 self.broadcast(ring, now, |broadcaster, recipients| {
-                    let change = ChangeNotification::ResourceUpdated { uri: &uri };
-                    broadcaster.publish(&change, recipients);
+                    broadcaster.publish_resource(&uri, recipients);
                 });
             }
             BroadcastMessage::Limits(limits, overload) => {

@@ -1,10 +1,9 @@
 //! Finds names in rules and lists of the options that nothing in the catalog has.
 
-use percent_encoding::percent_decode_str;
-
-use crate::guard::pattern::Pattern;
+use crate::guard::pattern::{NamePattern, Pattern, TargetName, TargetUri};
+use crate::protocol::uri;
 use crate::server::options::Options;
-use crate::service::{Catalog, canonical_uri};
+use crate::service::Catalog;
 
 /// Returns a warning for each name of a tool or prompt and each URI of a resource in `options` that
 /// nothing in `catalog` has.
@@ -52,17 +51,16 @@ pub(super) fn find_unknown_names(options: &Options, catalog: &Catalog) -> Vec<St
 /// Returns whether a resource in `catalog` has a URI that the pattern `name` stands for, or a
 /// template could have one: up to the first `*` and the first expression both begin alike.
 fn may_have_resource(catalog: &Catalog, name: &str) -> bool {
-    let pattern = Pattern::new(name);
-    // Rules apply to a URI as it is written and as it is decoded.
+    let pattern = NamePattern::new(name);
     let matches = |uri: &str| {
-        let uri = canonical_uri(uri);
-        pattern.matches(&uri) || pattern.matches(&percent_decode_str(&uri).decode_utf8_lossy())
+        let forms = TargetUri::with_and_without_query(uri);
+        forms.iter().any(|form| pattern.matches(TargetName::Uri(form)))
     };
-    let start = name.split('*').next().unwrap_or_default();
+    let decoded_key = |uri: &str| uri::decode(&uri::comparison_key(uri)).into_owned();
+    let start = decoded_key(name.split('*').next().unwrap_or_default());
     let begins_alike = |uri_template: &str| {
-        let literal = canonical_uri(uri_template.split('{').next().unwrap_or_default());
-        let decoded = percent_decode_str(&literal).decode_utf8_lossy();
-        [&*literal, &*decoded].iter().any(|it| it.starts_with(start) || start.starts_with(it))
+        let literal = decoded_key(uri_template.split('{').next().unwrap_or_default());
+        literal.starts_with(&start) || start.starts_with(&literal)
     };
     catalog.resources().any(|resource| matches(resource.uri()))
         || catalog.templates().any(|template| begins_alike(template.uri_template()))
@@ -96,6 +94,8 @@ mod tests {
             ("*", true),
             ("docs://ops/plan?x=1", true),
             ("docs:*", true),
+            ("FILE:/%61%20b.txt", true),
+            ("DOCS://ops/*", true),
             ("file:///a.txt", false),
             ("file:///b*", false),
             ("doc://ops?x=1", false),

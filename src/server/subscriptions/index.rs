@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::stream::{SubscriptionStream, TopicRef};
 use crate::base::slab::{Key, Slab};
+use crate::protocol::uri;
 
 /// Kind of a subscribed name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,13 +39,16 @@ struct Topic {
 #[derive(Debug)]
 pub(super) struct TopicIndex {
     names: [HashMap<Rc<str>, Key>; 2],
+    /// The URIs that are not their comparison key, by that.
+    spellings: HashMap<Box<str>, Vec<Rc<str>>>,
     topics: Slab<Topic>,
     held_bytes: usize,
 }
 
 impl TopicIndex {
     pub(super) fn new() -> Self {
-        Self { names: Default::default(), topics: Slab::new(usize::MAX), held_bytes: 0 }
+        let (names, spellings) = (Default::default(), HashMap::new());
+        Self { names, spellings, topics: Slab::new(usize::MAX), held_bytes: 0 }
     }
 
     /// Returns the bytes of all names.
@@ -55,12 +59,12 @@ impl TopicIndex {
     /// Like [`TopicIndex::held_bytes`], from the names.
     #[cfg(feature = "internals")]
     pub(super) fn recount_bytes(&self) -> usize {
-        self.topics.iter().map(|(_, topic)| topic_bytes(&topic.name)).sum()
+        self.topics.iter().map(|(_, topic)| topic_bytes(topic.kind, &topic.name)).sum()
     }
 
     /// Returns the bytes that adding a listener of `name` would add to [`TopicIndex::held_bytes`].
     pub(super) fn added_bytes(&self, subject: TopicKind, name: &str) -> usize {
-        if self.names[subject as usize].contains_key(name) { 0 } else { topic_bytes(name) }
+        if self.names[subject as usize].contains_key(name) { 0 } else { topic_bytes(subject, name) }
     }
 
     /// Adds `stream` as a listener of `name`. The stream must not be a listener of it yet, unless
@@ -92,7 +96,10 @@ impl TopicIndex {
         let name: Rc<str> = name.into();
         let topic = Topic { name: Rc::clone(&name), kind: subject, listeners: Vec::new() };
         let key = self.topics.insert(topic).ok()?;
-        self.held_bytes += topic_bytes(&name);
+        self.held_bytes += topic_bytes(subject, &name);
+        if let Some(uri_key) = other_key(subject, &name) {
+            self.spellings.entry(uri_key).or_default().push(Rc::clone(&name));
+        }
         self.names[subject as usize].insert(name, key);
         Some(key)
     }
@@ -122,7 +129,15 @@ impl TopicIndex {
         if topic.listeners.is_empty()
             && let Some(topic) = self.topics.remove(left.topic)
         {
-            self.held_bytes -= topic_bytes(&topic.name);
+            self.held_bytes -= topic_bytes(topic.kind, &topic.name);
+            if let Some(uri_key) = other_key(topic.kind, &topic.name)
+                && let Some(spellings) = self.spellings.get_mut(&uri_key)
+            {
+                spellings.retain(|name| *name != topic.name);
+                if spellings.is_empty() {
+                    self.spellings.remove(&uri_key);
+                }
+            }
             self.names[topic.kind as usize].remove(&topic.name);
         }
     }
@@ -144,6 +159,15 @@ impl TopicIndex {
         topic.map_or(&[], |topic| &topic.listeners)
     }
 
+    /// Returns the other spellings of `uri` that have listeners.
+    pub(super) fn other_spellings(&self, uri: &str) -> Vec<Rc<str>> {
+        let key = uri::comparison_key(uri);
+        let as_key = self.names[TopicKind::Resource as usize].get_key_value(&*key);
+        let others = self.spellings.get(&*key).into_iter().flatten();
+        let all = as_key.map(|(name, _)| name).into_iter().chain(others);
+        all.filter(|name| &***name != uri).map(Rc::clone).collect()
+    }
+
     /// Returns the kind and name of a topic.
     pub(super) fn name(&self, place: TopicRef) -> Option<(TopicKind, &Rc<str>)> {
         self.topics.get(place.topic).map(|topic| (topic.kind, &topic.name))
@@ -162,7 +186,18 @@ fn index_to_u32(place: usize) -> u32 {
     u32::try_from(place).unwrap_or_else(|_| unreachable!("memory bounds lists far below u32::MAX"))
 }
 
-/// Returns the bytes of a name: itself, its topic and its table entry, with the slack of both.
-const fn topic_bytes(name: &str) -> usize {
-    name.len() + 2 * size_of::<Topic>() + 64
+/// Returns the comparison key of a URI that is written otherwise.
+fn other_key(kind: TopicKind, name: &str) -> Option<Box<str>> {
+    let key = (kind == TopicKind::Resource).then(|| uri::comparison_key(name))?;
+    (*key != *name).then(|| key.into())
 }
+
+/// Returns the bytes of a name: itself, its topic and its table entry, with the slack of both; of a
+/// URI that is not its comparison key, those of the key and the list of its spellings, too.
+fn topic_bytes(kind: TopicKind, name: &str) -> usize {
+    let spelling = other_key(kind, name).map_or(0, |key| key.len() + SPELLING_BYTES);
+    name.len() + 2 * size_of::<Topic>() + 64 + spelling
+}
+
+/// Bytes of an entry in the table of spellings, with the slack of it and of its list.
+const SPELLING_BYTES: usize = 160;

@@ -229,12 +229,26 @@ impl SubscriptionRegistry {
         Ok(())
     }
 
-    /// Unsubscribes the legacy session of a connection; returns `false` if it was not subscribed.
+    /// Unsubscribes the legacy session of a connection from `uri`, or if it has not subscribed with
+    /// this spelling, from all others; returns `false` if it was not subscribed.
     pub(super) fn unsubscribe(
         &mut self,
         subscriber: &mut ConnectionSubscriptions,
         uri: &str,
     ) -> bool {
+        if self.end_topic(subscriber, uri) {
+            return true;
+        }
+        let others = self.index.other_spellings(uri);
+        others.iter().fold(false, |is_ended, uri| self.end_topic(subscriber, uri) || is_ended)
+    }
+
+    /// Returns the other spellings of `uri` with subscribers.
+    pub(super) fn other_spellings(&self, uri: &str) -> Vec<Rc<str>> {
+        self.index.other_spellings(uri)
+    }
+
+    fn end_topic(&mut self, subscriber: &mut ConnectionSubscriptions, uri: &str) -> bool {
         let Some((key, stream)) = self.session_stream(subscriber) else { return false };
         let Some(slot) = self.index.topic_index_of(stream, TopicKind::Resource, uri) else {
             return false;

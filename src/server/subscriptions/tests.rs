@@ -74,6 +74,25 @@ fn duplicate_uri_in_filter_is_notified_once() {
 }
 
 #[test]
+fn spellings_of_one_uri_are_counted_and_removed() {
+    let mut all = SubscriptionRegistry::new(LIMITS);
+    let mut subscriber = ConnectionSubscriptions::default();
+    for uri in ["A:1", "a:%31", "a:1", "A:1"] {
+        all.subscribe(connection(1), &mut subscriber, uri).unwrap();
+    }
+    assert_eq!(all.held_bytes(), all.recount_bytes());
+    let mut others: Vec<_> = all.other_spellings("a:1").iter().map(ToString::to_string).collect();
+    others.sort();
+    assert_eq!((all.index.len(), others), (3, vec!["A:1".to_owned(), "a:%31".to_owned()]));
+    assert_eq!(all.other_spellings("A:%31").len(), 3);
+    assert!(all.unsubscribe(&mut subscriber, "A:1"));
+    assert_eq!(all.index.len(), 2);
+    assert!(all.unsubscribe(&mut subscriber, "A:%31"));
+    assert!(!all.unsubscribe(&mut subscriber, "a:1") && !subscriber.has_streams());
+    assert_eq!((all.index.len(), all.held_bytes()), (0, 0));
+}
+
+#[test]
 fn streams_closed_in_any_order_leave_nothing() {
     let bounds = SubscriptionLimits { streams_max: 100, ..LIMITS };
     for step in [1, 3, 7] {

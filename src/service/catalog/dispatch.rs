@@ -2,6 +2,8 @@
 //!
 //! Invariant: after every call the buffer contains one more complete response, or is unchanged.
 
+use std::borrow::Cow;
+
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model::{
@@ -12,11 +14,12 @@ use crate::protocol::params::{
     CompleteRequestParams, CompletionReference, GetPromptRequestParams, ReadResourceRequestParams,
 };
 use crate::protocol::revision::Revision;
+use crate::protocol::uri;
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::catalog::{Catalog, tool_at};
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::{RequestSource, RequestView};
-use crate::service::resource::{ReadContext, Resource, ResourceTemplate, strip_localhost};
+use crate::service::resource::{ReadContext, Resource, ResourceTemplate};
 use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerOutput};
 
 /// Dispatches a `tools/call`, like [`Catalog::call_tool`]. `tool` is the position of the tool that
@@ -79,7 +82,7 @@ impl Catalog {
     }
 
     /// Dispatches a `resources/read`, like [`Catalog::call_tool`]: to the resource with the URI, or
-    /// to the first template that matches it. `file://localhost/…` is treated as `file:///…`.
+    /// to the first template that matches it. URIs are compared as by [`Catalog::resource`].
     ///
     /// Fails with resource not found (-32002 up to 2025-11-25, -32602 since 2026-07-28) if nothing
     /// matches, and with invalid params (-32602) if a `file:` URI is unsafe.
@@ -93,13 +96,12 @@ impl Catalog {
         out: &mut Vec<u8>,
     ) -> Dispatch {
         let revision = source.client().revision;
-        let uri = strip_localhost(request.uri);
-        let mut read = match ReadContext::new(&uri, revision) {
-            Ok(read) => read,
+        let (read, entry) = match self.find_source(request.uri, revision) {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                return Dispatch::Failed(Error::resource_not_found(request.uri, revision));
+            }
             Err(error) => return Dispatch::Failed(error),
-        };
-        let Some(entry) = self.find_source(&mut read) else {
-            return Dispatch::Failed(Error::resource_not_found(request.uri, revision));
         };
         let suffix = self.result_suffix(revision);
         write_response(id, out, is_ready, |out| {
@@ -114,7 +116,7 @@ impl Catalog {
     /// Whether a resource has this URI or a template matches it, so that
     /// [`Catalog::read_resource`] would run a handler or return constant contents.
     pub fn has_resource(&self, uri: &str, revision: Revision) -> bool {
-        ReadContext::new(uri, revision).is_ok_and(|mut read| self.find_source(&mut read).is_some())
+        self.find_source(uri, revision).is_ok_and(|found| found.is_some())
     }
 
     /// Serves a `completion/complete`: appends the whole response to `out`, or fails. An argument
@@ -175,12 +177,20 @@ impl Catalog {
         })
     }
 
-    /// The resource or template that serves the URI of `read`; sets its template variables.
-    fn find_source(&self, read: &mut ReadContext<'_>) -> Option<ResourceSource<'_>> {
-        if let Some(resource) = self.resource(read.uri()) {
-            return Some(ResourceSource::Resource(resource));
+    /// The resource or template that serves `uri`, with the request as its handler sees it. Fails
+    /// with invalid params (-32602) if `uri` is an unsafe `file:` URI.
+    fn find_source<'a>(
+        &'a self,
+        uri: &'a str,
+        revision: Revision,
+    ) -> Result<Option<(ReadContext<'a>, ResourceSource<'a>)>, Error> {
+        if let Some(resource) = self.resource(uri) {
+            let read = ReadContext::new(Cow::Borrowed(resource.uri()), revision)?;
+            return Ok(Some((read, ResourceSource::Resource(resource))));
         }
-        self.templates().find(|template| template.match_uri(read)).map(ResourceSource::Template)
+        let mut read = ReadContext::new(uri::normalize(uri), revision)?;
+        let template = self.templates().find(|template| template.match_uri(&mut read));
+        Ok(template.map(|template| (read, ResourceSource::Template(template))))
     }
 }
 

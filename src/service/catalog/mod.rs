@@ -16,6 +16,7 @@ mod builder;
 
 mod dispatch;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
 use crate::protocol::model::Implementation;
 use crate::protocol::revision::Revision;
+use crate::protocol::uri;
 use crate::service::call::CallToolRequest;
 use crate::service::prompt::Prompt;
 use crate::service::resource::{Resource, ResourceTemplate};
@@ -192,14 +194,26 @@ impl Catalog {
         self.prompts.find(name)
     }
 
-    /// The resource with this URI, or `None`; templates are not matched.
+    /// The resource with this URI, or `None`; templates are not matched. Scheme and host are
+    /// compared without regard to case, `file:/a` and `file://localhost/a` are `file:///a`, and
+    /// characters may be percent-encoded (RFC 3986, section 6.2.2).
     pub fn resource(&self, uri: &str) -> Option<&Resource> {
-        self.resources.find(uri)
+        self.resources.find_uri(uri)
     }
 
-    /// The resource template with exactly this URI template, or `None`.
+    /// The URI by which rules name what `uri` reads: that of the resource if there is one,
+    /// otherwise the normalized one.
+    pub(crate) fn resolved_uri<'u>(&'u self, uri: &'u str) -> Cow<'u, str> {
+        match self.resource(uri) {
+            Some(resource) => Cow::Borrowed(resource.uri()),
+            None => uri::normalize(uri),
+        }
+    }
+
+    /// The resource template with this URI template, compared as by [`Catalog::resource`], or
+    /// `None`.
     pub fn template(&self, uri_template: &str) -> Option<&ResourceTemplate> {
-        self.templates.find(uri_template)
+        self.templates.find_uri(uri_template)
     }
 
     /// The tool that `call` names. Fails with invalid params (-32602) if it does not exist.

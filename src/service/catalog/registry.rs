@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use crate::protocol::model::{self, CacheHint};
 use crate::protocol::revision::Revision;
+use crate::protocol::uri;
 use crate::service::catalog::name_hasher::BuildNameHasher;
 use crate::service::catalog::pages::Pages;
 use crate::service::catalog_error::CatalogError;
@@ -93,6 +94,8 @@ pub(super) struct PageParams<'b> {
 pub(super) struct Registry<E> {
     encoded_entries: Box<[Arc<EncodedEntry<E>>]>,
     by_key: HashSet<ByKey<E>, BuildNameHasher>,
+    /// Positions of the entries that have another key, by that.
+    by_other_key: HashMap<Box<str>, usize, BuildNameHasher>,
     pages: Pages,
     encoded_pages: [Box<[Bytes]>; Revision::ALL.len()],
 }
@@ -107,6 +110,12 @@ impl<E: Entry> Registry<E> {
             if !by_key.insert(ByKey(Arc::clone(entry), position)) {
                 let name = entry.entry.key().into();
                 return Err(CatalogError::Duplicate { kind: E::KIND, name });
+            }
+        }
+        let mut by_other_key = HashMap::default();
+        for (position, entry) in entries.iter().enumerate() {
+            if let Some(key) = entry.entry.other_key() {
+                by_other_key.entry(key.into()).or_insert(position);
             }
         }
         let keys = entries.iter().map(|entry| entry.entry.key());
@@ -142,7 +151,7 @@ impl<E: Entry> Registry<E> {
             encoded_pages[revision as usize] = pages;
             previous = Some(revision);
         }
-        Ok(Self { encoded_entries: entries, by_key, pages, encoded_pages })
+        Ok(Self { encoded_entries: entries, by_key, by_other_key, pages, encoded_pages })
     }
 
     /// All entries in the order of the list.
@@ -154,6 +163,17 @@ impl<E: Entry> Registry<E> {
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<&E> {
         self.by_key.get(name).map(|named| &named.0.entry)
+    }
+
+    /// The entry with this URI in any spelling, or `None`. An equal spelling comes first.
+    pub(super) fn find_uri(&self, uri: &str) -> Option<&E> {
+        if let Some(entry) = self.find(uri) {
+            return Some(entry);
+        }
+        let normalized = uri::normalize(uri);
+        let key = uri::comparison_key(&normalized);
+        let other = || self.by_other_key.get(&*key).and_then(|position| self.get(*position));
+        self.find(&normalized).or_else(|| self.find(&key)).or_else(other)
     }
 
     /// The position of the entry with this key in the list, or `None`. Cost: that of

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::model::{Annotations, CacheHint, Icon, ReadResourceResultWriter};
 use crate::protocol::revision::Revision;
+use crate::protocol::uri;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::BlockingContext;
 use crate::service::context::InlineContext;
@@ -26,6 +27,8 @@ use crate::service::results::{Completion, HandlerError, ReadResourceResult};
 pub(super) struct ResourceDefinition {
     /// The URI, or the URI template.
     pub(super) uri: Box<str>,
+    /// The text that all spellings of the URI have in common, if it is another one.
+    pub(super) comparison_key: Option<Box<str>>,
     pub(super) metadata: Metadata,
     pub(super) mime_type: Option<Box<str>>,
     size_bytes: Option<u64>,
@@ -42,6 +45,7 @@ impl ResourceDefinition {
             uri,
             metadata: Metadata::new(name),
             mime_type: None,
+            comparison_key: None,
             size_bytes: None,
             annotations: None,
             cache_hint: CacheHint { ttl_ms: 0, is_public: false },
@@ -53,6 +57,12 @@ impl ResourceDefinition {
     /// Returns what the handler needs to read it.
     pub(super) fn target(&self) -> ReadTarget<'_> {
         let mime_type = self.mime_type.as_deref();
+    /// Computes how its URI is compared with that of a request.
+    pub(super) fn set_comparison_key(&mut self) {
+        let key = uri::comparison_key(&self.uri);
+        self.comparison_key = (*key != *self.uri).then(|| key.into());
+    }
+
         ReadTarget { uri: &self.uri, mime_type, cache_hint: self.cache_hint }
     }
 

@@ -50,16 +50,6 @@ pub(super) fn decode_path(uri: &str) -> Result<Option<Cow<'_, str>>, Error> {
     Ok(Some(path))
 }
 
-/// Replaces `file://localhost/` by `file:///`, the form of registered URIs: both are equivalent
-/// (RFC 8089, section 2), and URIs are compared as strings. Returns other URIs unchanged.
-pub(crate) fn strip_localhost(uri: &str) -> Cow<'_, str> {
-    let path = strip_scheme(uri).and_then(|rest| rest.strip_prefix("//")).and_then(|rest| {
-        let (authority, path) = rest.split_at_checked(LOCALHOST.len())?;
-        (authority.eq_ignore_ascii_case(LOCALHOST) && path.starts_with('/')).then_some(path)
-    });
-    path.map_or(Cow::Borrowed(uri), |path| Cow::Owned(format!("file://{path}")))
-}
-
 const LOCALHOST: &str = "localhost";
 
 fn strip_scheme(uri: &str) -> Option<&str> {
@@ -95,24 +85,6 @@ mod tests {
             ("file:///a?b=../c", "/a"),
         ] {
             assert_eq!(decode_path(uri).unwrap().as_deref(), Some(expected), "{uri}");
-        }
-    }
-
-    #[test]
-    fn localhost_in_file_uri_is_removed() {
-        for (uri, expected) in [
-            ("file://localhost/a%20b", "file:///a%20b"),
-            ("FILE://LocalHost/", "file:///"),
-            ("file:///localhost/a", "file:///localhost/a"),
-            ("file://localhost", "file://localhost"),
-            ("file://localhosts/a", "file://localhosts/a"),
-            ("file://elsewhere/a", "file://elsewhere/a"),
-            ("file://é", "file://é"),
-            ("file://localhosté/a", "file://localhosté/a"),
-            ("test://localhost/a", "test://localhost/a"),
-            ("localhost/a", "localhost/a"),
-        ] {
-            assert_eq!(strip_localhost(uri), expected, "{uri}");
         }
     }
 

@@ -25,11 +25,11 @@ pub use self::builder::ResourceBuilder;
 pub use self::read_context::ReadContext;
 
 use self::builder::ResourceDefinition;
-pub(crate) use self::file_uri::strip_localhost;
 use self::handler::ResourceHandler;
 use self::uri_template::UriTemplate;
 use crate::protocol::model::{CacheHint, ListKind, ReadResourceResultWriter};
 use crate::protocol::revision::Revision;
+use crate::protocol::uri;
 use crate::service::call::Dispatch;
 use crate::service::completer::Completer;
 use crate::service::context::{RequestView, StateType};
@@ -105,10 +105,15 @@ impl Entry for Resource {
         if self.uri().contains(|character: char| character.is_control() || character == ' ') {
             return Err("the URI contains spaces or control characters; percent-encode them".into());
         }
-        match file_uri::decode_path(self.uri()) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.message),
+        if let Err(error) = file_uri::decode_path(self.uri()) {
+            return Err(error.message);
         }
+        self.definition.set_comparison_key();
+        Ok(())
+    }
+
+    fn other_key(&self) -> Option<&str> {
+        self.definition.comparison_key.as_deref()
     }
 
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {
@@ -218,7 +223,7 @@ impl Entry for ResourceTemplate {
     }
 
     fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
-        let pattern = UriTemplate::parse(self.uri_template())?;
+        let pattern = UriTemplate::parse(&uri::comparison_key(self.uri_template()))?;
         let unknown = |(name, _): &&(Box<str>, Completer)| pattern.index_of(name).is_none();
         if let Some((name, _)) = self.definition.completers.iter().find(unknown) {
             return Err(format!("`{name}` has a completer but is not a variable").into());
@@ -241,9 +246,14 @@ impl fmt::Debug for ResourceTemplate {
             .finish_non_exhaustive()
     }
 }
+        self.definition.set_comparison_key();
 
 /// Whether `uri` begins with a scheme (RFC 3986, section 3.1).
 fn has_scheme(uri: &str) -> bool {
+    fn other_key(&self) -> Option<&str> {
+        self.definition.comparison_key.as_deref()
+    }
+
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     uri.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::protocol::error::Error;
 use crate::protocol::revision::Revision;
+use crate::protocol::uri;
 use crate::service::resource::uri_template::{UriTemplate, VariableSpans};
 use crate::service::resource::{file_uri, percent_encoding};
 
@@ -22,16 +23,19 @@ pub struct ReadContext<'a> {
 
 impl<'a> ReadContext<'a> {
     /// A request for `uri`. Fails with invalid params (-32602) if it is an unsafe `file:` URI.
-    pub(in crate::service) fn new(uri: &'a str, revision: Revision) -> Result<Self, Error> {
-        Ok(Self {
-            uri: Cow::Borrowed(uri),
-            path: file_uri::decode_path(uri)?,
-            variables: None,
-            revision,
-        })
+    pub(in crate::service) fn new(uri: Cow<'a, str>, revision: Revision) -> Result<Self, Error> {
+        let path = match &uri {
+            Cow::Borrowed(uri) => file_uri::decode_path(uri)?,
+            Cow::Owned(uri) => {
+                file_uri::decode_path(uri)?.map(|path| Cow::Owned(path.into_owned()))
+            }
+        };
+        Ok(Self { uri, path, variables: None, revision })
     }
 
-    /// The requested URI, as sent except that `file://localhost/` becomes `file:///`.
+    /// The URI of the resource, as it was registered. For a template it is the requested one, with
+    /// the scheme in lower case, a `file:` URI as `file:///…`, and percent-encoding as RFC 3986,
+    /// section 6.2.2, has it.
     pub fn uri(&self) -> &str {
         &self.uri
     }
@@ -70,7 +74,9 @@ impl<'a> ReadContext<'a> {
     /// Matches the URI against `pattern` and sets the variables. Returns `false` if it does not
     /// match or a value does not decode.
     pub(super) fn match_template(&mut self, pattern: &Arc<UriTemplate>) -> bool {
-        let Some(spans) = pattern.match_uri(&self.uri) else { return false };
+        // The key has the length of the URI: their values have equal places.
+        let key = uri::comparison_key(&self.uri);
+        let Some(spans) = pattern.match_uri(&key) else { return false };
         let count = pattern.variable_names().count();
         if (0..count).any(|index| percent_encoding::decode(spans.value(index, &self.uri)).is_none())
         {

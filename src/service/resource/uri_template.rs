@@ -37,7 +37,8 @@ enum TemplatePart {
 pub(super) struct VariableSpans([(u32, u32); VARIABLES_MAX]);
 
 impl UriTemplate {
-    /// Parses a template; `Err` is phrased to follow "resource template `template`: ".
+    /// Parses a template, with its host in lower case; `Err` is phrased to follow "resource
+    /// template `template`: ".
     pub(super) fn parse(template: &str) -> Result<Self, &'static str> {
         let (mut parts, mut names) = (Vec::new(), Vec::new());
         let mut rest = template;
@@ -129,7 +130,8 @@ impl UriTemplate {
         self.variable_names.iter().position(|known| **known == *name)
     }
 
-    /// Ranges of the values in `uri`, or `None` if it does not match. Allocates nothing.
+    /// Ranges of the values in `uri`, a comparison key, or `None` if it does not match. Allocates
+    /// nothing.
     pub(super) fn match_uri(&self, uri: &str) -> Option<VariableSpans> {
         // Ranges are stored as 32-bit offsets.
         u32::try_from(uri.len()).ok()?;

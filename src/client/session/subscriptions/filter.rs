@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::json::write;
 use crate::protocol::model::ServerCapabilities;
+use crate::protocol::uri;
 
 /// The member `notifications` of `subscriptions/listen`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -60,7 +61,7 @@ impl ListenFilter {
             "notifications/resources/list_changed" => self.resource_list,
             "notifications/resources/updated" => {
                 let uri = uri.unwrap_or_default();
-                self.resources.iter().any(|resource| uri.starts_with(&**resource))
+                self.resources.iter().any(|resource| uri::is_part_of(uri, resource))
             }
             _ => false,
         }
