@@ -6,13 +6,17 @@
 //! certificate, a file of authentication or a ring that cannot be used.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::config::issue::{Diagnostic, Source};
 use crate::config::options::RingBackend;
 use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, directories};
+use crate::files::{Files, Prompts};
+use crate::protocol::model::Implementation;
 use crate::server::{StartFault, check_auth, check_tls, find_start_faults, probe_ring};
+use crate::service::Catalog;
 
 use crate::cli::{print_diagnostic, serve};
 
@@ -106,6 +110,28 @@ impl Findings {
         if has_directories && let Err(error) = serve::build_server(options.clone()) {
             let hint = "correct the option or the files";
             self.errors.push(("resources.directory", Diagnostic::new(error.to_string(), hint)));
+        }
+        if has_directories {
+            self.check_files(options);
+        }
+    }
+
+    /// Names the files and folders that are not offered.
+    fn check_files(&mut self, options: &Options) {
+        let options = &options.files;
+        let catalog = Catalog::builder(Implementation::new("check", "")).build();
+        let (Ok(mut files), Ok(catalog)) = (Files::from_options(options), catalog) else { return };
+        // What `serve` does not start with is named above.
+        if files.add_to_catalog(&catalog).is_err() {
+            return;
+        }
+        let prompts = options.prompts.as_deref().map(Prompts::new).and_then(Result::ok);
+        for fault in files.faults() {
+            let is_prompt =
+                prompts.as_ref().is_some_and(|it| Path::new(fault).starts_with(it.path()));
+            let key = if is_prompt { "prompts.directory" } else { "resources.directory" };
+            let (message, hint) = fault.rsplit_once("; ").unwrap_or((fault, ""));
+            self.warnings.push((key, Diagnostic::new(message, hint)));
         }
     }
 

@@ -5,13 +5,13 @@
 //! other changes. Each fault is logged once, and again only after it was corrected.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::change_batch::ChangeBatch;
 use super::directory::Resources;
 use super::fault::FileFault;
 use super::prompts::{PromptChange, PromptDirectory, PromptsByName};
-use super::watcher::Consumer;
+use super::watcher::{Consumer, WatchedPaths};
 use crate::server::Handle;
 use crate::service::{CatalogError, CatalogUpdate};
 use crate::telemetry::event::Event;
@@ -53,13 +53,13 @@ pub(super) struct CatalogUpdater<P> {
 }
 
 impl<P: Publisher> Consumer for CatalogUpdater<P> {
-    fn update(&mut self, burst: &ChangeBatch) -> BTreeSet<PathBuf> {
+    fn update(&mut self, burst: &ChangeBatch) -> WatchedPaths {
         // After a write to a prompt all prompts are scanned, because their names may conflict.
         let mut burst = burst.clone();
         burst.needs_scan |=
             self.prompts.as_ref().is_some_and(|prompts| prompts.contains_written(&burst));
         let mut faults = Vec::new();
-        let mut folders = BTreeSet::new();
+        let mut watched = WatchedPaths::default();
         if let Some(resources) = &mut self.resources {
             let look = resources.update_from_disk(&burst);
             faults.extend(look.faults);
@@ -72,7 +72,8 @@ impl<P: Publisher> Consumer for CatalogUpdater<P> {
                 }
             }
             look.updated_uris.iter().for_each(|uri| self.publisher.notify_resource_updated(uri));
-            folders.extend(resources.folders());
+            watched.folders.extend(resources.folders());
+            watched.links.extend(resources.links());
         }
         if let Some(prompts) = &mut self.prompts {
             let look = prompts.update_from_disk(&burst);
@@ -80,7 +81,8 @@ impl<P: Publisher> Consumer for CatalogUpdater<P> {
             if let Some(found) = look.changed_prompts {
                 publish_prompts(prompts, found, &self.publisher, &mut faults);
             }
-            folders.extend(prompts.folder());
+            watched.folders.extend(prompts.folder());
+            watched.links.extend(prompts.links());
         }
         // An update without a scan does not find the faults of other files.
         if burst.needs_scan {
@@ -90,7 +92,7 @@ impl<P: Publisher> Consumer for CatalogUpdater<P> {
         for fault in faults {
             self.report_fault(fault);
         }
-        folders
+        watched
     }
 
     fn is_pending(&self) -> bool {

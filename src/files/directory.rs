@@ -37,8 +37,8 @@ pub struct Directory {
 
 impl Directory {
     /// Returns the directory at `root`, with the defaults of
-    /// [`FileOptions`](crate::server::options::FileOptions). Links in its path are resolved once,
-    /// here.
+    /// [`FileOptions`](crate::server::options::FileOptions). Links in its path are followed anew
+    /// with each access; the URIs of its files have the path as it is given.
     ///
     /// # Errors
     ///
@@ -114,6 +114,7 @@ impl Directory {
                 "A file of the directory, whole or in part: offset is its first byte, length the \
                  number of bytes.",
             )
+            .complete_from_resources("path")
             .blocking(move |read, worker| directory.read(&read, &worker))
     }
 
@@ -234,6 +235,11 @@ impl Resources {
 
     pub(super) const fn directory(&self) -> &Arc<Directory> {
         &self.directory
+    }
+
+    /// Returns the links on the way to the directory.
+    pub(super) fn links(&self) -> Vec<PathBuf> {
+        self.directory.root.links()
     }
 
     /// Returns the folders to watch.
@@ -362,6 +368,7 @@ impl Directory {
             let hint = "rename them: UTF-8, no backslashes or control characters";
             faults.push(FileFault::new(self.path(), what, hint));
         }
+        faults.extend(FileFault::of_unreadable(self.path(), listing, |_| true));
     }
 }
 

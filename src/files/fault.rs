@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::disk::{Listing, RelativePath};
+
 /// Why a file or folder is not offered, or only in part.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileFault {
@@ -23,6 +25,27 @@ impl FileFault {
     /// Creates a fault of `path` as a whole.
     pub(super) fn new(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: None, message: message.into(), hint: hint.into() }
+    }
+
+    /// Returns the faults of what a listing of `root` has found unreadable, if it `concerns` the
+    /// directory.
+    pub(super) fn of_unreadable(
+        root: &Path,
+        listing: &Listing,
+        concerns: impl Fn(&RelativePath) -> bool,
+    ) -> Vec<Self> {
+        let hint = "it is not offered: make it readable, or remove it";
+        let named = listing.unreadable.iter().filter(|(place, _)| concerns(place));
+        let mut faults: Vec<Self> = named
+            .map(|(place, reason)| {
+                Self::new(&root.join(place.as_str()), format!("cannot be read ({reason})"), hint)
+            })
+            .collect();
+        if listing.other_unreadable > 0 {
+            let what = format!("has {} more such entries", listing.other_unreadable);
+            faults.push(Self::new(root, what, "they are not offered"));
+        }
+        faults
     }
 }
 

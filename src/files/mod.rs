@@ -29,9 +29,9 @@
 
 #![forbid(unsafe_code)]
 
-mod fault;
-
 mod disk;
+
+mod fault;
 
 mod change_batch;
 

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender, bounded};
@@ -24,14 +24,37 @@ use super::fault::FileFault;
 
 /// Consumer of batches of changes.
 pub(super) trait Consumer: Send + 'static {
-    /// Reads the disk after `burst`; returns the folders to watch from now on.
-    fn update(&mut self, burst: &ChangeBatch) -> BTreeSet<PathBuf>;
+    /// Reads the disk after `burst`; returns what to watch from now on.
+    fn update(&mut self, burst: &ChangeBatch) -> WatchedPaths;
 
     /// Returns whether an update is due after [`REFRESH`] even without events.
     fn is_pending(&self) -> bool;
 
     /// Reports a fault of the watcher itself.
     fn report_fault(&mut self, fault: FileFault);
+}
+
+/// What is watched.
+#[derive(Debug, Default)]
+pub(super) struct WatchedPaths {
+    /// Folders, for each change in them.
+    pub(super) folders: BTreeSet<PathBuf>,
+    /// Links on the way to folders. The folders that contain them are watched, for changes of the
+    /// links alone.
+    pub(super) links: BTreeSet<PathBuf>,
+}
+
+impl WatchedPaths {
+    /// Returns whether an event is one of a watched folder, or of a link: other entries of the
+    /// folders that contain links are not read.
+    fn concerns(&self, event: &Result<Event, notify::Error>) -> bool {
+        let Ok(event) = event else { return true };
+        let Self { folders, links } = self;
+        let is_in = |path: &PathBuf| path.parent().is_some_and(|it| folders.contains(it));
+        let is_watched =
+            |path: &PathBuf| links.contains(path) || folders.contains(path) || is_in(path);
+        links.is_empty() || event.need_rescan() || event.paths.iter().any(is_watched)
+    }
 }
 
 /// A running watcher. Its thread ends soon after this is dropped.
@@ -56,6 +79,8 @@ struct DirectoryWatcher {
     /// `None` if the system grants none.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
+    /// Shared with the thread that reads the kernel's events.
+    paths: Arc<RwLock<WatchedPaths>>,
     events: Receiver<Result<Event, notify::Error>>,
     /// Set when an event did not fit into the queue.
     has_lost_events: Arc<AtomicBool>,
@@ -75,9 +100,13 @@ impl DirectoryWatcher {
         let (sender, events) = bounded(EVENTS_MAX);
         let has_lost_events = Arc::new(AtomicBool::new(false));
         let lost = Arc::clone(&has_lost_events);
+        let paths = Arc::new(RwLock::new(WatchedPaths::default()));
+        let watched = Arc::clone(&paths);
         let handler = move |event| {
             // Never blocks: this thread also serves requests for watches.
-            if ChangeBatch::is_relevant(&event) && sender.try_send(event).is_err() {
+            let is_relevant = ChangeBatch::is_relevant(&event)
+                && watched.read().unwrap_or_else(PoisonError::into_inner).concerns(&event);
+            if is_relevant && sender.try_send(event).is_err() {
                 lost.store(true, Ordering::Release);
             }
         };
@@ -89,6 +118,7 @@ impl DirectoryWatcher {
         Self {
             watcher,
             watched: BTreeSet::new(),
+            paths,
             events,
             has_lost_events,
             stopped,
@@ -103,8 +133,8 @@ impl DirectoryWatcher {
             self.remove_invalid_watches(&burst);
             // A new folder may have been filled before it was watched.
             for _ in 0..UPDATES_IN_ROW_MAX {
-                let folders = keeper.update(&burst);
-                if !self.watch_folders(folders) {
+                let paths = keeper.update(&burst);
+                if !self.watch_paths(paths) {
                     break;
                 }
                 burst = ChangeBatch::full_scan();
@@ -117,9 +147,13 @@ impl DirectoryWatcher {
         }
     }
 
-    /// Watches exactly `folders`. Returns whether another update is needed because some were not
-    /// watched before, or do not exist any more.
-    fn watch_folders(&mut self, folders: BTreeSet<PathBuf>) -> bool {
+    /// Watches exactly the folders of `paths`, and those that contain its links. Returns whether
+    /// another update is needed because some were not watched before, or do not exist any more.
+    fn watch_paths(&mut self, paths: WatchedPaths) -> bool {
+        let WatchedPaths { folders, links } = &paths;
+        let of_links = links.iter().filter_map(|link| link.parent()).map(Path::to_owned);
+        let folders: BTreeSet<PathBuf> = folders.iter().cloned().chain(of_links).collect();
+        *self.paths.write().unwrap_or_else(PoisonError::into_inner) = paths;
         let removed: Vec<PathBuf> = self.watched.difference(&folders).cloned().collect();
         for path in removed {
             self.unwatch(&path);
@@ -151,7 +185,21 @@ impl DirectoryWatcher {
         let invalid =
             if burst.invalidates_watches { self.watched.clone() } else { burst.replaced.clone() };
         for path in invalid {
-            self.unwatch(&path);
+            // What is below a link leads elsewhere with it.
+            let below = self.watched.range(path.clone()..);
+            let below: Vec<PathBuf> =
+                below.take_while(|other| other.starts_with(&path)).cloned().collect();
+            for path in below {
+                self.unwatch(&path);
+            }
+        }
+        let paths = self.paths.read().unwrap_or_else(PoisonError::into_inner);
+        let is_switched = paths.links.iter().any(|link| burst.replaced.contains(link));
+        drop(paths);
+        if is_switched {
+            for path in self.watched.clone() {
+                self.unwatch(&path);
+            }
         }
     }
 
@@ -251,9 +299,9 @@ mod tests {
     }
 
     impl Consumer for BatchForwarder {
-        fn update(&mut self, burst: &ChangeBatch) -> BTreeSet<PathBuf> {
+        fn update(&mut self, burst: &ChangeBatch) -> WatchedPaths {
             self.batches.send(burst.clone()).ok();
-            BTreeSet::from([self.folder.clone()])
+            WatchedPaths { folders: [self.folder.clone()].into(), links: BTreeSet::new() }
         }
 
         fn is_pending(&self) -> bool {
@@ -296,8 +344,8 @@ mod tests {
     struct FaultRecorder(Vec<FileFault>);
 
     impl Consumer for FaultRecorder {
-        fn update(&mut self, _: &ChangeBatch) -> BTreeSet<PathBuf> {
-            BTreeSet::from([PathBuf::from("/nowhere")])
+        fn update(&mut self, _: &ChangeBatch) -> WatchedPaths {
+            WatchedPaths { folders: [PathBuf::from("/nowhere")].into(), links: BTreeSet::new() }
         }
 
         fn is_pending(&self) -> bool {
@@ -324,7 +372,7 @@ mod tests {
         assert!(fault.hint.contains("fs.inotify.max_user_watches"), "{fault}");
         // Without a watcher it waits until it is stopped.
         eyes.watcher = None;
-        assert!(!eyes.watch_folders(keeper.update(&ChangeBatch::full_scan())));
+        assert!(!eyes.watch_paths(keeper.update(&ChangeBatch::full_scan())));
         drop(stop);
         assert!(matches!(eyes.wait(false), WaitResult::Stopped));
     }

@@ -3,6 +3,7 @@
 //! Every wait is bounded, and ends with an event of the kernel.
 
 use std::cell::RefCell;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -210,6 +211,101 @@ fn moved_root_is_logged_as_unreadable() {
         _ => None,
     });
     assert!(fault.contains("root: cannot be read ("), "{fault}");
+}
+
+/// Creates folders with the file `v`, and the link `current` to the first one.
+fn releases(base: &Path) -> std::path::PathBuf {
+    for (release, file) in [("41", "a.md"), ("42", "b.md"), ("43", "c.md")] {
+        write(base, &format!("releases/{release}/{file}"), release);
+        write(base, &format!("releases/{release}/sub/same.md"), release);
+    }
+    symlink("releases/41", base.join("current")).unwrap();
+    base.join("current")
+}
+
+/// Lets the link lead to another folder, in one step.
+fn switch_link(link: &Path, target: &str) {
+    let next = link.with_extension("next");
+    symlink(target, &next).unwrap();
+    std::fs::rename(next, link).unwrap();
+}
+
+#[test]
+fn switched_link_to_resources_is_followed() {
+    let base = tempfile::tempdir().unwrap();
+    let current = releases(base.path());
+    let mut scene = WatchedFiles::resources(&current);
+    let uri = uri(&scene.catalog, "sub/same.md");
+    assert!(uri.ends_with("/current/sub/same.md"), "{uri}");
+    for (release, file) in [("42", "b.md"), ("43", "c.md")] {
+        switch_link(&current, &format!("releases/{release}"));
+        scene.wait_for_catalog(|catalog| names(catalog) == [file, "sub/same.md"]);
+        assert_eq!(read(&scene.catalog, &uri).unwrap()["text"], release);
+        // What is watched are the folders behind the link.
+        let added = format!("releases/{release}/sub/new-{release}.md");
+        write(base.path(), &added, "new");
+        scene.wait_for_catalog(|catalog| names(catalog).len() == 3);
+    }
+}
+
+#[test]
+fn switched_link_to_prompts_is_followed() {
+    let base = tempfile::tempdir().unwrap();
+    let current = releases(base.path());
+    let mut scene = WatchedFiles::prompts(&current);
+    let names = |catalog: &Catalog| -> Vec<String> {
+        catalog.prompts().map(|prompt| prompt.name().to_owned()).collect()
+    };
+    switch_link(&current, "releases/42");
+    scene.wait_for_catalog(|catalog| names(catalog) == ["b"]);
+    write(base.path(), "releases/42/d.md", "new");
+    scene.wait_for_catalog(|catalog| names(catalog) == ["b", "d"]);
+}
+
+#[test]
+fn unreadable_entries_are_named_others_stay() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "a.md", "a");
+    write(root.path(), "closed/b.md", "b");
+    symlink("missing", root.path().join("gone.md")).unwrap();
+    symlink("loop", root.path().join("loop")).unwrap();
+    symlink("closed", root.path().join("folder")).unwrap();
+    let closed = root.path().join("closed");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    let is_denied = std::fs::read_dir(&closed).is_err();
+    let prompts = Prompts::new(root.path()).unwrap();
+    let mut files = Files::new().resources(directory(root.path())).prompts(prompts);
+    let catalog = files.add_to_catalog(&empty_catalog()).unwrap();
+    let faults: Vec<String> = files.faults().map(str::to_owned).collect();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut expected = vec![
+        "gone.md: cannot be read (the link leads to nothing that is offered); it is not offered",
+        "loop: cannot be read (the link leads out of the directory, or in a circle); it is not",
+    ];
+    // Modes do not deny root.
+    if is_denied {
+        expected.insert(0, "closed: cannot be read (Permission denied");
+    }
+    assert_eq!(faults.len(), expected.len(), "{faults:?}");
+    for (fault, expected) in faults.iter().zip(expected) {
+        assert!(fault.contains(&format!("/{expected}")), "{fault}");
+    }
+    let listed: &[&str] = if is_denied { &["a.md"] } else { &["a.md", "closed/b.md"] };
+    assert_eq!(names(&catalog), listed);
+    assert_eq!(catalog.prompts().map(Prompt::name).collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn entry_that_becomes_unreadable_is_logged() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "a.md", "a");
+    symlink("a.md", root.path().join("b.md")).unwrap();
+    let mut scene = WatchedFiles::resources(root.path());
+    assert_eq!(names(&scene.catalog), ["a.md", "b.md"]);
+    std::fs::rename(root.path().join("a.md"), root.path().join("c.md")).unwrap();
+    let fault = scene.wait_for_warning();
+    assert!(fault.contains("/b.md: cannot be read (the link leads to nothing"), "{fault}");
+    assert_eq!(names(&scene.catalog), ["c.md"]);
 }
 
 #[test]

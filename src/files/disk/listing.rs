@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, FileType};
+use rustix::io::Errno;
 
 use super::metadata::FileMetadata;
 use super::relative_path::RelativePath;
@@ -38,10 +39,18 @@ pub(in crate::files) struct Listing {
     /// Number of entries omitted because of their names: not UTF-8, or with a backslash or a
     /// control character.
     pub(in crate::files) unservable: usize,
+    /// Folders and files that cannot be read, and links that lead to nothing that may be read, with
+    /// the reason; at most [`UNREADABLE_MAX`].
+    pub(in crate::files) unreadable: Vec<(RelativePath, Box<str>)>,
+    /// Number of further ones.
+    pub(in crate::files) other_unreadable: usize,
 }
 
+/// Maximum number of unreadable entries that are named.
+const UNREADABLE_MAX: usize = 16;
+
 impl Listing {
-    /// Scans `root`. A folder below it that cannot be read is omitted.
+    /// Scans `root`. A folder below it that cannot be read is omitted and named.
     ///
     /// # Errors
     ///
@@ -50,11 +59,16 @@ impl Listing {
         let mut scan = Scan { root, limits: bounds, listing: Self::default(), entries: 0 };
         let mut waiting = vec![(RelativePath::default(), 1)];
         while let Some((place, depth)) = waiting.pop() {
-            let Some(folder) = root.open_folder(&place)? else {
-                if place.is_root() {
-                    return Err(io::ErrorKind::NotFound.into());
+            let folder = match root.open_folder(&place) {
+                Ok(folder) => folder,
+                Err(error) if is_resource_limit(&error) => return Err(error),
+                Err(error) if place.is_root() => {
+                    return Err(io::Error::new(io::ErrorKind::NotFound, error));
                 }
-                continue;
+                Err(error) => {
+                    scan.add_unreadable(place, &error);
+                    continue;
+                }
             };
             let folders = scan.list_folder(&place, &folder)?;
             if depth < bounds.depth_max {
@@ -105,13 +119,48 @@ impl Scan<'_> {
             } else if let Some(facts) =
                 self.entry_metadata(folder, name, entry.file_type(), &child)?
             {
-                self.listing.files.insert(child, facts);
+                if may_be_read(folder, name, entry.file_type()) {
+                    self.listing.files.insert(child, facts);
+                } else {
+                    self.add_unreadable(child, &io::ErrorKind::PermissionDenied.into());
+                }
+            } else if entry.file_type() == FileType::Symlink {
+                if let Some(error) = self.root.open_error(&child) {
+                    self.add_unreadable(child, &error);
+                }
             } else if entry.file_type() == FileType::Unknown {
                 // The file system does not report types: the attempt to enter decides.
                 folders.push(child);
             }
         }
         Ok(folders)
+    }
+
+    /// Names an entry that cannot be read, unless it has vanished.
+    fn add_unreadable(&mut self, place: RelativePath, error: &io::Error) {
+        let is_link = self.is_link(&place);
+        let is_beyond = is_errno(error, &[Errno::LOOP, Errno::XDEV]);
+        let reason: Box<str> = match error.kind() {
+            io::ErrorKind::NotFound if is_link => {
+                "the link leads to nothing that is offered".into()
+            }
+            _ if is_link && is_beyond => {
+                "the link leads out of the directory, or in a circle".into()
+            }
+            // It was removed or replaced since it was listed.
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => return,
+            _ => error.to_string().into(),
+        };
+        if self.listing.unreadable.len() < UNREADABLE_MAX {
+            self.listing.unreadable.push((place, reason));
+        } else {
+            self.listing.other_unreadable += 1;
+        }
+    }
+
+    fn is_link(&self, place: &RelativePath) -> bool {
+        let path = self.root.path().join(place.as_str());
+        std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink())
     }
 
     /// Returns the metadata of an entry to list; of a link, that of its target.
@@ -128,4 +177,19 @@ impl Scan<'_> {
             _ => Ok(None),
         }
     }
+}
+
+/// Returns whether a file may be read; links were opened to get their metadata.
+fn may_be_read(folder: &OwnedFd, name: &CStr, kind: FileType) -> bool {
+    kind == FileType::Symlink || Root::is_readable_at(folder, name)
+}
+
+/// Returns whether a resource limit of the system is reached, or the disk fails: the folder may be
+/// readable later.
+fn is_resource_limit(error: &io::Error) -> bool {
+    is_errno(error, &[Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO])
+}
+
+fn is_errno(error: &io::Error, numbers: &[Errno]) -> bool {
+    numbers.iter().any(|number| error.raw_os_error() == Some(number.raw_os_error()))
 }

@@ -8,7 +8,8 @@
 //!
 //! Relative links within the root are followed; unless hidden names are offered, only if no name in
 //! their targets is hidden. To check that, a path with links is walked. The root itself is opened
-//! again each time, so that a folder that was replaced is served.
+//! again each time, and links in its path are followed anew, so that a folder that was replaced is
+//! served.
 //!
 //! Source: openat2(2), Linux 5.6; `path_resolution(7)`.
 
@@ -17,9 +18,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::metadata::FileMetadata;
@@ -34,19 +35,19 @@ pub(in crate::files) struct Root {
 }
 
 impl Root {
-    /// Returns the folder at `path`, with links in its path resolved once. Links to hidden names
-    /// are not followed.
+    /// Returns the folder at `path`. Links in its path are followed each time; links below it to
+    /// hidden names are not.
     ///
     /// # Errors
     ///
     /// It is not a readable folder.
     pub(in crate::files) fn new(path: &Path) -> io::Result<Self> {
-        let root = Self { path: std::fs::canonicalize(path)?, follows_hidden: false };
+        let root = Self { path: absolute_path(path)?, follows_hidden: false };
         drop(root.open_root()?);
         Ok(root)
     }
 
-    /// Returns its absolute path without links.
+    /// Returns its absolute path, as it was given: links in it are not resolved.
     pub(in crate::files) fn path(&self) -> &Path {
         &self.path
     }
@@ -75,12 +76,55 @@ impl Root {
         FileMetadata::from_stat(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)
     }
 
-    /// Opens the folder at `place`, with the results of [`Root::open_file`].
-    pub(in crate::files) fn open_folder(
-        &self,
-        place: &RelativePath,
-    ) -> io::Result<Option<OwnedFd>> {
-        none_if_unreachable(self.open(place, FOLDER_FLAGS))
+    /// Opens the folder at `place`.
+    ///
+    /// # Errors
+    ///
+    /// As the system reports it.
+    pub(in crate::files) fn open_folder(&self, place: &RelativePath) -> io::Result<OwnedFd> {
+        Ok(self.open(place, FOLDER_FLAGS)?)
+    }
+
+    /// Returns why the file at `place`, which is a link or cannot be read, is not offered; `None`
+    /// if it can be opened.
+    pub(in crate::files) fn open_error(&self, place: &RelativePath) -> Option<io::Error> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        self.open(place, flags).err().map(io::Error::from)
+    }
+
+    /// Returns whether the file `name` in an open folder may be read.
+    pub(in crate::files) fn is_readable_at(folder: &OwnedFd, name: &CStr) -> bool {
+        let access = rustix::fs::accessat(folder, name, Access::READ_OK, AtFlags::empty());
+        access != Err(Errno::ACCESS)
+    }
+
+    /// Returns the links on the way to the root, in the order in which they are followed: each
+    /// change of one of them may be a change of the root.
+    pub(in crate::files) fn links(&self) -> Vec<PathBuf> {
+        let mut links = Vec::new();
+        let mut steps = reversed_components(self.path.as_os_str().as_bytes());
+        let mut here = PathBuf::from("/");
+        while let Some(step) = steps.pop() {
+            match step.as_slice() {
+                b"." => {}
+                b".." => drop(here.pop()),
+                name => {
+                    here.push(OsStr::from_bytes(name));
+                    let Ok(target) = std::fs::read_link(&here) else { continue };
+                    if links.len() == LINKS_MAX {
+                        break;
+                    }
+                    links.push(here.clone());
+                    if target.is_absolute() {
+                        here = PathBuf::from("/");
+                    } else {
+                        here.pop();
+                    }
+                    steps.extend(reversed_components(target.as_os_str().as_bytes()));
+                }
+            }
+        }
+        links
     }
 
     fn open_root(&self) -> Result<OwnedFd, Errno> {
@@ -176,6 +220,22 @@ fn open_by_components(
         }
     }
     folders.pop().ok_or(Errno::XDEV)
+}
+
+/// Returns `path` as an absolute one without `.` and `..`. Links before a `..` are resolved, others
+/// stay.
+fn absolute_path(path: &Path) -> io::Result<PathBuf> {
+    let mut absolute = PathBuf::new();
+    for component in std::path::absolute(path)?.components() {
+        match component {
+            Component::ParentDir => {
+                absolute = std::fs::canonicalize(&absolute)?;
+                absolute.pop();
+            }
+            component => absolute.push(component),
+        }
+    }
+    Ok(absolute)
 }
 
 /// Returns whether a name in the target of a link is hidden: it begins with one dot. Names with two
@@ -304,8 +364,8 @@ mod tests {
         for path in ["sub", "pipe", "socket"] {
             assert!(root.open_file(&place(path)).unwrap().is_none(), "{path}");
         }
-        assert!(root.open_folder(&place("plain")).unwrap().is_none());
-        assert!(root.open_folder(&place("sub")).unwrap().is_some());
+        assert!(root.open_folder(&place("plain")).is_err());
+        assert!(root.open_folder(&place("sub")).is_ok());
     }
 
     #[test]
@@ -317,5 +377,34 @@ mod tests {
         std::fs::write(root.path().join("plain"), "new").unwrap();
         let (_, facts) = root.open_file(&place("plain")).unwrap().unwrap();
         assert_eq!(facts.bytes, 3);
+    }
+
+    #[test]
+    fn links_to_root_are_followed_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        for release in ["1", "2"] {
+            std::fs::create_dir_all(base.join("releases").join(release)).unwrap();
+            std::fs::write(base.join("releases").join(release).join("v"), release).unwrap();
+        }
+        symlink("releases/1", base.join("one")).unwrap();
+        symlink(base.join("one"), base.join("current")).unwrap();
+        let root = Root::new(&base.join("releases/../current/.")).unwrap();
+        assert_eq!(root.path(), base.join("current"));
+        assert_eq!(root.links(), [base.join("current"), base.join("one")]);
+        let read = || {
+            let (mut file, _) = root.open_file(&place("v")).unwrap()?;
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            Some(text)
+        };
+        assert_eq!(read().as_deref(), Some("1"));
+        std::fs::remove_file(base.join("one")).unwrap();
+        assert_eq!(read(), None);
+        symlink("releases/2", base.join("one")).unwrap();
+        assert_eq!(read().as_deref(), Some("2"));
+        std::fs::remove_file(base.join("current")).unwrap();
+        symlink("current", base.join("current")).unwrap();
+        assert!(read().is_none() && root.links().len() == LINKS_MAX);
     }
 }

@@ -51,7 +51,7 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// Returns the prompts in `root`. Links in its path are resolved once, here.
+    /// Returns the prompts in `root`. Links in its path are followed anew with each access.
     ///
     /// # Errors
     ///
@@ -123,6 +123,11 @@ impl PromptDirectory {
         Self { prompts, files: BTreeMap::new(), offered: BTreeMap::new(), is_unreadable: false }
     }
 
+    /// Returns the links on the way to the directory.
+    pub(super) fn links(&self) -> Vec<PathBuf> {
+        self.prompts.root.links()
+    }
+
     /// Returns the folder to watch, if it exists.
     pub(super) fn folder(&self) -> Option<PathBuf> {
         (!self.is_unreadable).then(|| self.root().to_owned())
@@ -185,6 +190,7 @@ impl PromptDirectory {
             let hint = "keep prompts in a directory of their own";
             look.faults.push(FileFault::new(root, what, hint));
         }
+        look.faults.extend(FileFault::of_unreadable(root, &listing, is_prompt_file));
         let mut before = std::mem::take(&mut self.files);
         for (place, facts) in listing.files.into_iter().filter(|(place, _)| is_prompt_file(place)) {
             let known = before.remove(&place).filter(|(known, result)| {
