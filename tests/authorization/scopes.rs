@@ -157,6 +157,31 @@ fn rule_holds_for_parts_of_a_file() {
 }
 
 #[test]
+fn completion_of_paths_hides_denied_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["open.md", "secret.md"] {
+        fs::write(folder.path().join(name), "text").expect("a file");
+    }
+    let directory = Directory::new(folder.path()).expect("a directory");
+    let directory = directory.uri_prefix("files://x/").expect("a prefix");
+    let mut files = Files::new().resources(directory).without_watch();
+    let catalog = files.add_to_catalog(&catalog()).expect("a catalog");
+    let authority = Authority::new();
+    let mut auth = authority.key_options();
+    auth.rules = vec!["resources/read files://x/secret.md tier=admin".to_owned()];
+    let server = TestServer::with_catalog(options(auth), catalog);
+    let params = json!({
+        "ref": {"type": "ref/resource", "uri": "files://X/{+path}{?offset,length}"},
+        "argument": {"name": "path", "value": ""},
+    });
+    for (key, expected) in [("key-bob", &["open.md"][..]), ("key-ada", &["open.md", "secret.md"])] {
+        let response = post(server.http(), &request("completion/complete", &params), Some(key));
+        assert_eq!(response.json()["result"]["completion"]["values"], json!(expected));
+    }
+    server.close();
+}
+
+#[test]
 fn related_requests_follow_rules_of_subject() {
     let authority = Authority::new();
     let mut auth = authority.key_options();

@@ -159,6 +159,56 @@ fn uri_prefix_replaces_path_of_directory() {
 }
 
 #[test]
+fn template_path_is_completed_with_listed_files() {
+    let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for file in ["guide/a b.md", "guide/deep/50%?.md", "Guide.md", "other.md", ".hidden"] {
+        write(docs.path(), file, "text");
+    }
+    let mut peer = StdioServer::start(docs.path(), prompts.path());
+    let templates = peer.list("resources/templates/list", "resourceTemplates");
+    let template = templates[0]["uriTemplate"].as_str().unwrap().to_owned();
+    let mut complete = |name: &str, value: &str| {
+        let reference = json!({ "type": "ref/resource", "uri": template });
+        let argument = json!({ "name": name, "value": value });
+        let params = json!({ "ref": reference, "argument": argument });
+        peer.request("completion/complete", &params)["completion"].take()
+    };
+    let all = ["guide/a b.md", "guide/deep/50%25%3F.md", "Guide.md", "other.md"];
+    assert_eq!(complete("path", "")["total"], all.len());
+    let found = complete("path", "guide/");
+    assert_eq!(found["values"], json!(&all[..2]));
+    assert_eq!((&found["total"], &found["hasMore"]), (&json!(2), &json!(false)));
+    assert_eq!(complete("path", "guide/deep/5")["values"], json!([all[1]]));
+    assert_eq!(complete("path", "missing")["values"], json!([]));
+    assert_eq!(complete("offset", "")["values"], json!([]));
+    // Each value, inserted in the template, is read.
+    let prefix = template.strip_suffix("{+path}{?offset,length}").unwrap().to_owned();
+    for path in all {
+        let uri = format!("{prefix}{}", path.replace(' ', "%20"));
+        assert_eq!(
+            peer.request("resources/read", &json!({ "uri": uri }))["contents"][0]["text"],
+            "text"
+        );
+    }
+    peer.end_input();
+}
+
+#[test]
+fn check_names_files_that_are_not_offered() {
+    let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink("missing", docs.path().join("gone.txt")).unwrap();
+    write(prompts.path(), "bad.md", "+++\ntitle = 7\n+++\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    command.env_clear().args(["check", "--tcp", "127.0.0.1:0", "--http", "off", "--resources"]);
+    let output = command.arg(docs.path()).arg("--prompts").arg(prompts.path()).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && error.ends_with("ok\n"), "{error}");
+    for expected in ["gone.txt: cannot be read (the link leads to nothing", "bad.md:2: invalid"] {
+        assert_eq!(error.matches(expected).count(), 1, "{error}");
+    }
+}
+
+#[test]
 fn client_is_notified_of_file_changes() {
     let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(docs.path(), "a.txt", "a");

@@ -110,7 +110,7 @@ pub(crate) fn complete(
 ) -> Result<Value, Error> {
     let dispatch = |document: &Document<'_>, out: &mut Vec<u8>| {
         let request = CompleteRequestParams::read(Some(document.root()))?;
-        Ok(catalog.complete(&request, &detached(revision), ID, out))
+        Ok(catalog.complete(&request, &detached(revision), &|_| true, ID, out))
     };
     run_request(catalog, revision, "completion/complete", params, dispatch, Default::default())
 }

@@ -20,6 +20,7 @@ use crate::protocol::params::{
     CompleteRequestParams, GetPromptRequestParams, InputResponseRequestParams,
     ReadResourceRequestParams,
 };
+use crate::server::auth::Authentication;
 use crate::server::calls::{HandlerWork, NewCall};
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
@@ -86,47 +87,50 @@ impl Dispatcher {
             Err(error) => return write_request_error(peer, request, &error),
         };
         let overload = &self.deferred.overload;
-        let handed_over =
-            match start_handler(&self.catalog, peer, called, &self.handlers.shard_state) {
-                Dispatch::Ready { is_error: is_failed } => {
-                    peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                    if let Some(admission) = admission.take() {
-                        overload.record_inline(admission, outcome_of(Ok(is_failed)));
+        let handed_over = match start_handler(
+            (&self.auth, &self.catalog),
+            peer,
+            called,
+            &self.handlers.shard_state,
+        ) {
+            Dispatch::Ready { is_error: is_failed } => {
+                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                if let Some(admission) = admission.take() {
+                    overload.record_inline(admission, outcome_of(Ok(is_failed)));
+                }
+                return Outcome::Response;
+            }
+            Dispatch::Failed(error) => {
+                record_error(overload, admission.take(), outcome_of(Err(error.kind)));
+                Err(error)
+            }
+            Dispatch::Internal(error) => {
+                record_error(overload, admission.take(), EndOfCall::FAILED);
+                match self.handlers.write_failure(&self.catalog, &error, request, peer, ctx.now) {
+                    Ok(is_failed) => {
+                        peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                        return Outcome::Response;
                     }
-                    return Outcome::Response;
+                    Err(error) => Err(error),
                 }
-                Dispatch::Failed(error) => {
-                    record_error(overload, admission.take(), outcome_of(Err(error.kind)));
-                    Err(error)
-                }
-                Dispatch::Internal(error) => {
-                    record_error(overload, admission.take(), EndOfCall::FAILED);
-                    match self.handlers.write_failure(&self.catalog, &error, request, peer, ctx.now)
-                    {
-                        Ok(is_failed) => {
-                            peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                            return Outcome::Response;
-                        }
-                        Err(error) => Err(error),
-                    }
-                }
-                Dispatch::Local(work) => {
-                    let permit = take_permit(overload, admission);
-                    let local = (work, request_state, transition);
-                    self.spawn_local(ctx, peer, request, local, permit)
-                }
-                #[cfg(feature = "tokio")]
-                Dispatch::Tokio(work) => {
-                    let permit = take_permit(overload, admission);
-                    let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
-                    let local = (work, request_state, transition);
-                    self.spawn_local(ctx, peer, request, local, permit)
-                }
-                Dispatch::Blocking(work) => {
-                    let permit = take_permit(overload, admission);
-                    self.spawn_blocking(ctx, peer, request, (work, permit))
-                }
-            };
+            }
+            Dispatch::Local(work) => {
+                let permit = take_permit(overload, admission);
+                let local = (work, request_state, transition);
+                self.spawn_local(ctx, peer, request, local, permit)
+            }
+            #[cfg(feature = "tokio")]
+            Dispatch::Tokio(work) => {
+                let permit = take_permit(overload, admission);
+                let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
+                let local = (work, request_state, transition);
+                self.spawn_local(ctx, peer, request, local, permit)
+            }
+            Dispatch::Blocking(work) => {
+                let permit = take_permit(overload, admission);
+                self.spawn_blocking(ctx, peer, request, (work, permit))
+            }
+        };
         match handed_over {
             Ok(()) => Outcome::None,
             Err(error) => write_request_error(peer, request, &error),
@@ -332,7 +336,7 @@ fn log_filter(catalog: &Catalog, request: &Request<'_>) -> LogFilter {
 /// position in the catalog if it was looked up.
 #[inline]
 fn start_handler(
-    catalog: &Catalog,
+    (auth, catalog): (&Authentication, &Catalog),
     peer: &mut PeerState<'_>,
     (request, tool): (&Request<'_>, Option<usize>),
     shard_state: &Rc<dyn Any>,
@@ -340,13 +344,18 @@ fn start_handler(
     let (id, params) = (request.id(), request.params());
     let PeerState { outgoing: out, state, origin, .. } = peer;
     let source = &request.source(state, origin, shard_state);
+    let is_listed = |uri: &str| {
+        let principal = origin.principal.or_else(|| state.principal());
+        let principal = principal.map(|principal| &**principal);
+        auth.may_use(catalog, principal, (Method::ResourcesRead, uri))
+    };
     let started = match request.method {
         Method::PromptsGet => GetPromptRequestParams::read(params)
             .map(|parsed| catalog.get_prompt(&parsed, source, id, out)),
         Method::ResourcesRead => ReadResourceRequestParams::read(params)
             .map(|parsed| catalog.read_resource(&parsed, source, id, out)),
         Method::CompletionComplete => CompleteRequestParams::read(params)
-            .map(|parsed| catalog.complete(&parsed, source, id, out)),
+            .map(|parsed| catalog.complete(&parsed, source, &is_listed, id, out)),
         _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
             .map(|call| call_tool_at(catalog, tool, (&call, id), out)),
     };

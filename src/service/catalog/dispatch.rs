@@ -120,7 +120,8 @@ impl Catalog {
     }
 
     /// Serves a `completion/complete`: appends the whole response to `out`, or fails. An argument
-    /// without a completer has no values.
+    /// without a completer has no values. Values that name a resource are completed if the caller
+    /// may read it (`is_listed`, by its URI).
     ///
     /// Fails with invalid params (-32602) if the prompt or template does not exist.
     ///
@@ -129,6 +130,7 @@ impl Catalog {
         &self,
         request: &CompleteRequestParams<'_>,
         source: &dyn RequestSource,
+        is_listed: &dyn Fn(&str) -> bool,
         id: Id<'_>,
         out: &mut Vec<u8>,
     ) -> Dispatch {
@@ -148,8 +150,10 @@ impl Catalog {
         };
         let view = RequestView::new(request.reference.name(), source);
         let ctx = CompletionContext::new(request.argument_value, request.context_arguments, view);
-        let completion = completer
-            .map_or(Ok(Completion::EMPTY), |completer: &Completer| completer.complete(&ctx));
+        let completion = match completer {
+            Some(completer) => Completer::complete(completer, &ctx),
+            None => Ok(self.complete_from_resources(request, is_listed)),
+        };
         match completion {
             Ok(completion) => {
                 let suffix = self.result_suffix(revision);
@@ -160,6 +164,29 @@ impl Catalog {
             }
             Err(error) => Dispatch::protocol_error(error, revision.is_modern()),
         }
+    }
+
+    /// The values of an argument that the URIs of resources complete; none of another argument.
+    fn complete_from_resources(
+        &self,
+        request: &CompleteRequestParams<'_>,
+        is_listed: &dyn Fn(&str) -> bool,
+    ) -> Completion {
+        let CompletionReference::Resource(uri) = request.reference else {
+            return Completion::EMPTY;
+        };
+        let completes = |it: &&ResourceTemplate| it.completes_from_resources(request.argument_name);
+        let Some(template) = self.template(uri).filter(completes) else {
+            return Completion::EMPTY;
+        };
+        let typed = request.argument_value.as_bytes();
+        let values = self.resources().filter_map(|resource| {
+            let value = template.value_in(resource.uri())?;
+            let start = value.as_bytes().get(..typed.len())?;
+            let is_match = start.eq_ignore_ascii_case(typed) && is_listed(resource.uri());
+            is_match.then_some(value)
+        });
+        Completion::from_values(values)
     }
 
     /// Appends the whole response for the output of a local or blocking handler. Returns whether

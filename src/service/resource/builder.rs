@@ -35,6 +35,8 @@ pub(super) struct ResourceDefinition {
     annotations: Option<Annotations>,
     pub(super) cache_hint: CacheHint,
     pub(super) completers: Vec<(Box<str>, Completer)>,
+    /// The variable that the URIs of the listed resources complete.
+    pub(super) listed_variable: Option<Box<str>>,
     /// The shard state that the handler needs.
     pub(super) required_state: Option<StateType>,
 }
@@ -43,26 +45,27 @@ impl ResourceDefinition {
     pub(super) fn new(uri: Box<str>, name: Box<str>) -> Self {
         Self {
             uri,
+            comparison_key: None,
             metadata: Metadata::new(name),
             mime_type: None,
-            comparison_key: None,
             size_bytes: None,
             annotations: None,
             cache_hint: CacheHint { ttl_ms: 0, is_public: false },
             completers: Vec::new(),
+            listed_variable: None,
             required_state: None,
         }
     }
 
-    /// Returns what the handler needs to read it.
-    pub(super) fn target(&self) -> ReadTarget<'_> {
-        let mime_type = self.mime_type.as_deref();
     /// Computes how its URI is compared with that of a request.
     pub(super) fn set_comparison_key(&mut self) {
         let key = uri::comparison_key(&self.uri);
         self.comparison_key = (*key != *self.uri).then(|| key.into());
     }
 
+    /// Returns what the handler needs to read it.
+    pub(super) fn target(&self) -> ReadTarget<'_> {
+        let mime_type = self.mime_type.as_deref();
         ReadTarget { uri: &self.uri, mime_type, cache_hint: self.cache_hint }
     }
 
@@ -221,6 +224,13 @@ impl<S> ResourceBuilder<Resource, S> {
 }
 
 impl<S: 'static> ResourceBuilder<ResourceTemplate, S> {
+    /// Completes the variable `name`, which is `{+name}` after the first literal, with its values
+    /// in the URIs of the resources of the catalog. Cost: a step for each resource.
+    pub(crate) fn complete_from_resources(mut self, name: impl Into<Box<str>>) -> Self {
+        self.definition.listed_variable = Some(name.into());
+        self
+    }
+
     /// Sets the function that completes the variable `name`. It runs inline on the shard.
     pub fn completer(
         mut self,

@@ -210,7 +210,24 @@ impl ResourceTemplate {
 
     /// Whether any variable has a completer.
     pub(in crate::service) const fn has_completer(&self) -> bool {
-        !self.definition.completers.is_empty()
+        !self.definition.completers.is_empty() || self.definition.listed_variable.is_some()
+    }
+
+    /// Whether the URIs of resources complete the variable `name`.
+    pub(in crate::service) fn completes_from_resources(&self, name: &str) -> bool {
+        self.definition.listed_variable.as_deref() == Some(name)
+    }
+
+    /// The value of the variable that the resource `uri` completes, as a client inserts it in
+    /// `{+name}`; `None` if the URI does not begin like the template.
+    pub(in crate::service) fn value_in(&self, uri: &str) -> Option<String> {
+        let normalized = uri::normalize(uri);
+        let key = uri::comparison_key(&normalized);
+        let rest = key.strip_prefix(self.pattern.as_ref()?.first_literal())?;
+        let value = percent_encoding::decode(&normalized[normalized.len() - rest.len()..])?;
+        // These would end the path or begin a code: reserved expansion does not encode them.
+        let value = value.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        (!value.is_empty()).then_some(value)
     }
 }
 
@@ -229,7 +246,12 @@ impl Entry for ResourceTemplate {
             return Err(format!("`{name}` has a completer but is not a variable").into());
         }
         self.pattern = Some(Arc::new(pattern));
+        self.definition.set_comparison_key();
         Ok(())
+    }
+
+    fn other_key(&self) -> Option<&str> {
+        self.definition.comparison_key.as_deref()
     }
 
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {
@@ -246,14 +268,9 @@ impl fmt::Debug for ResourceTemplate {
             .finish_non_exhaustive()
     }
 }
-        self.definition.set_comparison_key();
 
 /// Whether `uri` begins with a scheme (RFC 3986, section 3.1).
 fn has_scheme(uri: &str) -> bool {
-    fn other_key(&self) -> Option<&str> {
-        self.definition.comparison_key.as_deref()
-    }
-
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     uri.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())

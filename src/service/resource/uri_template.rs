@@ -125,6 +125,14 @@ impl UriTemplate {
         self.variable_names.iter().map(|name| &**name)
     }
 
+    /// The text before the first variable.
+    pub(super) fn first_literal(&self) -> &str {
+        match self.parts.first() {
+            Some(TemplatePart::Literal(first)) => first,
+            _ => "",
+        }
+    }
+
     /// Index of the variable `name`.
     pub(super) fn index_of(&self, name: &str) -> Option<usize> {
         self.variable_names.iter().position(|known| **known == *name)
