@@ -10,6 +10,8 @@ use crate::protocol::json::Value;
 use crate::protocol::parity::error::ErrorCode;
 use crate::transport::tls::{TlsError, TlsErrorKind};
 
+/// Code of a request without a valid token.
+const UNAUTHORIZED: i64 = -32010;
 /// Longest text of the server that an error quotes, in characters.
 const QUOTED_CHARACTERS_MAX: usize = 200;
 
@@ -38,7 +40,7 @@ struct RetryAdvice {
 }
 
 /// Kind of a [`ClientError`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ClientErrorKind {
     /// The arguments or the target are invalid; nothing was sent.
@@ -80,8 +82,16 @@ pub enum ClientErrorKind {
     /// The HTTP request was refused, by the server or by a proxy before it: the response has no
     /// message of MCP. The message of the error has the beginning of its body.
     Http {
-        /// The status, such as 401.
+        /// The status, such as 404; 401 is [`Unauthorized`](Self::Unauthorized).
         status: u16,
+    },
+    /// The server requires a token, or has refused the one it got: HTTP status 401, also at the
+    /// upgrade to WebSocket, or error -32010 of a Corelane server over a stream. The call has not
+    /// run. A client with [`oauth`](crate::client::ClientBuilder::oauth) authorizes itself first.
+    Unauthorized {
+        /// What the server asks for: the values of `WWW-Authenticate`, separated by commas
+        /// (RFC 9110, section 11.6.1). `None` without the field, and always over a stream.
+        challenge: Option<Box<str>>,
     },
     /// The server requires authorization, and no token was obtained. The call has not run.
     Authorization,
@@ -152,6 +162,11 @@ impl ClientError {
         let is_retryable = advice("retryable").and_then(Value::as_bool).unwrap_or(false);
         let after = advice("retryAfterMs").and_then(Value::as_u64).map(Duration::from_millis);
         error.0.retry = RetryAdvice { is_retryable, after };
+        // Another server may use the code for something else.
+        if code == UNAUTHORIZED && advice("retryable").and_then(Value::as_bool) == Some(false) {
+            error.0.message = error.to_string().into();
+            error.0.kind = ClientErrorKind::Unauthorized { challenge: None };
+        }
         error
     }
 
@@ -174,18 +189,30 @@ impl ClientError {
         error
     }
 
-    /// Creates the error for an HTTP response without a message of MCP.
-    pub(crate) fn from_http(status: u16, body: &[u8]) -> Self {
-        let kind = ClientErrorKind::Http { status };
+    /// Creates the error for an HTTP response with these values of `WWW-Authenticate` and without a
+    /// message of MCP.
+    pub(crate) fn from_http(status: u16, challenges: &[Box<str>], body: &[u8]) -> Self {
+        let kind = match status {
+            401 => {
+                let challenge = (!challenges.is_empty()).then(|| challenges.join(", ").into());
+                ClientErrorKind::Unauthorized { challenge }
+            }
+            _ => ClientErrorKind::Http { status },
+        };
         Self::new(kind, format!("the server answered with HTTP status {status}{}", quote(body)))
     }
 
     /// Creates the error of a request over HTTP that the server refuses for now: `body` may be a
     /// JSON-RPC error, whose message is quoted.
-    pub(crate) fn from_refusal(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
+    pub(crate) fn from_refusal(
+        status: u16,
+        challenges: &[Box<str>],
+        body: &[u8],
+        retry_after: Option<Duration>,
+    ) -> Self {
         let document: Option<serde_json::Value> = serde_json::from_slice(body).ok();
         let message = document.as_ref().and_then(|document| document["error"]["message"].as_str());
-        let error = Self::from_http(status, message.map_or(body, str::as_bytes));
+        let error = Self::from_http(status, challenges, message.map_or(body, str::as_bytes));
         error.with_retry_after(retry_after)
     }
 
@@ -213,8 +240,8 @@ impl ClientError {
     }
 
     /// Returns the kind.
-    pub const fn kind(&self) -> ClientErrorKind {
-        self.0.kind
+    pub fn kind(&self) -> ClientErrorKind {
+        self.0.kind.clone()
     }
 
     /// Returns the message of the server or of the client, without the source.

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::change_batch::ChangeBatch;
 use super::disk::{
@@ -165,8 +165,8 @@ impl Directory {
         };
         let mut content = content.with_mime_type(mime_type(&place).unwrap_or(default));
         if range.is_some() {
-            let part = json!({ "offset": offset, "length": length, "size": facts.bytes });
-            content.meta = Some([(RANGE_META_KEY.to_owned(), part)].into_iter().collect());
+            let part = describe_range(offset, length, &facts);
+            content.meta = Some([(RANGE_KEY.to_owned(), part)].into_iter().collect());
         }
         Ok(content)
     }
@@ -186,10 +186,12 @@ impl Directory {
         let limit = self.file_bytes_max;
         let requested = usize::try_from(length.unwrap_or(rest).min(rest)).unwrap_or(usize::MAX);
         if range.is_none() && requested > limit {
-            return Err(Error::invalid_params(format!(
+            let data = json!({ RANGE_KEY: describe_range(0, limit, facts) });
+            let error = Error::invalid_params(format!(
                 "the file has {bytes} bytes (limit {limit} per response); \
                  read it in ranges, beginning with {uri}?offset=0&length={limit}"
-            )));
+            ));
+            return Err(error.with_data(data.to_string()));
         }
         Ok(requested.min(limit))
     }
@@ -383,8 +385,13 @@ fn mime_type(place: &RelativePath) -> Option<&'static str> {
 const MIME_TYPE_OVERRIDES: [(&str, &str); 3] =
     [("ts", "text/typescript"), ("mts", "text/typescript"), ("cts", "text/typescript")];
 
-/// Key in `_meta` for the range that was read.
-const RANGE_META_KEY: &str = "corelane/range";
+/// Key in `_meta` for the range that was read, and in the data of an error for the first range.
+const RANGE_KEY: &str = "corelane/range";
+
+/// Returns a range of a file: its first byte, its length, and the size and version of the file.
+fn describe_range(offset: u64, length: usize, facts: &FileMetadata) -> Value {
+    json!({ "offset": offset, "length": length, "size": facts.bytes, "etag": facts.etag() })
+}
 
 const READ_FAILED: &str = "the file could not be read; try again later";
 

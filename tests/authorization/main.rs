@@ -11,6 +11,7 @@ mod audit;
 mod bindings;
 mod certificates;
 mod checks;
+mod client_errors;
 mod dpop;
 mod dpop_client;
 mod http;

@@ -13,7 +13,7 @@ use super::http_peer::{Connection, HttpPeer, initialize_response, text_result};
 /// Checks that `respond` fails a call with `kind` and a text, and that the next call succeeds.
 fn expect_failure(
     respond: impl FnOnce(&mut Connection) -> bool + Send + 'static,
-    kind: ClientErrorKind,
+    kind: &ClientErrorKind,
     text: &str,
 ) {
     let (client, peer) = HttpPeer::modern(|peer, mut connection| {
@@ -29,7 +29,7 @@ fn expect_failure(
     });
     let call = |client: &Client| client.call_tool("a", &json!({})).wait();
     let error = call(&client).expect_err("the response is bad");
-    assert_eq!(error.kind(), kind, "{error}");
+    assert_eq!(error.kind(), *kind, "{error}");
     assert!(error.to_string().contains(text), "{error}");
     assert_eq!(call(&client).expect("a result").text(), "next");
     drop(client);
@@ -43,7 +43,7 @@ fn event_stream_cut_inside_event_fails_call() {
         connection.send("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"res");
         false
     };
-    expect_failure(respond, ClientErrorKind::Closed, "before the response");
+    expect_failure(respond, &ClientErrorKind::Closed, "before the response");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn error_status_with_html_fails_call() {
         true
     };
     let kind = ClientErrorKind::Http { status: 500 };
-    expect_failure(respond, kind, "HTTP status 500: <html> <h1>Oops</h1>xxx");
+    expect_failure(respond, &kind, "HTTP status 500: <html> <h1>Oops</h1>xxx");
 }
 
 #[test]
@@ -63,12 +63,12 @@ fn wrong_content_type_fails_call() {
         connection.send_body("200 OK", "text/plain", "hello");
         true
     };
-    expect_failure(respond, ClientErrorKind::Protocol, "neither JSON nor an event stream");
+    expect_failure(respond, &ClientErrorKind::Protocol, "neither JSON nor an event stream");
     let respond = |connection: &mut Connection| {
         connection.accept_message();
         true
     };
-    expect_failure(respond, ClientErrorKind::Protocol, "status 202");
+    expect_failure(respond, &ClientErrorKind::Protocol, "status 202");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn response_to_another_request_fails_call() {
         connection.send_json(&json!({ "jsonrpc": "2.0", "id": 99, "result": {} }));
         true
     };
-    expect_failure(respond, ClientErrorKind::Protocol, "no response to the request");
+    expect_failure(respond, &ClientErrorKind::Protocol, "no response to the request");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn connection_closed_inside_body_fails_call() {
             connection.send(body);
             false
         };
-        expect_failure(respond, ClientErrorKind::Closed, "before the end of the response");
+        expect_failure(respond, &ClientErrorKind::Closed, "before the end of the response");
     }
 }
 
@@ -98,7 +98,7 @@ fn invalid_http_fails_call() {
         connection.send("{\"jsonrpc\":\"2.0\"}\r\n\r\n");
         false
     };
-    expect_failure(respond, ClientErrorKind::Protocol, "does not speak HTTP");
+    expect_failure(respond, &ClientErrorKind::Protocol, "does not speak HTTP");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn refused_handshake_names_its_status() {
         }
     });
     let error = builder.connect_blocking().unwrap_err();
-    assert_eq!(error.kind(), ClientErrorKind::Handshake);
+    assert_eq!(error.kind(), ClientErrorKind::Unauthorized { challenge: None });
     assert!(error.to_string().contains("HTTP status 401: who are you?"), "{error}");
     peer.join().unwrap();
 }

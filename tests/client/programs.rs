@@ -1,5 +1,6 @@
 //! Servers that the client starts as programs.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -7,7 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{ClientErrorKind, EraPreference, Program, ProgramEvent, ProgramStderr};
+use corelane::client::{
+    ClientError, ClientErrorKind, EraPreference, Program, ProgramEvent, ProgramStderr,
+};
 use corelane::testing::block_on;
 use corelane_test_support::TIMEOUT;
 use serde_json::json;
@@ -35,6 +38,54 @@ fn program_that_cannot_start_fails_connect() {
 fn program_that_ends_fails_the_handshake() {
     let error = Client::builder("stdio:false").connect_blocking().unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+}
+
+/// Runs `script` in a shell as a server, and returns how often it was started and why the handshake
+/// failed.
+fn failed_start(script: &str) -> (usize, ClientError) {
+    let starts = tempfile::NamedTempFile::new().expect("a file");
+    let script = format!("echo started >> {}; {script}", starts.path().display());
+    let program = Program::new("sh").arg("-c").arg(script);
+    let error = Client::builder(program).connect_blocking().expect_err("the program ends");
+    (fs::read_to_string(starts.path()).expect("the starts").lines().count(), error)
+}
+
+#[test]
+fn program_that_dies_at_start_runs_once() {
+    for (script, expected) in [
+        ("exit 3", "the server exited with status 3"),
+        ("exit 0", "the server exited with status 0"),
+        ("exec 0<&-; exit 7", "the server exited with status 7"),
+        ("exec 1>&-; sleep 0.1; exit 5", "the server exited with status 5"),
+        ("kill -KILL $$", "the server was killed by signal 9 (SIGKILL)"),
+        ("read -r request; kill -SEGV $$", "the server was killed by signal 11 (SIGSEGV)"),
+    ] {
+        let (starts, error) = failed_start(script);
+        assert_eq!(starts, 1, "{script}: {error}");
+        assert_eq!(error.kind(), ClientErrorKind::Closed, "{script}: {error}");
+        assert!(error.to_string().contains(expected), "{script}: {error}");
+    }
+}
+
+#[test]
+fn program_that_refuses_discover_gets_initialize() {
+    // Servers of earlier revisions exit if the first request is not `initialize`.
+    let script = r"read -r request; case $request in *initialize*) exit 8;; *) exit 9;; esac";
+    let (starts, error) = failed_start(script);
+    assert_eq!(starts, 2, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("the server exited with status 8"), "{error}");
+    assert!(text.contains("server/discover: ") && text.contains("with status 9"), "{error}");
+}
+
+#[test]
+fn call_error_names_end_of_program() {
+    let program = shell_server("read -r request; kill -ABRT $$");
+    let client = Client::builder(program).connect_blocking().unwrap();
+    let error = client.call_tool("a", &json!({})).wait().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+    assert!(error.to_string().contains("was killed by signal 6 (SIGABRT)"), "{error}");
+    block_on(client.close());
 }
 
 /// A shell that answers `server/discover` and then runs `script`, in which `answer` reads a request

@@ -144,12 +144,16 @@ fn invalid_frame_closes_with_its_code() {
 
 #[test]
 fn refused_upgrade_fails_connect_with_its_reason() {
-    use ClientErrorKind::{Http, Protocol};
+    use ClientErrorKind::{Http, Protocol, Unauthorized};
     let switch =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n";
     let length = "Content-Length: 4\r\n\r\nnope";
     for (answer, kind, reason) in [
-        (format!("HTTP/1.1 401 Unauthorized\r\n{length}"), Http { status: 401 }, "nope"),
+        (
+            format!("HTTP/1.1 401 Unauthorized\r\n{length}"),
+            Unauthorized { challenge: None },
+            "nope",
+        ),
         (format!("HTTP/1.1 404 Not Found\r\n{length}"), Http { status: 404 }, "nope"),
         (format!("HTTP/1.1 200 OK\r\n{length}"), Http { status: 200 }, "nope"),
         ("SSH-2.0-OpenSSH\r\n\r\n".to_owned(), Protocol, "HTTP/1.1"),

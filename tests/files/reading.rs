@@ -2,7 +2,7 @@
 
 use corelane::files::Directory;
 use corelane::protocol::revision::Revision;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixtures::{FILE_PREFIXES, catalog, catalog_of, list, names, read, uri, write};
 
@@ -79,6 +79,8 @@ fn file_beyond_limit_is_rejected_with_range_uri() {
     assert_eq!(error.code, -32602);
     let first = error.message.rsplit(' ').next().unwrap();
     assert_eq!(first, format!("{uri}?offset=0&length=4"));
+    let data: Value = serde_json::from_str(error.data.as_deref().unwrap()).unwrap();
+    let stated = &data["corelane/range"];
     let mut text = String::new();
     let mut next = first.to_owned();
     loop {
@@ -86,13 +88,14 @@ fn file_beyond_limit_is_rejected_with_range_uri() {
         text.push_str(part["text"].as_str().unwrap());
         let range = &part["_meta"]["corelane/range"];
         let end = range["offset"].as_u64().unwrap() + range["length"].as_u64().unwrap();
-        assert_eq!(range["size"], 10);
+        assert_eq!((&range["size"], &range["etag"]), (&stated["size"], &stated["etag"]));
         if end == 10 {
             break;
         }
         next = format!("{uri}?offset={end}");
     }
     assert_eq!(text, "0123456789");
+    assert_eq!((&stated["offset"], &stated["length"]), (&json!(0), &json!(4)));
 }
 
 #[test]
@@ -103,7 +106,9 @@ fn range_of_text_ends_between_characters() {
     let uri = uri(&catalog, "euro.txt");
     let part = read(&catalog, &format!("{uri}?length=3")).unwrap();
     assert_eq!(part["text"], "a");
-    assert_eq!(part["_meta"]["corelane/range"], json!({ "offset": 0, "length": 1, "size": 5 }));
+    let range = &part["_meta"]["corelane/range"];
+    let etag = range["etag"].as_str().expect("an etag");
+    assert_eq!(*range, json!({ "offset": 0, "length": 1, "size": 5, "etag": etag }));
     let part = read(&catalog, &format!("{uri}?offset=1&length=3")).unwrap();
     assert_eq!(part["text"], "€");
     let part = read(&catalog, &format!("{uri}?offset=2&length=9")).unwrap();

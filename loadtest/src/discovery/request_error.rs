@@ -105,9 +105,9 @@ fn cause_of(error: &ClientError) -> RequestCause {
         ClientErrorKind::InvalidInput | ClientErrorKind::Tls => RequestCause::Unopened,
         ClientErrorKind::Closed => RequestCause::Closed,
         ClientErrorKind::Timeout => RequestCause::Timeout,
-        ClientErrorKind::Authorization | ClientErrorKind::Http { status: 401 | 403 } => {
-            RequestCause::Unauthorized
-        }
+        ClientErrorKind::Authorization
+        | ClientErrorKind::Unauthorized { .. }
+        | ClientErrorKind::Http { status: 403 } => RequestCause::Unauthorized,
         _ => RequestCause::Other,
     }
 }

@@ -68,8 +68,9 @@ impl ToolCall {
                 // Whether the call may run twice is known once the tools are listed.
                 let tools = tools.insert(list_tools(server)?);
                 match self.find(tools) {
-                    Some(tool) if tool.may_run_twice() => {
-                        server.wait_to_repeat(&self.name, &error);
+                    Some(tool)
+                        if tool.may_run_twice() && server.wait_to_repeat(&self.name, &error) =>
+                    {
                         self.send(server, &arguments)
                     }
                     _ => Err(error),
@@ -81,7 +82,7 @@ impl ToolCall {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {
-                    kind if is_about_arguments(kind) => self.hint(server, tools, &arguments, true),
+                    kind if is_about_arguments(&kind) => self.hint(server, tools, &arguments),
                     _ => None,
                 };
                 return Err(Failure::from(error).with_hint(hint));
@@ -92,10 +93,8 @@ impl ToolCall {
         }
         let result: CallToolResult = read(&document)?;
         if result.is_error {
-            // Also the form of invalid arguments (MCP 2025-11-25 server/tools, "Error Handling").
-            let hint = self.hint(server, tools, &arguments, false);
             let text = format!("the tool {} failed: {}", self.name, error_text(&result));
-            return Err(Failure::call(text, hint));
+            return Err(Failure::call(text, None));
         }
         if output.is_json() { Ok(()) } else { output.write_result(&result) }
     }
@@ -110,7 +109,9 @@ impl ToolCall {
                 let params = json!({ "name": self.name, "arguments": arguments });
                 server.request(Method::ToolsCall, &params)
             }
-            TaskChoice::Task { ttl } => follow(&server.call_as_task(&self.name, arguments, ttl)?),
+            TaskChoice::Task { ttl } => {
+                follow(&server.call_as_task(&self.name, arguments, ttl)?, server.limit())
+            }
         }
     }
 
@@ -120,14 +121,13 @@ impl ToolCall {
         server: &Connection,
         tools: Option<Vec<ToolInfo>>,
         arguments: &Map<String, Value>,
-        describes_always: bool,
     ) -> Option<String> {
         let tools = tools.or_else(|| list_tools(server).ok())?;
         let Some(tool) = self.find(&tools) else {
             return Some(suggest_name("tool", &self.name, tools.iter().map(|it| it.name.as_str())));
         };
         let declared = arguments_of(&tool.input_schema);
-        explain(&self.name, &declared, arguments, describes_always)
+        Some(explain(&self.name, &declared, arguments))
     }
 
     fn find<'a>(&self, tools: &'a [ToolInfo]) -> Option<&'a ToolInfo> {
@@ -135,20 +135,11 @@ impl ToolCall {
     }
 }
 
-/// Returns what is wrong with arguments, and what the arguments are. Without a mistake and unless
-/// `describes_always`, returns `None`.
-pub(crate) fn explain(
-    name: &str,
-    declared: &[Argument],
-    given: &Map<String, Value>,
-    describes_always: bool,
-) -> Option<String> {
+/// Returns what is wrong with arguments, and what the arguments are.
+pub(crate) fn explain(name: &str, declared: &[Argument], given: &Map<String, Value>) -> String {
     let mut parts = find_mistakes(declared, given);
-    if parts.is_empty() && !describes_always {
-        return None;
-    }
     parts.push(describe(name, declared));
-    Some(parts.join("; "))
+    parts.join("; ")
 }
 
 /// Suggests one of `names` for an unknown one, and names them all as far as the line allows.
@@ -182,7 +173,7 @@ fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
 
 /// Returns whether the server has answered so because of the name or the arguments. The parity
 /// dialect has no code of its own for that.
-pub(crate) fn is_about_arguments(kind: ClientErrorKind) -> bool {
+pub(crate) fn is_about_arguments(kind: &ClientErrorKind) -> bool {
     use crate::client::ParityErrorCode::{FeatureNotAvailable, Internal};
     matches!(
         kind,

@@ -9,6 +9,7 @@ use url::Url;
 
 use super::arguments::{Argument, arguments_of};
 use super::text::{is_harmful, one_line, printable};
+use super::time_limit::TimeLimit;
 use crate::client::oneshot::Oneshot;
 use crate::client::{ElicitRequestParams, InputResult};
 use crate::protocol::model::{ElicitAction, ElicitResult};
@@ -18,13 +19,20 @@ pub(crate) fn is_supported() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks on a thread of its own, which may block. Questions are asked one after another.
-pub(crate) async fn ask_user(request: ElicitRequestParams) -> InputResult<ElicitResult> {
+/// Asks on a thread of its own, which may block. Questions are asked one after another, and take no
+/// time of `limit`.
+pub(crate) async fn ask_user(
+    request: ElicitRequestParams,
+    limit: Arc<TimeLimit>,
+) -> InputResult<ElicitResult> {
     let slot = Arc::new(Oneshot::new());
     let answer = Arc::clone(&slot);
     let ask = move || answer.set(ask(&request, &mut io::stdin().lock(), &mut io::stderr()));
     thread::Builder::new().name("corelane-ask".into()).spawn(ask)?;
-    Ok(slot.take().await?)
+    limit.set_asking(true);
+    let answer = slot.take().await;
+    limit.set_asking(false);
+    Ok(answer?)
 }
 
 /// Asks for consent, and then for each field of a form. The end of input cancels.

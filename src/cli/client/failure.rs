@@ -113,7 +113,7 @@ fn is_unauthorized(error: &ClientError) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         let kind = error.downcast_ref::<ClientError>().map(ClientError::kind);
-        if kind == Some(ClientErrorKind::Http { status: 401 }) {
+        if matches!(kind, Some(ClientErrorKind::Unauthorized { .. })) {
             return true;
         }
         cause = error.source();

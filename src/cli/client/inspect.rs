@@ -68,7 +68,7 @@ pub(crate) fn inspect(server: &Connection, output: &mut Output) -> Result<(), Fa
         }
         let list = match server.optional_list(section.method, section.key) {
             Ok(list) => list,
-            Err(error) if is_answer(error.kind()) => {
+            Err(error) if is_answer(&error.kind()) => {
                 failed.get_or_insert(error);
                 continue;
             }
@@ -92,7 +92,7 @@ pub(crate) fn inspect(server: &Connection, output: &mut Output) -> Result<(), Fa
 }
 
 /// Returns whether the server has answered, so that it may answer another request.
-const fn is_answer(kind: ClientErrorKind) -> bool {
+fn is_answer(kind: &ClientErrorKind) -> bool {
     matches!(
         kind,
         ClientErrorKind::Rpc { .. } | ClientErrorKind::Parity { .. } | ClientErrorKind::Protocol

@@ -10,12 +10,16 @@ mod text;
 mod failure;
 
 mod flags;
+mod time_limit;
 
 mod elicitation;
 mod progress_line;
 
 mod connection;
+mod output_file;
+
 mod output;
+mod ranges;
 
 mod tasks;
 

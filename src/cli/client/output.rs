@@ -1,6 +1,5 @@
 //! What a command prints: results for people, or as the server sent them.
 
-use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::flags::{JSON, OUTPUT};
+use super::output_file::OutputFile;
 use super::text::{self, printable, printable_json};
 use crate::client::{CallToolResult, ContentBlock, ResourceContents};
 
@@ -124,6 +124,11 @@ impl Output {
         self.write_contents(&contents)
     }
 
+    /// Returns the file of the command line.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// Prints content, or writes it to the file of the command line.
     pub(crate) fn write_contents(&mut self, contents: &[Content<'_>]) -> Result<(), Failure> {
         if let Some(path) = self.file.take() {
@@ -165,7 +170,7 @@ impl Output {
                 for content in contents {
                     if let Content::Bytes { data, .. } = content {
                         let bytes = BASE64_STANDARD.decode(data).map_err(|error| failed(&error))?;
-                        fs::write(path, bytes).map_err(|error| failed(&error))?;
+                        OutputFile::write(path, &bytes).map_err(|error| failed(&error))?;
                     }
                     self.write_content(content)?;
                 }
@@ -188,7 +193,7 @@ impl Output {
         if texts.is_empty() {
             return Err(failed(&"the result holds neither text nor bytes"));
         }
-        fs::write(path, texts.join("\n")).map_err(|error| failed(&error))
+        OutputFile::write(path, texts.join("\n").as_bytes()).map_err(|error| failed(&error))
     }
 
     /// Writes what is buffered.

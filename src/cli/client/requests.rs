@@ -11,6 +11,7 @@ use super::connection::{Connection, format_time, read, read_item, to_document};
 use super::failure::Failure;
 use super::flags::{COUNT, NAME, PROMPT, RESOURCE, URIS, given_arguments, given_pairs};
 use super::output::{Content, Output};
+use super::ranges::Range;
 use super::text::printable;
 use crate::client::{
     Change, CompleteResult, GetPromptResult, PromptArgument, PromptInfo, ReadResourceResult,
@@ -18,14 +19,28 @@ use crate::client::{
 };
 use crate::protocol::eras::Method;
 
-/// Reads a resource and prints its contents.
+/// Reads a resource and prints its contents. One that is too large for a response is read in ranges
+/// if it is written to a file.
 pub(crate) fn read_resource(
     matches: &ArgMatches,
     server: &Connection,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let uri = matches.get_one::<String>(NAME);
-    let document = server.request(Method::ResourcesRead, &json!({ "uri": uri }))?;
+    let uri = matches.get_one::<String>(NAME).map(String::as_str).unwrap_or_default();
+    let document = match server.request(Method::ResourcesRead, &json!({ "uri": uri })) {
+        Ok(document) => document,
+        Err(error) => {
+            let range = Range::first(&error).filter(|_| !uri.contains('?'));
+            return match (range, output.file()) {
+                (Some(range), Some(path)) => range.read_all(uri, path, server),
+                (Some(_), None) => {
+                    let hint = "read all of it with --output FILE".to_owned();
+                    Err(Failure::from(error).with_hint(Some(hint)))
+                }
+                (None, _) => Err(error.into()),
+            };
+        }
+    };
     if output.is_json() {
         output.write_document(&document)?;
         return Ok(());
@@ -57,7 +72,7 @@ impl PromptRequest {
             Ok(document) => document,
             Err(error) => {
                 let hint = match error.kind() {
-                    kind if is_about_arguments(kind) => self.hint(server, &arguments),
+                    kind if is_about_arguments(&kind) => self.hint(server, &arguments),
                     _ => None,
                 };
                 return Err(Failure::from(error).with_hint(hint));
@@ -84,7 +99,7 @@ impl PromptRequest {
             let names = prompts.iter().map(|prompt| prompt.name.as_str());
             return Some(suggest_name("prompt", &self.name, names));
         };
-        explain(&self.name, &declared_arguments(prompt), arguments, true)
+        Some(explain(&self.name, &declared_arguments(prompt), arguments))
     }
 }
 

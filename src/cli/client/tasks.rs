@@ -14,6 +14,7 @@ use super::failure::{Failure, print_note};
 use super::flags::{ACTION, TASK_ACTIONS, TASK_ID};
 use super::output::{Output, error_text};
 use super::text::one_line;
+use super::time_limit::TimeLimit;
 use crate::client::{CallToolResult, ClientError, ClientErrorKind, Task, TaskInfo};
 use crate::protocol::eras::Method;
 
@@ -55,7 +56,7 @@ impl TaskCommand {
                 Ok(output.write_rows(0, &detail_rows(&read(&document)?))?)
             }
             Self::Result(id) => {
-                let document = follow(&server.task(id)?)?;
+                let document = follow(&server.task(id)?, server.limit())?;
                 let result: CallToolResult = read(&document)?;
                 if output.is_json() {
                     output.write_document(&document)?;
@@ -80,12 +81,12 @@ impl TaskCommand {
 }
 
 /// Waits for the result of a task. Its states are noted as they change.
-pub(crate) fn follow(task: &Task) -> Result<Box<RawValue>, ClientError> {
+pub(crate) fn follow(task: &Task, limit: &TimeLimit) -> Result<Box<RawValue>, ClientError> {
     let notes = StatusNotes::default();
     if let Some(info) = task.info() {
         notes.show(info);
     }
-    task.raw_result().on_task_status(move |info| notes.show(&info)).wait()
+    limit.run("the task", task.raw_result().on_task_status(move |info| notes.show(&info)))
 }
 
 /// The state of a task that was noted last.

@@ -174,7 +174,7 @@ impl IoDriver {
             return;
         }
         if peer.has_failed(now) {
-            self.lose(ring, id, &Loss::Handshake, now);
+            self.lose(ring, id, Loss::Handshake, now);
             return;
         }
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
@@ -288,7 +288,7 @@ impl IoDriver {
             });
         }
         if let Some(result) = self.tls.take_end(socket) {
-            self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
+            self.handle_socket_end(ring, socket, Loss::EndOfStream(result), now);
         }
     }
 
@@ -297,7 +297,7 @@ impl IoDriver {
         &mut self,
         ring: &mut R,
         socket: Socket,
-        loss: &Loss,
+        loss: Loss,
         now: Instant,
     ) {
         let Some(id) = self.peer_of(socket) else {
@@ -306,7 +306,7 @@ impl IoDriver {
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
-            is_handled = peer.handle_socket_end(ring, (socket, loss), workspace, now);
+            is_handled = peer.handle_socket_end(ring, (socket, &loss), workspace, now);
             PeerAction::None
         });
         if !is_handled {
@@ -315,11 +315,16 @@ impl IoDriver {
     }
 
     /// Handles the loss of a connection.
-    fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: &Loss, now: Instant) {
+    fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: Loss, now: Instant) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(loss) = peer.link().await_exit(loss, now) else {
+            // Sets the timer of the next look.
+            return self.with_peer(ring, id, now, |_, _, _| PeerAction::None);
+        };
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut peer);
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        let (action, left) = peer.handle_lost(&mut tls_ring, loss, &mut self.workspace, now);
+        let (action, left) = peer.handle_lost(&mut tls_ring, &loss, &mut self.workspace, now);
         if let Some(socket) = left {
             self.closing.insert(&mut tls_ring, socket, now);
         }
@@ -365,12 +370,12 @@ impl<R: Ring> Driver<R> for IoDriver {
                     && !self.tls.is_encrypted(socket)
                     && let Some(error) = error
                 {
-                    self.lose(ring, id, &Loss::Send(error), now);
+                    self.lose(ring, id, Loss::Send(error), now);
                 }
             }
             Completion::EndOfStream { socket, result } => {
                 let result = self.tls.end(socket, result);
-                self.handle_socket_end(ring, socket, &Loss::EndOfStream(result), now);
+                self.handle_socket_end(ring, socket, Loss::EndOfStream(result), now);
             }
             Completion::Connected { token, result } => {
                 if let Some(report) = self.connector.report(ring, token, result) {
@@ -431,7 +436,7 @@ impl<R: Ring> Driver<R> for IoDriver {
         }
         while let Some((socket, error)) = self.tls.take_failed() {
             let loss = Loss::Send(io::Error::other(error));
-            self.handle_socket_end(ring, socket, &loss, now);
+            self.handle_socket_end(ring, socket, loss, now);
         }
         self.workspace.ended.wake_all();
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::exit_wait::ExitWait;
 use super::http::{
     FlowRun, HttpAuthorization, HttpLink, HttpQueue, RedirectSender, UpgradeFlow, UpgradeVerdict,
 };
@@ -34,8 +35,10 @@ pub(super) enum Link {
     Connecting,
     Open {
         stream: MessageStream,
-        #[expect(dead_code, reason = "dropping it ends the program")]
+        /// Dropping it ends the program.
         process: Option<Box<ServerProcess>>,
+        /// The connection is lost, and the end of the program is awaited.
+        exit_wait: Option<Box<ExitWait>>,
     },
     /// A flow obtains tokens for the upgrade to WebSocket.
     Authorizing(UpgradeFlow),
@@ -107,6 +110,34 @@ impl Link {
         let authorization = HttpAuthorization::new(handle, redirects);
         let writer = request_writer(endpoint, handle);
         Self::Http(Box::new(HttpLink::new(handle, writer, authorization, seed)))
+    }
+
+    /// Returns the link over an open connection. Dropping it ends `process`.
+    pub(super) fn open(stream: MessageStream, process: Option<ServerProcess>) -> Self {
+        Self::Open { stream, process: process.map(Box::new), exit_wait: None }
+    }
+
+    /// Returns how the connection was lost: `loss`, or how the program behind it has ended. Returns
+    /// `None` while that is awaited; [`Link::has_failed`] tells when it is known.
+    pub(super) fn await_exit(&mut self, loss: Loss, now: Instant) -> Option<Loss> {
+        let Self::Open { stream, process: Some(process), exit_wait } = self else {
+            return Some(loss);
+        };
+        let is_lost = loss.has_ended() || loss.is_send_failure();
+        let mut wait = match exit_wait.take() {
+            Some(mut wait) => {
+                wait.add(loss);
+                wait
+            }
+            None if is_lost => Box::new(ExitWait::new(loss, now)),
+            None => return Some(loss),
+        };
+        wait.check(process, stream.is_sending(), now);
+        if wait.is_over() {
+            return Some(wait.into_loss(process));
+        }
+        *exit_wait = Some(wait);
+        None
     }
 
     /// Returns the open connection.
@@ -204,6 +235,7 @@ impl Link {
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self {
             Self::Http(link) => link.deadline(now),
+            Self::Open { exit_wait: Some(wait), .. } => wait.deadline(),
             Self::Open { stream, .. } => stream.deadline(),
             Self::Waiting(until) => Some(*until),
             Self::Authorizing(flow) => flow.deadline(),
@@ -214,6 +246,9 @@ impl Link {
     /// Ends what has timed out by now. Returns whether the next attempt to connect is due.
     pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) -> bool {
         match self {
+            Self::Open { stream, process: Some(process), exit_wait: Some(wait) } => {
+                wait.check(process, stream.is_sending(), now);
+            }
             Self::Open { stream, .. } => stream.expire(now),
             Self::Waiting(until) if *until <= now => {
                 *self = Self::Idle;
@@ -230,6 +265,7 @@ impl Link {
     pub(super) fn has_failed(&self, has_ended: bool) -> bool {
         match self {
             Self::Http(link) => link.is_lost() || has_ended,
+            Self::Open { exit_wait: Some(wait), .. } => wait.is_over(),
             Self::Open { stream, .. } => stream.failure().is_some() || has_ended,
             Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Authorizing(_) => false,
         }
@@ -252,7 +288,10 @@ impl Link {
         exit: &Arc<ExitNotifier>,
     ) -> Option<ClosingSocket> {
         match self {
-            Self::Open { stream, .. } => stream.close(ring, has_ended, exit),
+            Self::Open { stream, exit_wait, .. } => {
+                let has_ended = has_ended || exit_wait.as_ref().is_some_and(|it| it.has_ended());
+                stream.close(ring, has_ended, exit)
+            }
             Self::Http(link) => {
                 link.close(ring);
                 None

@@ -20,6 +20,8 @@ mod http;
 
 mod messages;
 
+mod exit_wait;
+
 mod link;
 mod workspace;
 

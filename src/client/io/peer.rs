@@ -191,7 +191,7 @@ impl Peer {
                 }
                 let stream = open_stream(&self.handle, &self.upgrades, ring, sockets, now);
                 let is_open = stream.is_open();
-                self.link = Link::Open { stream, process: process.map(Box::new) };
+                self.link = Link::open(stream, process);
                 if is_open {
                     self.start_session(workspace, now);
                 }
@@ -314,7 +314,7 @@ impl Peer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
-        if matches!(loss, Loss::EndOfStream(Ok(()))) {
+        if loss.is_end_of_stream() {
             self.receive_last(workspace, now);
         }
         if self.reconnection.is_idle_over(now) && is_idle(&self.session) {
@@ -328,8 +328,9 @@ impl Peer {
             || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
         let is_known = self.is_legacy || self.reconnection.is_established();
         let may_fall_back = self.session.is_discovering() && !is_known && !is_final;
+        let may_fall_back = may_fall_back && loss.may_be_answer();
         let refusal = self.link.stream().and_then(MessageStream::take_refusal);
-        let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
+        let left = self.close(ring, loss.has_ended());
         let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
         if may_fall_back {
             self.is_legacy = true;

@@ -30,6 +30,10 @@ impl ParityCallRequest {
 
     /// Returns whether the request may be sent again after a retryable error.
     pub(super) fn may_repeat(&self, error: &ClientError) -> bool {
+        // RFC 6585, section 4: a request that is refused for its rate has not run.
+        if let (ClientErrorKind::Http { status }, Some(_)) = (error.kind(), error.retry_after()) {
+            return status == 429 || status == 503 && self.is_idempotent();
+        }
         let is = |code| ClientErrorKind::Parity { code } == error.kind();
         // A second factor is pending: the user has to give it first.
         let is_pending = is(ErrorCode::Forbidden);

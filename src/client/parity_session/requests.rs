@@ -300,7 +300,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 
     /// Fails a request that was sent and for which no response will come: its HTTP exchange has
-    /// ended.
+    /// ended. One that is refused for now is repeated instead.
     pub fn fail_request<S: ParitySink>(
         &mut self,
         id: u64,
@@ -308,7 +308,7 @@ impl<T: Clone> ParityRequests<T> {
         ctx: &mut ParityContext<'_, T, S>,
     ) {
         if self.calls.get_mut(id).is_some_and(|call| call.state == CallState::Sent) {
-            self.complete(id, Err(error), ctx.events);
+            self.fail_or_repeat(id, error, ctx);
             self.send_waiting(ctx);
         }
     }

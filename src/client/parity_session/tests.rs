@@ -187,6 +187,33 @@ fn retry_waits_for_retry_after_and_backoff() {
 }
 
 #[test]
+fn refusal_of_http_is_repeated_after_its_time() {
+    let refusal = |status, seconds: Option<u64>| {
+        let error = ClientError::from_http(status, &[], b"busy");
+        error.with_retry_after(seconds.map(Duration::from_secs))
+    };
+    let mut client = Client::ready(ParityConfig::default());
+    client.call("a", "tools/call", false, None);
+    assert_eq!(client.sent_names(), ["request 1"]);
+    client.with(|requests, ctx| requests.fail_request(1, refusal(429, Some(2)), ctx));
+    client.advance(1_999 * MS);
+    assert!(client.sent().is_empty());
+    client.advance(101 * MS);
+    assert_eq!(client.sent_names(), ["request 1"]);
+    // A proxy may have passed the call on.
+    client.with(|requests, ctx| requests.fail_request(1, refusal(503, Some(2)), ctx));
+    client.call("b", "tools/call", false, None);
+    assert_eq!(client.sent_names(), ["request 2"]);
+    client.with(|requests, ctx| requests.fail_request(2, refusal(429, None), ctx));
+    client.call("c", "tools/call", false, None);
+    assert_eq!(client.sent_names(), ["request 3"]);
+    client.with(|requests, ctx| requests.fail_request(3, refusal(429, Some(40)), ctx));
+    let failed = |name: &str, status| format!("{name} {:?}", ClientErrorKind::Http { status });
+    let [a, b, c] = [failed("a", 503), failed("b", 429), failed("c", 429)];
+    assert_eq!(client.outcomes(), ["ready", "retried", &a, &b, &c]);
+}
+
+#[test]
 fn retry_does_not_exceed_the_timeout() {
     let mut client = Client::ready(ParityConfig::default());
     client.call("a", "tools/call", false, None);

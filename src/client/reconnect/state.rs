@@ -298,7 +298,7 @@ mod tests {
             (Protocol, false),
             (Unsupported, false),
         ] {
-            for reason in [error(kind), handshake_error(kind)] {
+            for reason in [error(kind.clone()), handshake_error(kind.clone())] {
                 let mut state = state(&ReconnectOptions::default());
                 state.handle_ready(at(0));
                 state.handle_end(&error(Closed), at(1));

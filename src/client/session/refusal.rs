@@ -44,7 +44,9 @@ pub(super) fn unconnected(timeout: Duration, cause: &ClientError) -> ClientError
 /// Returns why a handshake failed: because of `cause`, or because the server sent `text` that is
 /// not a message.
 pub(super) fn explain_failure(text: Option<Box<str>>, cause: ClientError) -> ClientError {
-    let of_http = |error: &ClientError| matches!(error.kind(), ClientErrorKind::Http { .. });
+    let of_http = |error: &ClientError| {
+        matches!(error.kind(), ClientErrorKind::Http { .. } | ClientErrorKind::Unauthorized { .. })
+    };
     // An error of HTTP has the text already.
     let Some(text) = text.filter(|_| !of_http(cause.cause().unwrap_or(&cause))) else {
         return cause;
@@ -57,6 +59,7 @@ pub(super) fn explain_failure(text: Option<Box<str>>, cause: ClientError) -> Cli
 /// that belongs to no request.
 pub(super) fn explain_end(server_error: Option<ClientError>, error: ClientError) -> ClientError {
     match server_error {
+        Some(cause) if matches!(cause.kind(), ClientErrorKind::Unauthorized { .. }) => cause,
         Some(cause) if error.kind() == ClientErrorKind::Closed => {
             ClientError::with_source(ClientErrorKind::Closed, format!("{error}; {cause}"), cause)
         }

@@ -27,8 +27,13 @@ pub(super) fn fail_or_repeat<T, S: MessageSink>(
 }
 
 /// Returns whether the server has answered.
-const fn is_refusal(error: &ClientError) -> bool {
-    matches!(error.kind(), ClientErrorKind::Rpc { .. } | ClientErrorKind::Http { .. })
+fn is_refusal(error: &ClientError) -> bool {
+    matches!(
+        error.kind(),
+        ClientErrorKind::Rpc { .. }
+            | ClientErrorKind::Unauthorized { .. }
+            | ClientErrorKind::Http { .. }
+    )
 }
 
 /// Notes that a call which was sent and has failed is sent again. Returns the time before it, or

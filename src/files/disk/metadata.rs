@@ -33,6 +33,12 @@ impl FileMetadata {
             ],
         })
     }
+
+    /// Returns a text that changes with every change of the file.
+    pub(in crate::files) fn etag(&self) -> String {
+        let [_, _, seconds, nanoseconds] = self.version;
+        format!("{seconds:x}.{nanoseconds:x}-{:x}", self.bytes)
+    }
 }
 
 /// Converts a system integer, whose type depends on the platform; negative numbers become 0.

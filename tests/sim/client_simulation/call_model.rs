@@ -102,7 +102,7 @@ impl CallModel {
             }
             Err(error) => {
                 let kind = error.kind();
-                let count = match kind {
+                let count = match &kind {
                     ClientErrorKind::Http { status: SESSION_LOST } => {
                         self.loses_two_sessions(since, now).then(refused)
                     }
@@ -148,7 +148,7 @@ impl CallModel {
             let count = executions.count(number);
             let range = match state {
                 CallState::Answered => 1..=1,
-                CallState::Failed(kind) if was_not_sent(*kind) => 0..=0,
+                CallState::Failed(kind) if was_not_sent(kind) => 0..=0,
                 _ => 0..=1,
             };
             if !range.contains(&count) {
@@ -160,7 +160,7 @@ impl CallModel {
 }
 
 /// Returns whether a call that failed so has not run.
-const fn was_not_sent(kind: ClientErrorKind) -> bool {
+const fn was_not_sent(kind: &ClientErrorKind) -> bool {
     matches!(
         kind,
         ClientErrorKind::InvalidInput
@@ -177,7 +177,7 @@ fn refused() -> Totals {
 }
 
 /// Counts an error; `None` if no fault of a run explains it.
-fn count_error(kind: ClientErrorKind) -> Option<Totals> {
+fn count_error(kind: &ClientErrorKind) -> Option<Totals> {
     let mut totals = Totals::default();
     let count = match kind {
         ClientErrorKind::Closed => &mut totals.client_calls_closed,
@@ -185,7 +185,7 @@ fn count_error(kind: ClientErrorKind) -> Option<Totals> {
         ClientErrorKind::Connect | ClientErrorKind::Handshake => {
             &mut totals.client_calls_unconnected
         }
-        ClientErrorKind::Rpc { code } if RPC_CODES.contains(&code) => {
+        ClientErrorKind::Rpc { code } if RPC_CODES.contains(code) => {
             &mut totals.client_calls_refused
         }
         _ => return None,

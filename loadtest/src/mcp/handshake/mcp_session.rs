@@ -140,7 +140,7 @@ impl McpSession {
 fn session_error(error: &ClientError) -> ConnectError {
     let cause = error.source().and_then(<dyn Error>::downcast_ref::<ClientError>);
     let failure = match cause.unwrap_or(error).kind() {
-        ClientErrorKind::Rpc { .. } => Failure::Rpc,
+        ClientErrorKind::Rpc { .. } | ClientErrorKind::Unauthorized { .. } => Failure::Rpc,
         _ => Failure::Garbage,
     };
     ConnectError { failure, message: error.to_string().escape_debug().to_string() }

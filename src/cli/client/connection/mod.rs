@@ -21,12 +21,11 @@ use super::flags::{
 };
 use super::progress_line::ProgressLine;
 use super::text::one_line;
-use crate::base::time::Instant;
+use super::time_limit::TimeLimit;
 use crate::client::{
     Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, RetryPolicy,
-    ServerInfo, Subscription, SubscriptionFilter, Target, Task, block_on,
+    ServerInfo, Subscription, SubscriptionFilter, Target, Task,
 };
-use crate::engine::clock::Clock;
 use crate::protocol::eras::Method;
 
 /// Time to open a connection, unless the timeout is shorter.
@@ -34,6 +33,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The error of a method that the server does not know.
 const METHOD_NOT_FOUND: ClientErrorKind = ClientErrorKind::Rpc { code: -32601 };
+/// What a command does first.
+const CONNECTING: &str = "connecting";
 /// Time before a call is made again, unless the server names one.
 const REPEAT_DELAY: Duration = Duration::from_secs(1);
 
@@ -44,7 +45,7 @@ const RECONNECTS_MAX: u32 = 3;
 pub(crate) struct Connection {
     peer: Peer,
     target: String,
-    clock: Clock,
+    limit: Arc<TimeLimit>,
     is_verbose: bool,
     /// Calls of tools that may run twice are made again.
     repeats_declared: bool,
@@ -74,7 +75,8 @@ pub(crate) struct List {
 impl Connection {
     /// Connects to the target of the command line.
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
-        let (target, clock) = (read_target(matches)?, Clock::start());
+        let limit = Arc::new(TimeLimit::start(matches.get_one::<Duration>(TIMEOUT).copied()));
+        let target = read_target(matches)?;
         let mut credentials = Credentials::from_matches(matches, &target)?;
         let target = credentials.pass_to_program(target);
         let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
@@ -82,14 +84,14 @@ impl Connection {
         let text = target.to_string();
         let progress: Arc<ProgressLine> = Arc::default();
         let peer = if is_parity {
-            Peer::Parity(ParityServer::open(matches, target, &credentials)?)
+            Peer::Parity(ParityServer::open(matches, target, &credentials, &limit)?)
         } else {
-            Peer::Mcp(McpServer::open(matches, target, credentials, &progress)?)
+            Peer::Mcp(McpServer::open(matches, target, credentials, &limit, &progress)?)
         };
         let is_verbose = matches.get_flag(VERBOSE);
         let is_mcp = matches!(peer, Peer::Mcp(_));
         let repeats_declared = is_mcp && retry_policy(matches) == RetryPolicy::safe();
-        let connection = Self { peer, target: text, clock, is_verbose, repeats_declared, progress };
+        let connection = Self { peer, target: text, limit, is_verbose, repeats_declared, progress };
         connection.note(&format!("connected to {}", connection.describe_server()));
         Ok(connection)
     }
@@ -121,8 +123,8 @@ impl Connection {
         params: &Value,
     ) -> Result<Box<RawValue>, ClientError> {
         let result = match &self.peer {
-            Peer::Mcp(server) => server.request(method, params, &self.progress),
-            Peer::Parity(server) => server.request(method, params, &self.progress),
+            Peer::Mcp(server) => server.request(method, params, &self.limit, &self.progress),
+            Peer::Parity(server) => server.request(method, params, &self.limit, &self.progress),
         };
         self.progress.clear();
         self.note(method.as_str());
@@ -137,8 +139,9 @@ impl Connection {
         arguments: &Map<String, Value>,
         ttl: Option<Duration>,
     ) -> Result<Task, ClientError> {
-        let task = self.client()?.call_tool(name, arguments).task(ttl).wait();
-        self.note(Method::ToolsCall.as_str());
+        let method = Method::ToolsCall.as_str();
+        let task = self.limit.run(method, self.client()?.call_tool(name, arguments).task(ttl));
+        self.note(method);
         task
     }
 
@@ -153,15 +156,21 @@ impl Connection {
     }
 
     /// Tells that a tool is called again after `error`, and waits for as long as the server asks.
-    pub(crate) fn wait_to_repeat(&self, name: &str, error: &ClientError) {
+    /// Returns `false` if the command does not have that time.
+    pub(crate) fn wait_to_repeat(&self, name: &str, error: &ClientError) -> bool {
         let delay = error.retry_after().unwrap_or(REPEAT_DELAY);
+        if self.limit.left().is_some_and(|left| left <= delay) {
+            return false;
+        }
         let event = RetryEvent::new(Method::ToolsCall.as_str(), Some(name), error.clone(), delay);
         self.progress.clear();
         print_note(&describe_retry(&event));
-        let until = self.clock.now().after(delay);
-        while self.clock.now() < until {
-            std::thread::park_timeout(until.since(self.clock.now()));
-        }
+        self.limit.wait(delay)
+    }
+
+    /// Returns the time that the command has.
+    pub(crate) fn limit(&self) -> &TimeLimit {
+        &self.limit
     }
 
     /// Names a task.
@@ -186,7 +195,7 @@ impl Connection {
         let client = match &self.peer {
             Peer::Mcp(server) => &server.client,
             Peer::Parity(server) => {
-                let list = server.list(method, key);
+                let list = server.list(method, key, &self.limit);
                 self.note(method.as_str());
                 return list;
             }
@@ -194,9 +203,11 @@ impl Connection {
         let mut pages = client.raw_pages(method, key);
         let (mut first, mut items, mut count) = (None, Vec::new(), 0);
         let mut failure = None;
-        while let Some(page) = pages.wait_next() {
-            let page = match page {
-                Ok(page) => page,
+        loop {
+            let next = async { pages.next().await.transpose() };
+            let page = match self.limit.run(method.as_str(), next) {
+                Ok(Some(page)) => page,
+                Ok(None) => break,
                 Err(error) if count > 0 && error.kind() == ClientErrorKind::Protocol => {
                     failure = Some(error);
                     break;
@@ -238,12 +249,12 @@ impl Connection {
 
     /// Makes a ping and returns the time of its round trip.
     pub(crate) fn ping(&self) -> Result<Duration, ClientError> {
-        let start = self.clock.now();
+        let start = self.limit.elapsed();
         match &self.peer {
-            Peer::Mcp(server) => block_on(server.client.ping())?,
-            Peer::Parity(server) => server.ping()?,
+            Peer::Mcp(server) => self.limit.run(Method::Ping.as_str(), server.client.ping())?,
+            Peer::Parity(server) => server.ping(&self.limit)?,
         }
-        Ok(self.clock.now().since(start))
+        Ok(self.limit.elapsed().saturating_sub(start))
     }
 
     /// Subscribes to changes.
@@ -251,14 +262,14 @@ impl Connection {
         &self,
         filter: &SubscriptionFilter,
     ) -> Result<Subscription, ClientError> {
-        block_on(self.client()?.subscribe(filter))
+        self.limit.run("the subscription", self.client()?.subscribe(filter))
     }
 
     /// Closes the connection. A program that was started has 5 seconds to exit.
     pub(crate) fn close(self) {
         match self.peer {
-            Peer::Mcp(server) => block_on(server.client.close()),
-            Peer::Parity(server) => server.close(),
+            Peer::Mcp(server) => self.limit.close(server.client.close()),
+            Peer::Parity(server) => server.close(&self.limit),
         }
     }
 
@@ -278,8 +289,7 @@ impl Connection {
     /// Notes what is done, with the time since the start, if the command is verbose.
     fn note(&self, what: &str) {
         if self.is_verbose {
-            let elapsed = self.clock.now().since(Instant::ORIGIN);
-            print_note(&format!("{} {what}", format_time(elapsed)));
+            print_note(&format!("{} {what}", format_time(self.limit.elapsed())));
         }
     }
 }
@@ -290,6 +300,7 @@ impl McpServer {
         matches: &ArgMatches,
         target: Target,
         credentials: Credentials,
+        limit: &Arc<TimeLimit>,
         progress: &Arc<ProgressLine>,
     ) -> Result<Self, Failure> {
         let address = given_address(matches, target.address())?;
@@ -319,10 +330,10 @@ impl McpServer {
         }
         let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         if elicitation::is_supported() {
-            let line = Arc::clone(progress);
+            let (line, limit) = (Arc::clone(progress), Arc::clone(limit));
             builder = builder.on_elicitation(move |request| {
                 line.clear();
-                elicitation::ask_user(request)
+                elicitation::ask_user(request, Arc::clone(&limit))
             });
         }
         let line = Arc::clone(progress);
@@ -331,10 +342,10 @@ impl McpServer {
             print_note(&describe_retry(&retry));
         });
         let client = builder.era(era).connect_lazy()?;
-        match block_on(client.server()) {
+        match limit.run(CONNECTING, client.server()) {
             Ok(server) => Ok(Self { client, server }),
             Err(error) => {
-                block_on(client.close());
+                limit.close(client.close());
                 Err(error.into())
             }
         }
@@ -345,14 +356,18 @@ impl McpServer {
         &self,
         method: Method,
         params: &Value,
+        limit: &TimeLimit,
         progress: &Arc<ProgressLine>,
     ) -> Result<Box<RawValue>, ClientError> {
         let mut request = self.client.request(method.as_str(), params);
+        if let Some(time) = limit.of_request() {
+            request = request.timeout(time);
+        }
         if ProgressLine::is_supported() {
             let line = Arc::clone(progress);
             request = request.on_progress(move |progress| line.show(&progress));
         }
-        request.wait()
+        limit.run(method.as_str(), request)
     }
 }
 

@@ -7,15 +7,16 @@ use clap::ArgMatches;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{CONNECT_TIMEOUT, List, read, to_document};
+use super::{CONNECT_TIMEOUT, CONNECTING, List, read, to_document};
 use crate::cli::client::failure::{Failure, print_note};
 use crate::cli::client::flags::credentials::Credentials;
 use crate::cli::client::flags::login::LOGIN;
 use crate::cli::client::flags::{NO_RETRY, RETRY, TIMEOUT, VERBOSE, given_address, given_tls};
 use crate::cli::client::progress_line::ProgressLine;
+use crate::cli::client::time_limit::TimeLimit;
 use crate::client::{
     ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityEvent, ParityFeature,
-    ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target, block_on,
+    ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target,
 };
 use crate::protocol::eras::Method;
 use crate::protocol::parity::PROTOCOL_VERSION;
@@ -39,6 +40,7 @@ impl ParityServer {
         matches: &ArgMatches,
         target: Target,
         credentials: &Credentials,
+        limit: &TimeLimit,
     ) -> Result<Self, Failure> {
         if matches.get_flag(LOGIN) {
             let text = "the parity dialect has no login: send a token with --token-file or \
@@ -81,10 +83,10 @@ impl ParityServer {
             builder = builder.retry(ParityRetryOptions { attempts_max: 0, ..Default::default() });
         }
         let client = builder.connect_lazy()?;
-        match block_on(client.server()) {
+        match limit.run(CONNECTING, client.server()) {
             Ok(info) => Ok(Self { client, info, is_verbose }),
             Err(error) => {
-                block_on(client.close());
+                limit.close(client.close());
                 let is_other = error.kind() == ClientErrorKind::Handshake;
                 let hint = "check that the target serves the parity dialect (parity.mode)";
                 let failure = Failure::from(error);
@@ -98,24 +100,34 @@ impl ParityServer {
         &self,
         method: Method,
         params: &Value,
+        limit: &TimeLimit,
         progress: &Arc<ProgressLine>,
     ) -> Result<Box<RawValue>, ClientError> {
         let mut request = self.client.request(method.as_str(), params);
+        if let Some(time) = limit.of_request() {
+            request = request.timeout(time);
+        }
         let is_shown = ProgressLine::is_supported() || self.is_verbose;
         if is_shown && self.info.capabilities.has(ParityFeature::Streaming) {
             let (line, is_verbose) = (Arc::clone(progress), self.is_verbose);
             request = request.on_chunk(move |chunk| show(&chunk, &line, is_verbose));
         }
-        request.wait()
+        limit.run(method.as_str(), request)
     }
 
     /// Reads all pages of a list. The document of more than one page is the first page with the
     /// items of all.
-    pub(super) fn list(&self, method: Method, key: &str) -> Result<List, ClientError> {
+    pub(super) fn list(
+        &self,
+        method: Method,
+        key: &str,
+        limit: &TimeLimit,
+    ) -> Result<List, ClientError> {
         let (mut items, mut first) = (Vec::new(), None);
         let (mut params, mut cursors, mut failure) = (json!({}), Vec::new(), None);
         for _ in 0..PAGES_MAX {
-            let document: Box<RawValue> = self.client.request(method.as_str(), &params).wait()?;
+            let request = self.client.request(method.as_str(), &params);
+            let document: Box<RawValue> = limit.run(method.as_str(), request)?;
             let mut page: Map<String, Value> = read(&document)?;
             let Value::Array(found) = page.remove(key).unwrap_or_default() else {
                 let text = format!("the list has no array {key:?}");
@@ -147,13 +159,13 @@ impl ParityServer {
     }
 
     /// Waits for the response to a ping.
-    pub(super) fn ping(&self) -> Result<(), ClientError> {
-        block_on(self.client.ping())
+    pub(super) fn ping(&self, limit: &TimeLimit) -> Result<(), ClientError> {
+        limit.run(Method::Ping.as_str(), self.client.ping())
     }
 
     /// Closes the connection.
-    pub(super) fn close(self) {
-        block_on(self.client.close());
+    pub(super) fn close(self, limit: &TimeLimit) {
+        limit.close(self.client.close());
     }
 
     /// Returns name and version of the server, and the version of the dialect.

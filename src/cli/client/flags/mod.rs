@@ -159,11 +159,11 @@ fn with_flags(command: Command) -> Command {
             .long(JSON)
             .action(ArgAction::SetTrue)
             .help("Print the result as the server sent it, as one JSON document"),
-        Arg::new(TIMEOUT)
-            .long(TIMEOUT)
-            .value_name("SECONDS")
-            .value_parser(parse_timeout)
-            .help("Longest time to the response of a request, such as 5, 0.5 or 2min [30]"),
+        Arg::new(TIMEOUT).long(TIMEOUT).value_name("SECONDS").value_parser(parse_timeout).help(
+            "Longest time of the whole command, such as 5, 0.5 or 2min: connecting, login, all \
+                 requests and their repeats; of listen, until it listens. Without it, each request \
+                 has 30 s",
+        ),
         Arg::new(ERA)
             .long(ERA)
             .value_name("auto|modern|YYYY-MM-DD")

@@ -145,6 +145,12 @@ impl Response {
             && self.head.content_coding == ContentCoding::Identity
     }
 
+    /// Returns whether a token is needed, or another one. The body may be a JSON-RPC error; what is
+    /// asked for stands in the head.
+    pub(super) const fn is_unauthorized(&self) -> bool {
+        self.head.status == 401
+    }
+
     /// Returns the beginning of the body.
     pub(super) fn excerpt(&self) -> Vec<u8> {
         self.body[..self.body.len().min(EXCERPT_BYTES_MAX)].to_vec()
@@ -172,7 +178,7 @@ impl Response {
                 return ClientError::from_redirect(status, location);
             }
             (status, _) => {
-                let error = ClientError::from_http(status, body);
+                let error = ClientError::from_http(status, &self.head.challenges, body);
                 return error.with_retry_after(self.head.retry_delay(unix_ms()));
             }
         }
@@ -198,7 +204,7 @@ impl Response {
     /// Returns the error of a request that is refused for now.
     pub(super) fn refusal(&self) -> ClientError {
         let delay = self.head.retry_delay(unix_ms());
-        ClientError::from_refusal(self.head.status, &self.body, delay)
+        ClientError::from_refusal(self.head.status, &self.head.challenges, &self.body, delay)
     }
 
     /// Returns the cursor to resume the response to `call`, or `None` if it is not resumable.

@@ -368,6 +368,7 @@ impl HttpLink {
         // Parsing changes the text.
         let excerpt = response.excerpt();
         if response.is_json()
+            && !response.is_unauthorized()
             && let Some(message) = response.message()
         {
             input.receive(message, &mut self.queue);
@@ -379,7 +380,9 @@ impl HttpLink {
         }
         let (queue, now) = (&mut self.queue, input.now());
         let retried = self.retries.retry_listen(exchange, Some(status), queue, now);
-        let (Some(exchange), error) = (retried, response.error(&excerpt)) else { return };
+        let Some(exchange) = retried else { return };
+        let error =
+            if response.is_unauthorized() { response.refusal() } else { response.error(&excerpt) };
         if exchange.is_initialize() && self.legacy_sse.may_follow(status) {
             self.legacy_sse.begin(exchange, error);
             self.queue.push_back(Exchange::first_stream(Revision::V2024_11_05));
@@ -401,8 +404,11 @@ impl HttpLink {
     ) {
         match (cursor, call) {
             (_, None) if !self.legacy_sse.is_unused() => {
-                if let Some((initialize, error)) = self.legacy_sse.end() {
-                    input.fail(initialize.call(), &error, &mut self.queue);
+                if let Some((initialize, refusal)) = self.legacy_sse.end() {
+                    let is_unauthorized =
+                        matches!(error.kind(), ClientErrorKind::Unauthorized { .. });
+                    let error = if is_unauthorized { error } else { &refusal };
+                    input.fail(initialize.call(), error, &mut self.queue);
                 }
             }
             (Some(cursor), _) => {

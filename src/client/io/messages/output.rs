@@ -126,6 +126,11 @@ impl StreamOutput {
         }
     }
 
+    /// Returns whether there is nothing to send.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Takes the bytes to send, if any.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))

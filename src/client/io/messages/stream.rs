@@ -104,6 +104,11 @@ impl MessageStream {
         &mut self.output
     }
 
+    /// Returns whether something is to be sent, or a send is in flight.
+    pub(in crate::client::io) fn is_sending(&self) -> bool {
+        self.is_sending || !self.output.is_empty()
+    }
+
     /// Returns whether the session may send.
     pub(in crate::client::io) const fn is_open(&self) -> bool {
         self.open_deadline.is_none()

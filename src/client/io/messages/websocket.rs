@@ -83,7 +83,12 @@ impl WebSocketCodec {
                 Ok(true)
             }
             UpgradeEvent::Refused(refusal) => {
-                let error = ClientError::from_http(refusal.status, &refusal.body);
+                let error = ClientError::from_refusal(
+                    refusal.status,
+                    &refusal.challenges,
+                    &refusal.body,
+                    None,
+                );
                 self.refusal = Some(refusal);
                 Err(error)
             }

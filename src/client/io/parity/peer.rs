@@ -234,7 +234,7 @@ impl ParityPeer {
                 }
                 let stream = open_stream(&self.handle, &self.upgrades, ring, sockets, now);
                 let is_open = stream.is_open();
-                self.link = Link::Open { stream, process: process.map(Box::new) };
+                self.link = Link::open(stream, process);
                 if is_open {
                     self.begin_handshake(workspace, now);
                 }
@@ -355,14 +355,14 @@ impl ParityPeer {
         workspace: &mut Workspace,
         now: Instant,
     ) -> (PeerAction, Option<ClosingSocket>) {
-        if matches!(loss, Loss::EndOfStream(Ok(()))) {
+        if loss.is_end_of_stream() {
             self.receive_last(workspace, now);
         }
         let failure = self.requests.failure().cloned();
         let failure = failure.or_else(|| self.requests.take_server_error());
         let failure = failure.or_else(|| self.link.stream()?.failure().cloned());
         let failure = failure.or_else(|| self.http.as_ref()?.failure().cloned());
-        let left = self.close(ring, matches!(loss, Loss::EndOfStream(_)));
+        let left = self.close(ring, loss.has_ended());
         if self.reconnection.is_idle_over(now) && self.requests.is_idle() {
             self.reconnection.handle_idle_close().into_iter().for_each(|it| self.handle.report(it));
             let error = ClientError::new(ClientErrorKind::Closed, "the connection was idle");

@@ -1,14 +1,17 @@
 //! A running program and its end.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::events::ProgramEvents;
+use super::exit::ProgramExit;
 use super::watcher::Watcher;
 use crate::client::oneshot::CloseSlot;
 
@@ -21,6 +24,8 @@ type Mutex<T> = std::sync::Mutex<T>;
 pub(in crate::client::io) struct ServerProcess {
     /// With its events; `None` once it is ended.
     child: Option<(Child, ProgramEvents)>,
+    /// Another descriptor of the pipe that is its standard input.
+    input: Option<OwnedFd>,
     exit_timeout: Duration,
     /// Leads the process group, and ends it if this process is killed.
     watcher: Option<Watcher>,
@@ -32,16 +37,29 @@ impl ServerProcess {
     /// `child` is in the process group of `watcher`, or leads its own.
     pub(super) const fn new(
         child: Child,
+        input: Option<OwnedFd>,
         exit_timeout: Duration,
         watcher: Option<Watcher>,
         events: ProgramEvents,
     ) -> Self {
-        Self { child: Some((child, events)), exit_timeout, watcher, exit: None }
+        Self { child: Some((child, events)), input, exit_timeout, watcher, exit: None }
     }
 
     /// Holds `exit` until the program has ended.
     pub(in crate::client::io) fn hold(&mut self, exit: &Arc<ExitNotifier>) {
         self.exit = Some(Arc::clone(exit));
+    }
+
+    /// Returns how the program has ended, or `None` while it runs.
+    pub(in crate::client::io) fn exit(&self) -> Option<ProgramExit> {
+        let (child, _) = self.child.as_ref()?;
+        ProgramExit::of(process_id(child)?)
+    }
+
+    /// Returns whether something that was sent to the program was not read.
+    pub(in crate::client::io) fn has_unread_input(&self) -> bool {
+        let input = self.input.as_ref();
+        input.is_some_and(|input| ioctl_fionread(input).is_ok_and(|bytes| bytes > 0))
     }
 }
 
@@ -74,6 +92,8 @@ impl Drop for ExitNotifier {
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         let Some((mut child, events)) = self.child.take() else { return };
+        // The program sees the end of its input.
+        self.input = None;
         let (exit, watcher, exit_timeout) =
             (self.exit.take(), self.watcher.take(), self.exit_timeout);
         let stop = move || {

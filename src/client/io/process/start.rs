@@ -1,7 +1,7 @@
 //! Starts a program.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -59,7 +59,9 @@ pub(in crate::client::io) fn start(
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (input, output, stderr) = pipes;
     let events = ProgramEvents::new(on_event, stderr);
-    let process = ServerProcess::new(child, program.exit_timeout, watcher, events);
+    // Without it, a program that ends counts as one that has read what was sent.
+    let input_copy = input.as_ref().and_then(|input| input.as_fd().try_clone_to_owned().ok());
+    let process = ServerProcess::new(child, input_copy, program.exit_timeout, watcher, events);
     let (Some(input), Some(output)) = (input, output) else {
         return Err(io::Error::other("no pipe for a standard stream"));
     };

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::io::process::ProgramExit;
 use crate::client::target::Target;
 use crate::transport::tls::TlsError;
 
@@ -15,9 +16,42 @@ pub(in crate::client::io) enum Loss {
     Send(io::Error),
     /// The handshake failed.
     Handshake,
+    /// The server is a program, which has ended.
+    Exit {
+        exit: ProgramExit,
+        /// It had read all that was sent.
+        has_read: bool,
+        /// Its standard output has ended: no other program writes to it.
+        has_ended: bool,
+    },
 }
 
 impl Loss {
+    /// Returns whether the server has ended the stream, all of which was received.
+    pub(in crate::client::io) const fn is_end_of_stream(&self) -> bool {
+        matches!(self, Self::EndOfStream(Ok(())) | Self::Exit { has_ended: true, .. })
+    }
+
+    /// Returns whether nothing more can be received.
+    pub(in crate::client::io) const fn has_ended(&self) -> bool {
+        matches!(self, Self::EndOfStream(_) | Self::Exit { has_ended: true, .. })
+    }
+
+    /// Returns whether something could not be sent.
+    pub(in crate::client::io) const fn is_send_failure(&self) -> bool {
+        matches!(self, Self::Send(_))
+    }
+
+    /// Returns whether the loss may be the answer of a server to a request that it does not know.
+    /// A program that ends without reading it, or by a signal, cannot start or has crashed.
+    pub(in crate::client::io) const fn may_be_answer(&self) -> bool {
+        match self {
+            Self::Exit { exit: ProgramExit::Status(_), has_read, .. } => *has_read,
+            Self::Exit { exit: ProgramExit::Signal(_), .. } => false,
+            Self::EndOfStream(_) | Self::Send(_) | Self::Handshake => true,
+        }
+    }
+
     /// Returns the failure of the TLS of the connection.
     pub(in crate::client::io) fn tls_error(&self) -> Option<&TlsError> {
         self.error()?.get_ref()?.downcast_ref()
@@ -31,6 +65,7 @@ impl Loss {
                 format!("the connection failed: {error}")
             }
             Self::Handshake => "the handshake failed".to_owned(),
+            Self::Exit { exit, .. } => format!("the server {exit}"),
         };
         let text = format!("{target}: {cause}");
         match self.tls_error() {
@@ -45,7 +80,7 @@ impl Loss {
     pub(in crate::client::io) const fn error(&self) -> Option<&io::Error> {
         match self {
             Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
-            Self::EndOfStream(Ok(())) | Self::Handshake => None,
+            Self::EndOfStream(Ok(())) | Self::Handshake | Self::Exit { .. } => None,
         }
     }
 }

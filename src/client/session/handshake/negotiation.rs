@@ -24,7 +24,7 @@ pub(in crate::client::session) struct FailedDiscover {
 impl FailedDiscover {
     /// Returns the error of a handshake that then failed because of `cause`.
     pub(in crate::client::session) fn explain(&self, cause: ClientError) -> ClientError {
-        if matches!(cause.kind(), ClientErrorKind::Authorization | ClientErrorKind::Tls) {
+        if concerns_each_method(&cause) {
             return cause;
         }
         let text = format!("{cause}; server/discover: {}", self.error);
@@ -78,6 +78,15 @@ pub(in crate::client::session) fn after_discover(
     }
     if outcome.is_err() && supports(Revision::LATEST) && may_repeat {
         return NextStep::Discover { may_repeat: false };
+    }
+    if let Err(error) = outcome
+        && supported.is_none()
+    {
+        // A server refuses every method without a valid token, and closes the connection.
+        let error = ClientError::from_response(error);
+        if let ClientErrorKind::Unauthorized { .. } = error.kind() {
+            return NextStep::Fail(error);
+        }
     }
     let newest = Revision::ALL.into_iter().rev().find(|revision| supports(*revision));
     let names = supported.and_then(Value::as_array).into_iter().flatten();
@@ -152,11 +161,21 @@ fn unsupported_version_data(error: Value<'_>) -> Option<Value<'_>> {
 
 /// A handshake that failed because of `cause`.
 pub(in crate::client::session) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
-    if matches!(cause.kind(), ClientErrorKind::Authorization | ClientErrorKind::Tls) {
+    if concerns_each_method(&cause) {
         return cause;
     }
     let text = format!("the handshake failed at {method}: {cause}");
     ClientError::with_source(ClientErrorKind::Handshake, text, cause)
+}
+
+/// Returns whether an error of a handshake does not depend on the request that has failed.
+fn concerns_each_method(error: &ClientError) -> bool {
+    matches!(
+        error.kind(),
+        ClientErrorKind::Authorization
+            | ClientErrorKind::Unauthorized { .. }
+            | ClientErrorKind::Tls
+    )
 }
 
 fn invalid_result(method: &str) -> ClientError {

@@ -13,6 +13,7 @@ use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::workspace::ParityWorkspace;
 use crate::client::parity_session::{ParityMessageKind, ParityRequests};
 use crate::client::target::HttpEndpoint;
+use crate::engine::clock::unix_ms;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::Parser;
 use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
@@ -231,7 +232,9 @@ impl ParityHttp {
         input: &mut HttpInput<'_>,
     ) {
         let status = response.head.status;
-        let refusal = ClientError::from_http(status, &response.body);
+        let delay = response.head.retry_delay(unix_ms());
+        let refusal = ClientError::from_http(status, &response.head.challenges, &response.body);
+        let refusal = refusal.with_retry_after(delay);
         let HttpInput { requests, parser, workspace, now } = input;
         requests.record_received(*now);
         let is_handshake = matches!(exchange, Exchange::Post(ParityMessageKind::Handshake, _));
