@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender, bounded};
@@ -21,6 +21,9 @@ use notify::{Config, ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watche
 
 use super::change_batch::ChangeBatch;
 use super::fault::FileFault;
+
+#[expect(clippy::disallowed_types, reason = "locked for each event of a folder, by no shard")]
+type RwLock<T> = std::sync::RwLock<T>;
 
 /// Consumer of batches of changes.
 pub(super) trait Consumer: Send + 'static {

@@ -21,7 +21,8 @@ use percent_encoding::percent_decode_str;
 pub(crate) fn normalize(uri: &str) -> Cow<'_, str> {
     let Some(scheme) = scheme_length(uri) else { return Cow::Borrowed(uri) };
     let is_file = uri[..scheme].eq_ignore_ascii_case("file");
-    let local_path = if is_file { local_path(&uri[scheme + 1..]) } else { None };
+    let rest = &uri[scheme + 1..];
+    let local_path = if is_file { local_path(rest) } else { None };
     let is_lower = !uri[..scheme].bytes().any(|byte| byte.is_ascii_uppercase());
     if is_lower && local_path.is_none() && !uri.contains('%') {
         return Cow::Borrowed(uri);
@@ -29,7 +30,7 @@ pub(crate) fn normalize(uri: &str) -> Cow<'_, str> {
     let mut text = uri[..scheme].to_ascii_lowercase();
     text.push(':');
     text.push_str(if local_path.is_some() { "//" } else { "" });
-    normalize_percent_encoding(local_path.unwrap_or(&uri[scheme + 1..]), &mut text);
+    normalize_percent_encoding(local_path.unwrap_or(rest), &mut text);
     if text == uri { Cow::Borrowed(uri) } else { Cow::Owned(text) }
 }
 

@@ -219,15 +219,15 @@ fn releases(base: &Path) -> std::path::PathBuf {
         write(base, &format!("releases/{release}/{file}"), release);
         write(base, &format!("releases/{release}/sub/same.md"), release);
     }
-    symlink("releases/41", base.join("current")).unwrap();
+    symlink("releases/41", base.join("current")).expect("a link");
     base.join("current")
 }
 
 /// Lets the link lead to another folder, in one step.
 fn switch_link(link: &Path, target: &str) {
     let next = link.with_extension("next");
-    symlink(target, &next).unwrap();
-    std::fs::rename(next, link).unwrap();
+    symlink(target, &next).expect("a link");
+    std::fs::rename(next, link).expect("a renamed link");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn unreadable_entries_are_named_others_stay() {
     symlink("loop", root.path().join("loop")).unwrap();
     symlink("closed", root.path().join("folder")).unwrap();
     let closed = root.path().join("closed");
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
     let is_denied = std::fs::read_dir(&closed).is_err();
     let prompts = Prompts::new(root.path()).unwrap();
     let mut files = Files::new().resources(directory(root.path())).prompts(prompts);

@@ -239,8 +239,11 @@ impl SubscriptionRegistry {
         if self.end_topic(subscriber, uri) {
             return true;
         }
-        let others = self.index.other_spellings(uri);
-        others.iter().fold(false, |is_ended, uri| self.end_topic(subscriber, uri) || is_ended)
+        let mut is_ended = false;
+        for uri in self.index.other_spellings(uri) {
+            is_ended |= self.end_topic(subscriber, &uri);
+        }
+        is_ended
     }
 
     /// Returns the other spellings of `uri` with subscribers.

@@ -226,6 +226,7 @@ impl<S> ResourceBuilder<Resource, S> {
 impl<S: 'static> ResourceBuilder<ResourceTemplate, S> {
     /// Completes the variable `name`, which is `{+name}` after the first literal, with its values
     /// in the URIs of the resources of the catalog. Cost: a step for each resource.
+    #[cfg(feature = "files")]
     pub(crate) fn complete_from_resources(mut self, name: impl Into<Box<str>>) -> Self {
         self.definition.listed_variable = Some(name.into());
         self
