@@ -191,7 +191,8 @@ impl EchoDriver {
         handshake::write_response(
             out,
             &upgrade,
-            (None, b"echo"),
+            None,
+            b"echo",
             &Date::new(clock::unix_ms() / 1000),
         );
         let reader = match upgrade.deflate {

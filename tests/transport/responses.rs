@@ -11,7 +11,7 @@ use crate::client_parser::{ParsedResponse, parse_response};
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 fn heads() -> HeadTemplate {
-    HeadTemplate::new(784_111_777, (7, 0))
+    HeadTemplate::new(784_111_777, 7, 0)
 }
 
 /// Writes `response` with `body` and parses it back; nothing is left over.

@@ -24,7 +24,8 @@ pub(in crate::server) const fn count_refusal(counters: &mut AuthCounters, error:
 /// Returns the log event of a request of `peer` that is not authenticated.
 pub(in crate::server) fn unauthorized_event(
     error: &AuthError,
-    (peer, request_id): (Option<SocketAddr>, Option<&str>),
+    peer: Option<SocketAddr>,
+    request_id: Option<&str>,
 ) -> Event<'static> {
     let (reason, check, detail) = (error.label(), error.check(), error.detail().into());
     let request_id = request_id.map(Box::from);

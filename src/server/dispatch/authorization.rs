@@ -101,7 +101,7 @@ fn check_message(
 fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
     auth::count_refusal(&mut peer.outbox.counters.auth, &error);
     let address = peer.origin.peer_addr.copied().map(Into::into);
-    peer.outbox.log(auth::unauthorized_event(&error, (address, peer.origin.request_id())));
+    peer.outbox.log(auth::unauthorized_event(&error, address, peer.origin.request_id()));
     record_invalid(ctx, peer);
     match error {
         AuthError::Missing => Error::unauthorized(MISSING_TOKEN),

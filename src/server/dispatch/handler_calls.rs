@@ -88,7 +88,8 @@ impl Dispatcher {
         };
         let overload = &self.deferred.overload;
         let handed_over = match start_handler(
-            (&self.auth, &self.catalog),
+            &self.auth,
+            &self.catalog,
             peer,
             called,
             &self.handlers.shard_state,
@@ -336,7 +337,8 @@ fn log_filter(catalog: &Catalog, request: &Request<'_>) -> LogFilter {
 /// position in the catalog if it was looked up.
 #[inline]
 fn start_handler(
-    (auth, catalog): (&Authentication, &Catalog),
+    auth: &Authentication,
+    catalog: &Catalog,
     peer: &mut PeerState<'_>,
     (request, tool): (&Request<'_>, Option<usize>),
     shard_state: &Rc<dyn Any>,

@@ -84,7 +84,7 @@ impl HttpFrontend {
             operator_checks: parts.operator_checks,
             host_throttle: MinuteThrottle::default(),
             limits: parts.limits,
-            exchanges: Exchanges::new((shard, shard_count), parts.timeouts, parts.request_ids),
+            exchanges: Exchanges::new(shard, shard_count, parts.timeouts, parts.request_ids),
             sessions: parts.sessions,
             gauges: parts.gauges,
             is_draining: false,
@@ -246,7 +246,8 @@ impl HttpFrontend {
     /// Logs, once a minute, that the `Host` header of a request of `peer` is not allowed.
     pub(super) fn log_refused_host(
         &mut self,
-        (peer, sent_id): (Option<SocketAddr>, Option<&[u8]>),
+        peer: Option<SocketAddr>,
+        sent_id: Option<&[u8]>,
         now: Instant,
     ) {
         if let Some(suppressed) = self.host_throttle.admit(now) {

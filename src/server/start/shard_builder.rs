@@ -259,7 +259,7 @@ impl ShardBuilder {
         let guards = [self.origin_guard, self.operator_guard];
         let checks = request_checks(&self.options, &self.auth, guards);
         let ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
-        let http = http_parts(checks, (ids, &self.entropy), self.gauges, &limits);
+        let http = http_parts(checks, ids, &self.entropy, self.gauges, &limits);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
@@ -322,7 +322,8 @@ impl ShardBuilder {
 
 fn http_parts(
     [checks, operator_checks]: [RequestChecks; 2],
-    (session_ids, entropy): (OwnerIds, &Entropy),
+    session_ids: OwnerIds,
+    entropy: &Entropy,
     gauges: Gauges,
     limits: &ShardLimits,
 ) -> HttpParts {

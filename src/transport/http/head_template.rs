@@ -19,7 +19,7 @@ pub struct HeadTemplate {
 impl HeadTemplate {
     /// Creates the template of a shard, with the date `unix_seconds` after 1970-01-01 (UTC). The
     /// UUIDs of its requests are derived from `random`, which is the same on all shards.
-    pub fn new(unix_seconds: u64, (random, shard): (u128, u16)) -> Self {
+    pub fn new(unix_seconds: u64, random: u128, shard: u16) -> Self {
         let mut json = [0; JSON_HEAD_BYTES_MAX];
         let mut write = |at: usize, text: &[u8]| json[at..at + text.len()].copy_from_slice(text);
         write(0, JSON_HEAD_BEGIN);

@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn prebuilt_json_head_equals_written_head() {
-        let mut template = HeadTemplate::new(0, (7, 0));
+        let mut template = HeadTemplate::new(0, 7, 0);
         template.advance(784_111_777);
         let ids = [None, Some(&b"a"[..])];
         for (digits, request_id) in [3, 1, 20, 7].into_iter().flat_map(|it| ids.map(|id| (it, id)))
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn content_length_has_no_padding_at_any_size() {
-        let mut template = HeadTemplate::new(784_111_777, (0, 0));
+        let mut template = HeadTemplate::new(784_111_777, 0, 0);
         let sizes = [0, 1, 9, 10, 99, 100, 999, 1_000, 4_095, 65_536, 1_000_000, 7, 123, 0, 0];
         let mut out = Vec::new();
         let mut expected = String::new();
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn head_response_has_length_of_full_response() {
-        let mut template = HeadTemplate::new(0, (0, 0));
+        let mut template = HeadTemplate::new(0, 0, 0);
         for bytes in [12, 123_456] {
             let mut out = Vec::new();
             let mark = begin_response(&mut out, &Response::JSON, &template);

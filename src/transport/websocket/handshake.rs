@@ -99,7 +99,8 @@ pub fn check_upgrade<'b>(
 pub fn write_response(
     out: &mut Vec<u8>,
     upgrade: &Upgrade<'_>,
-    (session, request_id): (Option<&[u8]>, &[u8]),
+    session: Option<&[u8]>,
+    request_id: &[u8],
     date: &Date,
 ) {
     out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\nDate: ");

@@ -60,7 +60,7 @@ fn failed_check(lines: &[&str]) -> CheckId {
 fn handshake_response(lines: &[&str], accepts: HandshakeOptions) -> String {
     run_checks(lines, accepts, |upgrade| {
         let mut out = Vec::new();
-        handshake::write_response(&mut out, &upgrade, (None, b"an-id"), &Date::new(784_111_777));
+        handshake::write_response(&mut out, &upgrade, None, b"an-id", &Date::new(784_111_777));
         String::from_utf8(out).unwrap()
     })
     .unwrap()
@@ -82,7 +82,8 @@ fn handshake_response_has_session_id() {
         handshake::write_response(
             &mut out,
             &upgrade,
-            (Some(b"a-name"), b"an-id"),
+            Some(b"a-name"),
+            b"an-id",
             &Date::new(784_111_777),
         );
         String::from_utf8(out).unwrap()

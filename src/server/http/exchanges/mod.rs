@@ -38,12 +38,13 @@ pub(in crate::server) struct Exchanges {
 
 impl Exchanges {
     pub(super) fn new(
-        (shard, shard_count): (ShardId, u16),
+        shard: ShardId,
+        shard_count: u16,
         timeouts: HttpTimeouts,
         request_ids: u128,
     ) -> Self {
         let (timers, wall_clock) = (TimerWheel::new(), WallClock::default());
-        let heads = HeadTemplate::new(0, (request_ids, shard.0));
+        let heads = HeadTemplate::new(0, request_ids, shard.0);
         Self { shard, shard_count, timeouts, open: 0, timers, wall_clock, heads }
     }
 
@@ -110,7 +111,8 @@ impl ExchangePath<'_> {
     /// the connection until it is over.
     pub(super) fn open(
         &mut self,
-        (key, echoed): (Key, EchoedFields<'_>),
+        key: Key,
+        echoed: EchoedFields<'_>,
         format: ResponseFormat,
         response_owner: ResponseOwner,
     ) -> ExchangeAddress {

@@ -247,7 +247,7 @@ fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthE
     let connection = path.connections.table.get(incoming.key);
     let peer = connection.and_then(|connection| connection.record.peer());
     let request_id = str::from_utf8(path.http.request_id(incoming.echoed())).ok();
-    path.outbox.log(auth::unauthorized_event(error, (peer, request_id)));
+    path.outbox.log(auth::unauthorized_event(error, peer, request_id));
     let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
     let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
     let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);

@@ -45,7 +45,7 @@ pub(in crate::server::http) fn open_stream(
     }
     http.confirm_session(&created, (dispatcher, outbox), *now);
     let owner = ResponseOwner::Session(created.id);
-    let from = path.exchanges().open((incoming.key, incoming.echoed()), format, owner);
+    let from = path.exchanges().open(incoming.key, incoming.echoed(), format, owner);
     path.exchanges().mark_idle_stream(incoming.key);
     if path.http.sessions.streams_mut(created.key).listen(from).is_ok() {
         let id = created.id.to_text();

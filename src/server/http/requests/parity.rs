@@ -130,8 +130,8 @@ fn forward(
     // Its session writes events itself, if any.
     let format =
         ResponseFormat { accepts_event_stream: false, protocol_version: None, ..incoming.format };
-    let from = (incoming.key, incoming.echoed());
-    let exchange = path.exchanges().open(from, format, ResponseOwner::Parity(session));
+    let (key, owner) = (incoming.key, ResponseOwner::Parity(session));
+    let exchange = path.exchanges().open(key, incoming.echoed(), format, owner);
     let connection = path.connections.table.get(incoming.key);
     let caller = ParityCaller {
         principal: connection.and_then(|it| it.state.principal().cloned()),

@@ -234,7 +234,7 @@ impl HttpPath<'_> {
         let Some(connection) = self.connections.table.get(incoming.key) else { return };
         if connection.state.standing != Standing::Operator {
             let peer = connection.record.peer();
-            self.http.log_refused_host((peer, incoming.request_id), self.now);
+            self.http.log_refused_host(peer, incoming.request_id, self.now);
         }
     }
 
@@ -294,7 +294,7 @@ impl HttpPath<'_> {
         let Response { close: closes, is_chunked, .. } = response;
         let format = ResponseFormat { closes, is_chunked, ..ResponseFormat::default() };
         let owner = ResponseOwner::Session(session);
-        let exchange = self.exchanges().open((key, EchoedFields::default()), format, owner);
+        let exchange = self.exchanges().open(key, EchoedFields::default(), format, owner);
         let refused = Box::new(RefusedRequest { named, unnamed, violation });
         let message = HttpMessage::RequestRefused { session, exchange, principal: caller, refused };
         self.outbox.forward(self.http.owner_of(session), ShardMessage::Http(Box::new(message)));

@@ -105,8 +105,7 @@ fn list_connections(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, que
 /// Opens the exchange of a response that comes later, from any shard.
 fn open_exchange(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> ExchangeAddress {
     let format = ResponseFormat { accepts_event_stream: false, ..incoming.format };
-    let from = (incoming.key, incoming.echoed());
-    path.exchanges().open(from, format, ResponseOwner::Connection)
+    path.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Connection)
 }
 
 /// Returns the status JSON of the page: totals over all shards.

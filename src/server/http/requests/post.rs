@@ -78,7 +78,8 @@ pub(in crate::server::http) fn handle(
         PostOutcome::Pending(output) => {
             let mut exchanges = path.exchanges();
             exchanges.open(
-                (incoming.key, incoming.echoed()),
+                incoming.key,
+                incoming.echoed(),
                 incoming.format,
                 ResponseOwner::Connection,
             );
@@ -249,7 +250,7 @@ impl StatelessRequest<'_> {
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
         let about = (echoed, refusal.as_ref());
-        finish_response(outgoing, mark, outcome, (format, about), heads)
+        finish_response(outgoing, mark, outcome, format, about, heads)
     }
 
     /// Checks that headers and body agree. Missing members are left to the dispatcher.
@@ -338,7 +339,7 @@ impl StatelessRequest<'_> {
         }
         let format = ResponseFormat { session_id: None, ..format };
         let about = (echoed, refusal.as_ref());
-        finish_response(outgoing, mark, outcome, (format, about), heads)
+        finish_response(outgoing, mark, outcome, format, about, heads)
     }
 
     fn reject(self, id: Id<'_>, refusal: &Rejection) -> PostOutcome {
@@ -368,7 +369,8 @@ fn finish_response(
     out: &mut Vec<u8>,
     mark: ResponseMark,
     outcome: Outcome,
-    (format, about): (ResponseFormat, (EchoedFields<'_>, Option<&RefusalFields>)),
+    format: ResponseFormat,
+    about: (EchoedFields<'_>, Option<&RefusalFields>),
     heads: &mut HeadTemplate,
 ) -> PostOutcome {
     match outcome {

@@ -123,7 +123,8 @@ fn dispatch_local(
             let text = outgoing.split_off(mark.body());
             outgoing.truncate(mark.head());
             let from = path.exchanges().open(
-                (incoming.key, incoming.echoed()),
+                incoming.key,
+                incoming.echoed(),
                 format,
                 ResponseOwner::Session(id),
             );
@@ -178,11 +179,8 @@ pub(in crate::server::http) fn send_session_op(
     op: SessionOp,
 ) {
     let format = session_format(path, incoming.format, id);
-    let exchange = path.exchanges().open(
-        (incoming.key, incoming.echoed()),
-        format,
-        ResponseOwner::Session(id),
-    );
+    let exchange =
+        path.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Session(id));
     let principal = principal_of(path, incoming).cloned();
     let message = HttpMessage::SessionRequest { session: id, exchange, principal, op };
     let owner = path.http.owner_of(id);

@@ -35,7 +35,7 @@ pub(in crate::server::http) fn handle(path: &mut HttpPath<'_>, incoming: &Incomi
     let Some(out) = path.connections.outgoing(key) else { return };
     let session = session.as_ref().map(|name| &name[..]);
     let request_id = incoming.echoed().request_id_or(heads);
-    handshake::write_response(out, &upgrade, (session, request_id), heads.date());
+    handshake::write_response(out, &upgrade, session, request_id, heads.date());
     let (reader, window_bits) = match upgrade.deflate {
         Some(deflate) => (FrameReader::with_compression(), deflate.window_bits()),
         None => (FrameReader::new(), 0),
