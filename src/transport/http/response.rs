@@ -331,7 +331,10 @@ mod tests {
             expected += "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
                          Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
                          X-Request-ID: 00000000-0000-4000-8000-000000000000\r\n";
-            expected += &format!("Content-Length: {bytes}\r\n\r\n{body}");
+            expected += "Content-Length: ";
+            expected += &bytes.to_string();
+            expected += "\r\n\r\n";
+            expected += &body;
         }
         assert!(String::from_utf8(out) == Ok(expected), "lengths {sizes:?}");
     }

@@ -165,7 +165,7 @@ fn upgrade_required_response_names_the_protocol() {
     ] {
         let mut out = Vec::new();
         let response = Response { close: closes, ..Response::new(status, BodyKind::Json) };
-        response::write_response(&mut out, &response, &mut HeadTemplate::new(0, (7, 0)), b"{}");
+        response::write_response(&mut out, &response, &mut HeadTemplate::new(0, 7, 0), b"{}");
         let text = String::from_utf8(out).unwrap();
         let line = |name: &str| text.lines().find(|line| line.starts_with(name));
         assert_eq!(line("Connection:"), connection);

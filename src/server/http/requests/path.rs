@@ -292,7 +292,7 @@ impl HttpPath<'_> {
             out
         });
         let Response { close: closes, is_chunked, .. } = response;
-        let format = ResponseFormat { closes, is_chunked, ..ResponseFormat::default() };
+        let format = ResponseFormat { is_chunked, closes, ..ResponseFormat::default() };
         let owner = ResponseOwner::Session(session);
         let exchange = self.exchanges().open(key, EchoedFields::default(), format, owner);
         let refused = Box::new(RefusedRequest { named, unnamed, violation });
