@@ -18,6 +18,7 @@ mod plain;
 mod purity;
 mod reach;
 mod repository;
+mod shape;
 mod siblings;
 mod sizes;
 mod source;
@@ -85,6 +86,13 @@ fn modules_have_no_cycles() {
 fn files_and_functions_are_small() {
     let repository = Repository::read();
     expect_none(repository.rust().flat_map(sizes::check).collect());
+}
+
+#[test]
+fn offending_shapes_only_become_fewer() {
+    let repository = Repository::read();
+    let (files, list) = (repository.rust().collect::<Vec<_>>(), include_str!("offenders.txt"));
+    expect_none(shape::check(&files, repository.paths(), list, "tests/tidy/offenders.txt"));
 }
 
 #[test]

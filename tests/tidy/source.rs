@@ -166,8 +166,26 @@ impl Source {
         }
     }
 
+    /// The index of the `>` that closes the `<` at `open`.
+    pub(crate) fn closing_angle(&self, open: usize) -> usize {
+        let (mut angles, mut at) = (0_usize, open);
+        loop {
+            match self.word(at) {
+                "" => return at,
+                "(" | "[" | "{" => at = self.closing(at),
+                "<" => angles += 1,
+                ">" if self.word(at - 1) != "-" => angles -= 1,
+                _ => {}
+            }
+            if angles == 0 {
+                return at;
+            }
+            at += 1;
+        }
+    }
+
     /// The index after the next comma that stands outside brackets, `end` at most.
-    fn after_comma(&self, mut at: usize, end: usize) -> usize {
+    pub(crate) fn after_comma(&self, mut at: usize, end: usize) -> usize {
         let mut angles = 0_usize;
         while at < end {
             match self.word(at) {
