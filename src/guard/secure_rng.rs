@@ -11,6 +11,27 @@ use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce};
 
 use super::state_cipher::KEY_BYTES;
 
+/// What random numbers are for. Each purpose has streams of its own, one for each shard, so that what
+/// a client sees of one reveals nothing about another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u16)]
+pub enum Purpose {
+    /// Ids of tasks.
+    TaskIds = 1,
+    /// Ids of sessions.
+    SessionIds,
+    /// Ids of sessions of the parity dialect.
+    ParityIds,
+    /// Ids of HTTP requests.
+    RequestIds,
+    /// The secret of the hashes of rate limits.
+    RateHashes,
+    /// The keys of nonces and hashes of proofs (`DPoP`).
+    ProofKeys,
+    /// The key of resume tokens.
+    ResumeTokens,
+}
+
 /// One stream of random numbers under a secret.
 pub struct SecureRng {
     cipher: ChaCha20Poly1305,
@@ -19,20 +40,22 @@ pub struct SecureRng {
 }
 
 impl SecureRng {
-    /// Creates `stream` under `secret`. Stream 0 is reserved for [`super::state_cipher`] and yields
-    /// no numbers.
-    pub fn new(secret: &[u8; KEY_BYTES], stream: u32) -> Self {
+    /// Creates the stream for `purpose` under `secret`, which all shards share.
+    pub fn new(secret: &[u8; KEY_BYTES], purpose: Purpose) -> Self {
+        Self::of_shard(secret, purpose, 0)
+    }
+
+    /// Creates the stream of one shard.
+    pub fn of_shard(secret: &[u8; KEY_BYTES], purpose: Purpose, shard: u16) -> Self {
+        let stream = u32::from(purpose as u16) << 16 | u32::from(shard);
         Self { cipher: ChaCha20Poly1305::new(secret.into()), stream, counter: 0 }
     }
 
-    /// Returns the next number, or `None` if the stream is exhausted or reserved. Cost: two cipher
-    /// blocks and one allocation.
+    /// Returns the next number, or `None` if the stream is exhausted. Cost: two cipher blocks and
+    /// one allocation.
     pub fn next_u128(&mut self) -> Option<u128> {
-        if self.stream == 0 {
-            return None;
-        }
         self.counter = self.counter.checked_add(1)?;
-        // Nonces of the state cipher end in four zero bytes; stream numbers are never zero.
+        // Nonces of the state cipher end in four zero bytes; no purpose has number 0.
         let mut nonce = Nonce::default();
         let (counted, streamed) = nonce.split_at_mut(size_of::<u64>());
         counted.copy_from_slice(&self.counter.to_le_bytes());
@@ -56,25 +79,36 @@ mod tests {
 
     use super::*;
 
-    fn numbers(secret: u8, stream: u32) -> Vec<u128> {
-        let mut rng = SecureRng::new(&[secret; KEY_BYTES], stream);
+    const ALL: [Purpose; 7] = [
+        Purpose::TaskIds,
+        Purpose::SessionIds,
+        Purpose::ParityIds,
+        Purpose::RequestIds,
+        Purpose::RateHashes,
+        Purpose::ProofKeys,
+        Purpose::ResumeTokens,
+    ];
+
+    fn numbers(secret: u8, purpose: Purpose, shard: u16) -> Vec<u128> {
+        let mut rng = SecureRng::of_shard(&[secret; KEY_BYTES], purpose, shard);
         (0..100).map_while(|_| rng.next_u128()).collect()
     }
 
     #[test]
     fn same_secret_repeats_the_numbers() {
-        assert_eq!(numbers(1, 1), numbers(1, 1));
-        assert_eq!(numbers(1, 1).len(), 100);
+        let repeated = || numbers(1, Purpose::TaskIds, 1);
+        assert_eq!(repeated(), repeated());
+        assert_eq!(repeated().len(), 100);
     }
 
     #[test]
-    fn streams_and_secrets_share_no_number() {
-        let all = [numbers(1, 1), numbers(1, 2), numbers(2, 1), numbers(2, u32::MAX)].concat();
-        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 400);
-    }
-
-    #[test]
-    fn reserved_stream_yields_no_numbers() {
-        assert!(numbers(1, 0).is_empty());
+    fn purposes_shards_and_secrets_share_no_number() {
+        let each = |secret| {
+            let of_shards =
+                move |purpose| [0, 1, 2, u16::MAX].map(|it| numbers(secret, purpose, it));
+            ALL.into_iter().flat_map(of_shards).flatten()
+        };
+        let all: Vec<u128> = each(1).chain(each(2)).collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 2 * 4 * 100 * ALL.len());
     }
 }

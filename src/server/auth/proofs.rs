@@ -13,11 +13,8 @@ use crate::engine::mesh::{ExpiringSet, InsertResult};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::dpop::nonce::Nonces;
 use crate::guard::auth::dpop::{DpopRules, ReadProof};
-use crate::guard::secure_rng::SecureRng;
+use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
-
-/// The random stream of the keys: behind that of the hashes of rate limits.
-const KEY_STREAM: u32 = 1 << 17 | 2;
 
 /// What a shard checks proofs with; all shards share the proofs that were used.
 pub(super) struct ProofChecks {
@@ -30,7 +27,7 @@ pub(super) struct ProofChecks {
 impl ProofChecks {
     /// Creates the checks of a process with this secret.
     pub(super) fn new(used: Arc<ExpiringSet>, secret: &[u8; KEY_BYTES]) -> Self {
-        let mut random = SecureRng::new(secret, KEY_STREAM);
+        let mut random = SecureRng::new(secret, Purpose::ProofKeys);
         let mut next = || random.next_u128().unwrap_or_default().to_le_bytes();
         let mut key = [0; KEY_BYTES];
         for part in key.chunks_exact_mut(size_of::<u128>()) {

@@ -145,12 +145,12 @@ mod tests {
     use std::hash::{BuildHasher as _, BuildHasherDefault};
 
     use super::*;
-    use crate::guard::secure_rng::SecureRng;
+    use crate::guard::secure_rng::{Purpose, SecureRng};
     use crate::guard::state_cipher::KEY_BYTES;
     use crate::server::owner_id::OwnerIds;
 
     fn id_generator(shard: u16, shards: u16) -> OwnerIds {
-        let mut rng = SecureRng::new(&[7; KEY_BYTES], 1 + u32::from(shard));
+        let mut rng = SecureRng::of_shard(&[7; KEY_BYTES], Purpose::SessionIds, shard);
         OwnerIds::new(ShardId(shard), shards, Box::new(move || rng.next_u128()))
     }
 

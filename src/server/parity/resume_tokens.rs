@@ -7,14 +7,10 @@
 use std::fmt;
 
 use crate::engine::mesh::ShardId;
-use crate::guard::secure_rng::SecureRng;
+use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::StateCipher;
 use crate::protocol::parity::idempotency::hex;
 use crate::server::owner_id::SessionId;
-
-/// The random stream of the key and the name of the process, which all shards share: behind those
-/// of session ids.
-const KEY_STREAM: u32 = 1 << 18;
 
 /// Issues and opens the tokens of a shard.
 pub(in crate::server) struct ResumeTokens {
@@ -83,7 +79,7 @@ pub(super) enum TokenError {
 impl ResumeTokens {
     /// The tokens of `shard`. All shards of a process have the same `secret`.
     pub(in crate::server) fn new(secret: &[u8; 32], shard: ShardId) -> Self {
-        let mut rng = SecureRng::new(secret, KEY_STREAM);
+        let mut rng = SecureRng::new(secret, Purpose::ResumeTokens);
         let mut draw = || rng.next_u128().unwrap_or_default().to_le_bytes();
         let (mut key, life) = ([0; 32], draw());
         key[..16].copy_from_slice(&draw());

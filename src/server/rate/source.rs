@@ -14,7 +14,7 @@ use crate::guard::rate::connections::ConnectionRates;
 use crate::guard::rate::limiter::RateLimiter;
 use crate::guard::rate::rules::{RateRules, parse_quota};
 use crate::guard::rate::small_bursts::{SmallBurstAccess, SmallBursts};
-use crate::guard::secure_rng::SecureRng;
+use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::options::RateOptions;
 
@@ -30,9 +30,6 @@ impl SmallBurstAccess for SharedBursts {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
-
-/// The random stream of the secret of hashes: behind those of task and session ids.
-const HASH_STREAM: u32 = 1 << 17 | 1;
 
 /// What limits requests and connections.
 #[derive(Debug)]
@@ -58,7 +55,7 @@ impl RateSource {
         secret: &[u8; KEY_BYTES],
     ) -> Result<Self, String> {
         let (rules, quota) = parse(options)?;
-        let secret = SecureRng::new(secret, HASH_STREAM).next_u128().unwrap_or_default();
+        let secret = SecureRng::new(secret, Purpose::RateHashes).next_u128().unwrap_or_default();
         let keys_max = options.keys_max as usize;
         let mut connections = ConnectionRates::new(secret, keys_max);
         connections.install(quota);

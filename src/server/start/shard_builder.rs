@@ -21,7 +21,7 @@ use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter
 use crate::engine::ring::{Listener, Ring, Socket, Waker};
 use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
-use crate::guard::secure_rng::SecureRng;
+use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::protocol::json::{self, Parser};
 use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
 use crate::server::auth::{Authentication, Credential};
@@ -63,18 +63,6 @@ use crate::service::CatalogError;
 use crate::telemetry::label::Transport;
 use crate::transport::http::checks::{CheckProfile, EndpointPaths, OperatorEndpoints};
 use crate::transport::websocket::handshake::HandshakeOptions;
-
-/// First random stream of task ids, one for each shard.
-const TASK_ID_STREAM: u32 = 1;
-
-/// First random stream of session ids: behind those of every shard's task ids.
-const SESSION_ID_STREAM: u32 = 1 << 16 | 1;
-
-/// First random stream of session ids of the parity dialect, behind those of session ids.
-const PARITY_ID_STREAM: u32 = 1 << 17 | 1;
-
-/// The random stream of the ids of HTTP requests, behind that of the keys of resume tokens.
-const REQUEST_ID_STREAM: u32 = 1 << 18 | 1;
 
 /// What the server offers, and the state that its handlers read.
 #[derive(Clone, Debug)]
@@ -258,7 +246,7 @@ impl ShardBuilder {
         let memory = Rc::new(HandlerMemory::new(limits.memory));
         let guards = [self.origin_guard, self.operator_guard];
         let checks = request_checks(&self.options, &self.auth, guards);
-        let ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
+        let ids = owner_ids(&self.entropy, Purpose::SessionIds, shard, shards);
         let http = http_parts(checks, ids, &self.entropy, self.gauges, &limits);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
@@ -329,7 +317,7 @@ fn http_parts(
 ) -> HttpParts {
     let sessions = SessionStore::new(limits.sessions, session_ids);
     let (limits, timeouts) = (limits.http_request, limits.http_timeouts);
-    let mut rng = SecureRng::new(&entropy.secret, REQUEST_ID_STREAM);
+    let mut rng = SecureRng::new(&entropy.secret, Purpose::RequestIds);
     let request_ids = rng.next_u128().unwrap_or_default();
     HttpParts { checks, operator_checks, limits, timeouts, sessions, request_ids, gauges }
 }
@@ -375,7 +363,7 @@ fn deferred_work(
     (shard, shards): (ShardId, u16),
 ) -> DeferredWork {
     let limits = shard_limits(options, usize::from(shards));
-    let task_ids = owner_ids(entropy, TASK_ID_STREAM, shard, shards);
+    let task_ids = owner_ids(entropy, Purpose::TaskIds, shard, shards);
     let messages_max = options.engine.mesh.channel_messages_max as usize;
     let shard_set = ShardSet::new(shard, shards, messages_max);
     let ttl = limits.request_state_ttl;
@@ -400,7 +388,7 @@ fn parity_frontend(
     (shard, shards): (ShardId, u16),
 ) -> ParityFrontend {
     let settings = ParitySettings::new(options, limits.connections.connections_max);
-    let ids = owner_ids(entropy, PARITY_ID_STREAM, shard, shards);
+    let ids = owner_ids(entropy, Purpose::ParityIds, shard, shards);
     ParityFrontend::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))
 }
 
@@ -411,8 +399,8 @@ const fn calls_max(limits: &ShardLimits) -> usize {
 
 /// Creates a generator of ids of a shard from a random stream of its own: session ids reveal
 /// nothing about task ids.
-fn owner_ids(entropy: &Entropy, stream: u32, shard: ShardId, shards: u16) -> OwnerIds {
-    let mut rng = SecureRng::new(&entropy.secret, stream + u32::from(shard.0));
+fn owner_ids(entropy: &Entropy, purpose: Purpose, shard: ShardId, shards: u16) -> OwnerIds {
+    let mut rng = SecureRng::of_shard(&entropy.secret, purpose, shard.0);
     OwnerIds::new(shard, shards, Box::new(move || rng.next_u128()))
 }
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
-use crate::guard::secure_rng::SecureRng;
+use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::options::SecondStream;
 use crate::server::owner_id::{OwnerIds, SessionId};
@@ -34,7 +34,7 @@ const LIMITS: SessionLimits = SessionLimits {
 };
 
 fn sessions<S>(bounds: SessionLimits) -> SessionStore<S> {
-    let draws = SecureRng::new(&[9; KEY_BYTES], 1);
+    let draws = SecureRng::new(&[9; KEY_BYTES], Purpose::SessionIds);
     SessionStore::new(bounds, owner_ids(draws))
 }
 
@@ -97,7 +97,7 @@ fn unknown_session_ids_are_not_found() {
     let mut sessions = sessions(LIMITS);
     begin(&mut sessions, 'a', at(0));
     let held_bytes = sessions.held_bytes();
-    let mut foreign = owner_ids(SecureRng::new(&[8; KEY_BYTES], 1));
+    let mut foreign = owner_ids(SecureRng::new(&[8; KEY_BYTES], Purpose::SessionIds));
     assert!((0..1_000).all(|_| sessions.find(foreign.session_id().unwrap()).is_none()));
     assert_eq!((sessions.len(), sessions.held_bytes()), (1, held_bytes));
 }
