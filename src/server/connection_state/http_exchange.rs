@@ -81,6 +81,14 @@ impl ResponseFormat {
         echoed: EchoedFields<'_>,
         heads: &HeadTemplate,
     ) -> ResponseMark {
+        let has_fields = self.session_id.is_some()
+            || self.protocol_version.is_some()
+            || echoed.origin.is_some()
+            || self.closes;
+        // Of most responses, so that their fields are not built.
+        if status == Status::OK && body == BodyKind::Json && !has_fields {
+            return response::begin_json_response(out, echoed.request_id, heads);
+        }
         self.with_response((status, body), (echoed, None), Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, heads)
         })

@@ -128,9 +128,7 @@ fn check_head(head: &Head, bytes: &[u8], limits: &RequestLimits) {
     }
 }
 
-const FIELDS: [Field; 10] = [
-    Field::AccessControlRequestHeaders,
-    Field::AccessControlRequestMethod,
+const FIELDS: [Field; 9] = [
     Field::Authorization,
     Field::Host,
     Field::LastEventId,
@@ -139,4 +137,5 @@ const FIELDS: [Field; 10] = [
     Field::McpProtocolVersion,
     Field::McpSessionId,
     Field::Origin,
+    Field::XRequestId,
 ];

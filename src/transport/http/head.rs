@@ -89,12 +89,11 @@ pub enum HttpMethod {
 
 /// A field whose value can be queried. A head that repeats one is rejected, unless it is a field of
 /// MCP and all its values are equal: intermediaries repeat lines and combine them into lists.
+///
+/// A head is copied several times a request, so that fields of rare requests have no place here:
+/// see [`Head::other_fields`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Field {
-    /// `Access-Control-Request-Headers` (Fetch standard, CORS preflight).
-    AccessControlRequestHeaders,
-    /// `Access-Control-Request-Method` (Fetch standard, CORS preflight).
-    AccessControlRequestMethod,
     /// `Authorization` (RFC 9110, section 11.6.2).
     Authorization,
     /// `Host` (RFC 9110, section 7.2), or the host of a target in absolute form.

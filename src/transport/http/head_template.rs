@@ -77,6 +77,7 @@ impl HeadTemplate {
     }
 
     /// Appends the same head for the request with this id.
+    #[inline(never)]
     pub(super) fn write_json_head_for(&self, out: &mut Vec<u8>, request_id: &[u8]) {
         let (before, rest) = self.json[..self.json_bytes].split_at(JSON_HEAD_ID_AT);
         out.extend_from_slice(before);

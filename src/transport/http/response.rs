@@ -120,17 +120,29 @@ pub fn begin_response(
     response: &Response<'_>,
     template: &HeadTemplate,
 ) -> ResponseMark {
+    if response.is_default_json() {
+        return begin_json_response(out, response.fields.request_id, template);
+    }
     let head = out.len();
-    let framing = if response.is_default_json() {
-        match response.fields.request_id {
-            None => template.write_json_head(out),
-            Some(request_id) => template.write_json_head_for(out, request_id),
-        }
-        BodyFraming::ContentLength
-    } else {
-        write_head(out, response, template);
-        response.body_framing()
-    };
+    write_head(out, response, template);
+    let framing = response.body_framing();
+    ResponseMark { head, body: out.len(), framing, length_digits: template.length_digits() }
+}
+
+/// Appends the head of [`Response::JSON`]. `request_id` is that of its request, if it is not the
+/// UUID of the template.
+#[inline]
+pub fn begin_json_response(
+    out: &mut Vec<u8>,
+    request_id: Option<&[u8]>,
+    template: &HeadTemplate,
+) -> ResponseMark {
+    let head = out.len();
+    match request_id {
+        None => template.write_json_head(out),
+        Some(request_id) => template.write_json_head_for(out, request_id),
+    }
+    let framing = BodyFraming::ContentLength;
     ResponseMark { head, body: out.len(), framing, length_digits: template.length_digits() }
 }
 

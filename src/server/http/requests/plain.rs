@@ -12,7 +12,6 @@ use crate::server::http::page::{CONTENT_SECURITY_POLICY, write_page};
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
 use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Preflight, ResponseFields};
-use crate::transport::http::head::Field;
 use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
 
@@ -28,7 +27,8 @@ pub(in crate::server::http) fn handle(
     let fields = incoming.response_fields();
     match kind {
         RequestKind::Preflight { allow } => {
-            let headers = incoming.head.field(incoming.bytes, Field::AccessControlRequestHeaders);
+            let IncomingRequest { head, bytes, .. } = *incoming;
+            let headers = head.other_fields(bytes, b"access-control-request-headers").next();
             let preflight = Preflight { methods: allow, headers, max_age_seconds: 86_400 };
             let fields = ResponseFields { preflight: Some(preflight), ..fields };
             path.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);

@@ -179,7 +179,7 @@ pub fn query_parameter<'b>(query: &'b [u8], name: &str) -> Option<&'b [u8]> {
 
 fn classify_options(head: &Head, bytes: &[u8], allow: &'static str) -> RequestKind<'static> {
     let is_preflight = head.field(bytes, Field::Origin).is_some()
-        && head.field(bytes, Field::AccessControlRequestMethod).is_some();
+        && head.other_fields(bytes, b"access-control-request-method").next().is_some();
     if is_preflight { RequestKind::Preflight { allow } } else { RequestKind::Options { allow } }
 }
 

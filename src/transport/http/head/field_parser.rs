@@ -65,12 +65,6 @@ impl FieldParser {
                 return self.parse_transfer_encoding(value);
             }
             20 if is_field_name(name, b"mcp-protocol-version") => Field::McpProtocolVersion,
-            29 if is_field_name(name, b"access-control-request-method") => {
-                Field::AccessControlRequestMethod
-            }
-            30 if is_field_name(name, b"access-control-request-headers") => {
-                Field::AccessControlRequestHeaders
-            }
             _ => {
                 self.has_param_headers |= param_header_name(name).is_some();
                 return Ok(());
