@@ -42,8 +42,14 @@ impl Revision {
 
     /// Returns the supported revision with this name, or `None`.
     pub fn parse(name: &str) -> Option<Self> {
+        Self::parse_bytes(name.as_bytes())
+    }
+
+    /// Returns the same for a name that need not be UTF-8.
+    #[inline]
+    pub(crate) fn parse_bytes(name: &[u8]) -> Option<Self> {
         // Newest first, because it is named in every modern request.
-        Self::ALL.into_iter().rev().find(|revision| revision.as_str() == name)
+        Self::ALL.into_iter().rev().find(|revision| revision.as_str().as_bytes() == name)
     }
 
     /// Returns whether requests are self-contained, without a handshake (2026-07-28 and later).

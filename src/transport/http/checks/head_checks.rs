@@ -1,7 +1,5 @@
 //! The checks that need only a head.
 
-use std::str;
-
 use super::paths::EndpointPaths;
 use super::profile::{CheckProfile, OperatorEndpoints};
 use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER};
@@ -292,7 +290,7 @@ fn reject_get(rejection: Rejection) -> Rejection {
 /// Parses a header value as a supported revision.
 #[inline]
 pub(super) fn parse_revision(version: &[u8]) -> Option<Revision> {
-    str::from_utf8(version).ok().and_then(Revision::parse)
+    Revision::parse_bytes(version)
 }
 
 /// The profile of a server without sessions.
