@@ -209,7 +209,7 @@ fn own_tests_example_serves_its_tool() {
 fn axum_serves_mcp_beside_other_routes() {
     let example = Example::start("axum");
     example.expect_documented_responses();
-    // A response of axum, without the fields that each of ours has.
+    // A response of axum, without the fields that each of Corelane has.
     let mut stream = TcpStream::connect(example.address).expect("connect");
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request).expect("send the request");

@@ -11,8 +11,8 @@ use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce};
 
 use super::state_cipher::KEY_BYTES;
 
-/// What random numbers are for. Each purpose has streams of its own, one for each shard, so that what
-/// a client sees of one reveals nothing about another.
+/// What random numbers are for. Each purpose has streams of its own, one for each shard, so that
+/// what a client sees of one reveals nothing about another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u16)]
 pub enum Purpose {
