@@ -38,6 +38,13 @@ fn receive_ids(client: &mut LineClient, count: usize) -> Vec<u64> {
     (0..count).map(|_| client.receive()["id"].as_u64().expect("id of a request")).collect()
 }
 
+/// Receives the next message, an elicitation, and declines it.
+fn decline_elicitation(client: &mut LineClient) {
+    let request = client.receive();
+    assert_eq!(request["method"], "elicitation/create", "{request}");
+    client.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}));
+}
+
 #[test]
 fn sequential_request_starts_after_response_to_previous() {
     let messages = [
@@ -117,9 +124,7 @@ fn sequential_call_can_ask_its_client() {
         call(2, "test_simple_text", json!({})),
     ];
     send_together(&mut client, &messages);
-    let request = client.receive();
-    assert_eq!(request["method"], "elicitation/create", "{request}");
-    client.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}));
+    decline_elicitation(&mut client);
     assert_eq!(receive_ids(&mut client, 2), [1, 2]);
     drop(client);
     assert_eq!(process.wait().status, 0);
@@ -135,9 +140,7 @@ fn initialized_notification_overtakes_waiting_requests() {
         notification("notifications/initialized"),
     ];
     send_together(&mut client, &messages);
-    let request = client.receive();
-    assert_eq!(request["method"], "elicitation/create", "{request}");
-    client.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}));
+    decline_elicitation(&mut client);
     assert_eq!(receive_ids(&mut client, 2), [1, 2]);
     drop(client);
     assert_eq!(process.wait().status, 0);
