@@ -13,19 +13,21 @@
 use super::unreadable::is_blank;
 use super::{RequestPath, context, peer_state};
 use crate::base::slab::Key;
-use crate::connection::{MessageEvent, first_message};
+use crate::connection::{Connection, MessageEvent, first_message};
 use crate::protocol::error::Error;
-use crate::protocol::json::PaddedText;
+use crate::protocol::json::{PaddedText, ParseError};
 use crate::protocol::message_head::MessageHead;
+use crate::server::connection_state::ConnectionState;
 use crate::server::connections::transports::Transports;
 use crate::server::dispatch::reject_text;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::Outcome;
+use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::websocket::delimiter::DelimitedMessages;
 use crate::transport::websocket::limits::ProtocolError;
-use crate::transport::websocket::writer;
+use crate::transport::websocket::writer::{self, FrameMark};
 
 impl RequestPath<'_> {
     /// Dispatches the messages in `input`, as [`RequestPath::read`] does.
@@ -128,7 +130,6 @@ impl RequestPath<'_> {
     fn dispatch_text(&mut self, key: Key, mut text: PaddedText<'_>, is_checked: bool) -> bool {
         let Transports { connections, websockets, .. } = &mut *self.transports;
         let Some(connection) = connections.table.get_mut(key) else { return false };
-        let compression = connection.state.compression;
         let mut peer = peer_state(connection, self.outbox);
         let mark = writer::begin_message(peer.outgoing);
         let ctx = context(key, self.now);
@@ -149,33 +150,42 @@ impl RequestPath<'_> {
         };
         let outcome = match dispatched {
             Ok(outcome) => outcome,
-            Err(error) if self.parser.repair(&mut text, error) => {
-                writer::cancel_message(peer.outgoing, mark);
-                return self.dispatch_text(key, text, is_checked);
-            }
-            Err(error) if !is_checked && error.is_invalid_utf8(text.as_bytes()) => {
-                writer::cancel_message(peer.outgoing, mark);
-                self.fail_websocket(key, ProtocolError::INVALID_UTF8);
-                return false;
-            }
             Err(error) => {
-                let bytes = text.as_bytes();
-                let outcome = if is_blank(bytes) {
-                    Outcome::None
-                } else {
-                    let head = MessageHead::read(bytes);
-                    dispatcher.reject_text(ctx, &mut peer, &head, &error.into())
-                };
-                first_message::record_invalid(connection);
-                outcome
+                writer::cancel_message(peer.outgoing, mark);
+                return self.dispatch_unreadable_text(key, text, is_checked, error);
             }
         };
-        let outgoing = &mut connection.outgoing;
-        if outcome == Outcome::None {
-            writer::cancel_message(outgoing, mark);
-        } else {
-            websockets.end_frame(outgoing, mark, compression);
-            connection.record.traffic.messages_out += 1;
+        end_text(websockets, connection, mark, outcome);
+        true
+    }
+
+    /// Dispatches a text of a WebSocket after its repair, or rejects it. Returns `false` if that
+    /// closed the connection.
+    #[cold]
+    fn dispatch_unreadable_text(
+        &mut self,
+        key: Key,
+        mut text: PaddedText<'_>,
+        is_checked: bool,
+        error: ParseError,
+    ) -> bool {
+        if self.parser.repair(&mut text, error) {
+            return self.dispatch_text(key, text, is_checked);
+        }
+        let bytes = text.as_bytes();
+        if !is_checked && error.is_invalid_utf8(bytes) {
+            self.fail_websocket(key, ProtocolError::INVALID_UTF8);
+            return false;
+        }
+        let Transports { connections, websockets, .. } = &mut *self.transports;
+        let Some(connection) = connections.table.get_mut(key) else { return false };
+        first_message::record_invalid(connection);
+        if !is_blank(bytes) {
+            let mut peer = peer_state(connection, self.outbox);
+            let mark = writer::begin_message(peer.outgoing);
+            let (ctx, head) = (context(key, self.now), MessageHead::read(bytes));
+            let outcome = self.dispatcher.reject_text(ctx, &mut peer, &head, &error.into());
+            end_text(websockets, connection, mark, outcome);
         }
         true
     }
@@ -260,6 +270,23 @@ impl RequestPath<'_> {
             connection.state.is_closing = true;
         }
         self.outbox.push(Effect::CancelCalls(key));
+    }
+}
+
+/// Ends the frame of a response that begins at `mark`, if one was written.
+#[inline]
+fn end_text(
+    websockets: &mut WebSocketFrontend,
+    connection: &mut Connection<ConnectionState>,
+    mark: FrameMark,
+    outcome: Outcome,
+) {
+    if outcome == Outcome::None {
+        writer::cancel_message(&mut connection.outgoing, mark);
+    } else {
+        let compression = connection.state.compression;
+        websockets.end_frame(&mut connection.outgoing, mark, compression);
+        connection.record.traffic.messages_out += 1;
     }
 }
 
