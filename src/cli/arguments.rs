@@ -6,7 +6,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::{client, parity_check};
+use crate::cli::client;
+#[cfg(feature = "parity-check")]
+use crate::cli::parity_check;
 use crate::config::CommandLine;
 use crate::config::Options;
 use crate::config::suggest::nearest;
@@ -16,7 +18,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) fn command() -> Command {
-    Command::new("corelane")
+    let command = Command::new("corelane")
         .version(clap::crate_version!())
         .about(clap::crate_description!())
         .subcommand_required(true)
@@ -40,8 +42,10 @@ pub(crate) fn command() -> Command {
                 )
                 .defer(|command| with_options(command).arg(all_flag())),
         )
-        .subcommands(client::commands())
-        .subcommand(parity_check::command())
+        .subcommands(client::commands());
+    #[cfg(feature = "parity-check")]
+    let command = command.subcommand(parity_check::command());
+    command
 }
 
 /// Parses `arguments`, including the program name. Suggests the nearest flag for an unknown one.
@@ -50,8 +54,9 @@ pub(crate) fn parse(
 ) -> Result<ArgMatches, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command_name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-    let has_options =
-        !client::is_client_command(command_name) && command_name != parity_check::NAME;
+    let has_options = !client::is_client_command(command_name);
+    #[cfg(feature = "parity-check")]
+    let has_options = has_options && command_name != parity_check::NAME;
     command().try_get_matches_from(&arguments).map_err(|mut error| {
         // clap's own suggestion prefers long names that share letters; edit distance is better.
         if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =

@@ -20,6 +20,7 @@ use self::logging::LogHandle;
 use self::serve::Reloader;
 
 mod client;
+#[cfg(feature = "parity-check")]
 mod parity_check;
 
 mod arguments;
@@ -41,6 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if client::is_client_command(command) {
         return client::run(command, matches);
     }
+    #[cfg(feature = "parity-check")]
     if command == parity_check::NAME {
         return parity_check::run(matches);
     }

@@ -73,11 +73,27 @@ const ALL: &[&str] = &[
     "cli",
 ];
 
+/// The crate of the checks of the parity dialect: its folder, its name, and who uses it. It uses no
+/// other crate of the workspace.
+const CHECKER_FOLDER: &str = "src/parity/check/";
+const CHECKER: &str = "corelane_parity_check";
+const CHECKER_USER: &str = "src/cli/parity_check/";
+
 /// Finds uses that the table does not allow.
 pub(crate) fn check(file: &Source) -> Vec<Finding> {
+    if file.path.starts_with(CHECKER_FOLDER) {
+        let message = "the checks of the parity dialect use no code of `corelane`";
+        return find_word(file, "corelane", message);
+    }
     let Some(module) = top_module(&file.path) else {
         return Vec::new();
     };
+    if !file.path.starts_with(CHECKER_USER) {
+        let found = find_word(file, CHECKER, "only the command `parity-check` uses this crate");
+        if !found.is_empty() {
+            return found;
+        }
+    }
     let Some(layer) = LAYERS.iter().find(|layer| layer.module == module) else {
         return Vec::new();
     };
@@ -96,6 +112,11 @@ pub(crate) fn check(file: &Source) -> Vec<Finding> {
         }
     }
     findings
+}
+
+fn find_word(file: &Source, word: &str, message: &str) -> Vec<Finding> {
+    let found = file.tokens.iter().filter(|token| token.text == word);
+    found.map(|token| Finding::new(&file.path, token.line, message)).collect()
 }
 
 fn refusal(layer: &Layer, used: &str) -> String {
@@ -166,6 +187,15 @@ mod tests {
         );
         assert!(findings("src/main.rs", "use corelane::server::Server;").is_empty());
         assert!(findings("src/base/x.rs", "pub(crate) fn a() {}").is_empty());
+    }
+
+    #[test]
+    fn checks_of_parity_stand_alone() {
+        let text = "use crate::wire::Channel; use corelane::client::Client;";
+        assert_eq!(findings("src/parity/check/peer.rs", text).len(), 1);
+        let user = "use corelane_parity_check::run;";
+        assert_eq!(findings("src/server/x.rs", user).len(), 1);
+        assert!(findings("src/cli/parity_check/mod.rs", user).is_empty());
     }
 
     #[test]

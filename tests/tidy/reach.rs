@@ -39,6 +39,8 @@ fn is_root(path: &str) -> bool {
         | ["benches", _, "src", "lib.rs"]
         | ["benches", _, "src", "bin", _]
         | ["benches", _, "benches" | "tests", _]
+        // A crate in a folder of `src`.
+        | ["src", "parity", "check", "lib.rs"]
         // The members of the workspace that the tests and the benches share.
         | ["tests", "support", "src", "lib.rs"]
         | ["build.rs"]

@@ -138,8 +138,17 @@ impl Modules {
     }
 }
 
+/// The folder of the crate `corelane-parity-check`, as a module path.
+const CHECKER: [&str; 2] = ["parity", "check"];
+
+/// The path of the crate root above a module: that of `crate::` in there. A crate in a folder of
+/// `src` has its modules below the path of that folder.
+pub(crate) fn crate_root(module: &[String]) -> &[String] {
+    if module.starts_with(&CHECKER.map(str::to_owned)) { &module[..CHECKER.len()] } else { &[] }
+}
+
 /// The module path of a file under `src`: `src/engine/ring/mod.rs` is `engine::ring`, `lib.rs` and
-/// `main.rs` are the root.
+/// `main.rs` are the root of their folder.
 pub(crate) fn module_of(path: &str) -> Option<Vec<String>> {
     let inner = path.strip_prefix("src/")?.strip_suffix(".rs")?;
     let mut names: Vec<String> = inner.split('/').map(str::to_owned).collect();
@@ -176,7 +185,16 @@ mod tests {
         assert_eq!(names("src/engine/ring/mod.rs").as_deref(), Some("engine::ring"));
         assert_eq!(names("src/base/slab.rs").as_deref(), Some("base::slab"));
         assert_eq!(names("src/lib.rs").as_deref(), Some(""));
+        assert_eq!(names("src/parity/check/lib.rs").as_deref(), Some("parity::check"));
         assert_eq!(names("tests/tidy/main.rs"), None);
+    }
+
+    #[test]
+    fn crate_in_folder_has_own_root() {
+        let module = |path| module_of(path).unwrap_or_default();
+        let inside = module("src/parity/check/wire/http.rs");
+        assert_eq!(crate_root(&inside), ["parity", "check"]);
+        assert!(crate_root(&module("src/engine/ring/mod.rs")).is_empty());
     }
 
     #[test]

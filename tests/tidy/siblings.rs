@@ -3,7 +3,7 @@
 //! So the `mod` lines are a layer order, and no two siblings use each other. Inline tests are free.
 
 use crate::Finding;
-use crate::repository::{Modules, module_of};
+use crate::repository::{Modules, crate_root, module_of};
 use crate::source::Source;
 
 /// Finds uses of siblings that are listed after the file's own module.
@@ -42,7 +42,7 @@ pub(crate) fn resolve(module: &[String], inline: &[&str], path: &[&str]) -> Opti
     here.extend(inline.iter().map(|&name| name.to_owned()));
     let supers = path.iter().take_while(|&&name| name == "super").count();
     if path[0] == "crate" {
-        here.clear();
+        here.truncate(crate_root(module).len());
     } else {
         here.truncate(here.len().checked_sub(supers)?);
     }

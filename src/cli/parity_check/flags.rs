@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use corelane_parity_check::{LongTool, Settings};
 use serde_json::{Value, json};
 
-use super::endpoint::Endpoint;
-use super::suite::{LongTool, Settings};
-use crate::engine::clock::Clock;
+use super::target;
 
 /// The name of the command.
 pub(crate) const NAME: &str = "parity-check";
@@ -145,10 +144,10 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Settings, String> {
         }
     };
     let arguments = matches.get_one::<Value>(LONG_ARGUMENTS).cloned();
-    let other = text(COMPARE).map(|other| Endpoint::parse(&other, ca_file(&other, matches)));
-    let target = text(TARGET).unwrap_or_default();
+    let other = text(COMPARE).map(|other| target::parse(&other, ca_file(&other, matches)));
+    let server = text(TARGET).unwrap_or_default();
     Ok(Settings {
-        endpoint: Endpoint::parse(&target, file(CA_FILE))?,
+        endpoint: target::parse(&server, file(CA_FILE))?,
         other: other.transpose()?,
         token,
         timeout: time(TIMEOUT),
@@ -158,7 +157,6 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Settings, String> {
             name: text(LONG_TOOL).unwrap_or_default(),
             arguments: arguments.unwrap_or_else(|| json!({"steps": 100, "step_ms": 50})),
         },
-        clock: Clock::start(),
     })
 }
 

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::deadline::Deadline;
 use super::endpoint::Endpoint;
 use super::rules::Violation;
-use crate::engine::clock::Clock;
 
 /// How strong the rule of a check is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,7 +57,7 @@ pub(crate) type CheckResult = Result<(), CheckError>;
 
 /// A check.
 #[derive(Clone, Copy)]
-pub(crate) struct Check {
+pub struct Check {
     /// `family.rule`.
     pub(crate) name: &'static str,
     pub(crate) level: Level,
@@ -70,24 +69,32 @@ pub(crate) struct Check {
 
 /// A tool call that takes seconds and reports progress.
 #[derive(Clone, Debug)]
-pub(crate) struct LongTool {
-    pub(crate) name: String,
-    pub(crate) arguments: Value,
+pub struct LongTool {
+    /// Its name.
+    pub name: String,
+    /// Its arguments: a JSON object.
+    pub arguments: Value,
 }
 
-/// What the command line names.
+/// What is checked, and how long its steps may take.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) endpoint: Endpoint,
-    /// The same server over another transport.
-    pub(crate) other: Option<Endpoint>,
-    pub(crate) token: Option<String>,
-    pub(crate) timeout: Duration,
+pub struct Settings {
+    /// The server.
+    pub endpoint: Endpoint,
+    /// The same server over another transport; checks that compare both are skipped without it.
+    pub other: Option<Endpoint>,
+    /// The bearer token of HTTP and WebSocket, and `auth_token` of handshakes; checks of
+    /// authentication are skipped without it.
+    pub token: Option<String>,
+    /// Longest time of one step of a check.
+    pub timeout: Duration,
     /// Time without a message that shows that none comes.
-    pub(crate) quiet: Duration,
-    pub(crate) is_slow: bool,
-    pub(crate) long_tool: LongTool,
-    pub(crate) clock: Clock,
+    pub quiet: Duration,
+    /// Whether checks run that wait for keepalives and timeouts: minutes.
+    pub is_slow: bool,
+    /// The tool for checks of streams, cancellation and limits; what needs it is skipped if the
+    /// server has no such tool.
+    pub long_tool: LongTool,
 }
 
 /// What the server has announced, if a connection became Ready.
@@ -144,7 +151,7 @@ impl Settings {
 
     /// Returns the end of one step.
     pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.clock, self.timeout)
+        Deadline::after(self.timeout)
     }
 }
 

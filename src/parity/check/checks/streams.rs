@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::peer::{Message, Peer, expect_error};
-use crate::cli::parity_check::steps::{
+use crate::peer::{Message, Peer, expect_error};
+use crate::steps::{
     call, chunks, ensure, expect_end, expect_ready, long_call, next_chunk, open_long_stream,
     open_short_stream, open_stream,
 };
-use crate::cli::parity_check::suite::Level::{Must, Should, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::suite::Level::{Must, Should, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 const NEEDS: &[Need] = &[Need::Flag("streaming")];
 

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::deadline::Deadline;
-use crate::cli::parity_check::peer::{
-    Message, Peer, capabilities, expect_error, full_handshake, handshake,
-};
-use crate::cli::parity_check::rules::FLAGS;
-use crate::cli::parity_check::steps::{ensure, expect_ready};
-use crate::cli::parity_check::suite::Level::{Must, Should, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::deadline::Deadline;
+use crate::peer::{Message, Peer, capabilities, expect_error, full_handshake, handshake};
+use crate::rules::FLAGS;
+use crate::steps::{ensure, expect_ready};
+use crate::suite::Level::{Must, Should, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 /// Time of the exchange, three times the default of 5 seconds.
 const EXCHANGE_TIMEOUT_MAX: Duration = Duration::from_secs(15);
@@ -309,7 +307,7 @@ fn timeout(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::ready_with(context, &message)?;
     // A server that goes on with the first intersection announces nothing.
     peer.set_ready();
-    let deadline = Deadline::after(context.settings.clock, EXCHANGE_TIMEOUT_MAX);
+    let deadline = Deadline::after(EXCHANGE_TIMEOUT_MAX);
     while !deadline.is_over() {
         let id = peer.request(json!({"method": "ping"}))?;
         let answer = match peer.answer(&id) {

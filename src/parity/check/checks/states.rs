@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::peer::{Message, Peer, capabilities, expect_error, full_handshake};
-use crate::cli::parity_check::rules::FLAGS;
-use crate::cli::parity_check::steps::{ensure, expect_ready, open_long_stream};
-use crate::cli::parity_check::suite::Level::{Must, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
-use crate::cli::parity_check::wire::Received;
+use crate::peer::{Message, Peer, capabilities, expect_error, full_handshake};
+use crate::rules::FLAGS;
+use crate::steps::{ensure, expect_ready, open_long_stream};
+use crate::suite::Level::{Must, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::wire::Received;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

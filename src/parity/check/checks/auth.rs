@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::cli::parity_check::peer::{Peer, expect_error, full_handshake};
-use crate::cli::parity_check::steps::{ensure, expect_ready};
-use crate::cli::parity_check::suite::Level::Must;
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::peer::{Peer, expect_error, full_handshake};
+use crate::steps::{ensure, expect_ready};
+use crate::suite::Level::Must;
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

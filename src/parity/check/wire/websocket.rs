@@ -8,8 +8,8 @@ use tungstenite::{Error, HandshakeError, Message, WebSocket};
 
 use super::byte_stream::{ByteStream, is_timeout};
 use super::{OpenError, Received};
-use crate::cli::parity_check::deadline::Deadline;
-use crate::cli::parity_check::endpoint::Address;
+use crate::deadline::Deadline;
+use crate::endpoint::Address;
 
 /// A WebSocket after its upgrade.
 pub(crate) struct WebSocketChannel {

@@ -332,7 +332,7 @@ impl<'a> Peer<'a> {
         if let Some(channel) = self.channel.http() {
             channel.settle(settings.deadline());
         }
-        let deadline = Deadline::after(settings.clock, settings.quiet);
+        let deadline = Deadline::after(settings.quiet);
         while let Some(message) = self.receive(deadline) {
             self.pending.push_back(message);
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::byte_stream::ByteStream;
 use super::exchange::{Exchange, Head, HttpRequest, SseEvent};
 use super::{Received, proxy};
-use crate::cli::parity_check::deadline::Deadline;
-use crate::cli::parity_check::endpoint::Address;
+use crate::deadline::Deadline;
+use crate::endpoint::Address;
 
 /// Time of one look at a connection while several are open.
 const SLICE: Duration = Duration::from_millis(1);

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cli::parity_check::endpoint::Address;
-use crate::transport::tls::TlsStream;
+use crate::endpoint::{Address, Duplex};
 
 /// Shortest timeout of a socket; zero would mean none.
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
@@ -25,7 +24,7 @@ pub(crate) struct ByteStream {
 enum Io {
     Plain(TcpStream),
     /// The socket below sets timeouts.
-    Tls(Box<TlsStream<TcpStream>>, TcpStream),
+    Tls(Box<dyn Duplex>, TcpStream),
     Program(Program),
 }
 
@@ -56,8 +55,7 @@ impl ByteStream {
             None => Io::Plain(socket),
             Some(tls) => {
                 let below = socket.try_clone()?;
-                let stream = TlsStream::open(tls, socket, |_| Ok(())).map_err(io::Error::other)?;
-                Io::Tls(Box::new(stream), below)
+                Io::Tls(tls.open(socket)?, below)
             }
         };
         Ok(Self { io, read_timeout: timeout })

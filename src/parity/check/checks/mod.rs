@@ -12,6 +12,8 @@ mod resume;
 mod states;
 mod streams;
 
+use std::io::{self, Write};
+
 use super::suite::Check;
 
 /// Returns every check, in the order of the report.
@@ -32,12 +34,20 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
     families.into_iter().flatten()
 }
 
+/// Writes a line for each check: name, level and rule.
+pub fn write_list(out: &mut impl Write) -> io::Result<()> {
+    for check in all() {
+        writeln!(out, "{:<32}  {:<10}  {}", check.name, check.level.as_str(), check.rule)?;
+    }
+    out.flush()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::cli::parity_check::rules::check_message;
+    use crate::rules::check_message;
 
     #[test]
     fn names_are_unique_and_have_families() {

@@ -8,19 +8,38 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::checks;
+use super::deadline::now;
 use super::peer::Peer;
 use super::report::{CheckReport, Report, Status};
 use super::rules::Violation;
 use super::steps::call;
 use super::suite::{Check, CheckError, CheckResult, Context, Features, Settings};
+use super::wire::{Channel, OpenError};
 
 /// Returns the checks whose name or family is in `only`, or all if it is empty.
-pub(crate) fn select(only: &[String]) -> Vec<&'static Check> {
+pub fn select(only: &[String]) -> Vec<&'static Check> {
     checks::all().filter(|check| is_selected(check, only)).collect()
 }
 
-/// Runs the checks.
-pub(crate) fn run(settings: &Settings, jobs: usize, selected: &[&'static Check]) -> Report {
+/// Checks that the server, and the one that it is compared with, can be reached.
+///
+/// # Errors
+///
+/// The target with the reason. A server that answers with a status of HTTP can be reached: what is
+/// wrong is found by a check.
+pub fn check_reachable(settings: &Settings) -> Result<(), String> {
+    for settings in std::iter::once(settings.clone()).chain(settings.for_other()) {
+        let (endpoint, token) = (&settings.endpoint, settings.token.as_deref());
+        match Channel::check_reachable(endpoint, token, settings.timeout) {
+            Ok(()) | Err(OpenError { status: Some(_), .. }) => {}
+            Err(error) => return Err(format!("{endpoint}: {}", error.message)),
+        }
+    }
+    Ok(())
+}
+
+/// Runs the checks, `jobs` at a time.
+pub fn run(settings: &Settings, jobs: usize, selected: &[&'static Check]) -> Report {
     let features = probe(settings);
     let next = AtomicUsize::new(0);
     let (sender, results) = channel();
@@ -65,11 +84,11 @@ fn is_selected(check: &Check, only: &[String]) -> bool {
 }
 
 fn run_check(settings: &Settings, features: Option<&Features>, check: &Check) -> Outcome {
-    let start = settings.clock.now();
+    let start = now();
     let context = Context::new(settings, features);
     let result = context.check_needs(check.needs).and_then(|()| (check.run)(&context));
     let violations = context.into_violations();
-    Outcome { result, violations, time: settings.clock.now().since(start) }
+    Outcome { result, violations, time: start.elapsed() }
 }
 
 /// Asks the server for its capabilities and for the tool that takes seconds. What goes wrong here

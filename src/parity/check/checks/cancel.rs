@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::deadline::Deadline;
-use crate::cli::parity_check::peer::{Message, Peer, expect_error};
-use crate::cli::parity_check::steps::{
+use crate::deadline::Deadline;
+use crate::peer::{Message, Peer, expect_error};
+use crate::steps::{
     call, chunks, ensure, expect_end, expect_ready, expect_silence, long_call, next_chunk,
     open_long_stream, open_short_stream, settle,
 };
-use crate::cli::parity_check::suite::Level::{Must, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need, Settings};
+use crate::suite::Level::{Must, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 const NEEDS: &[Need] = &[Need::Flag("cancellation")];
 const LONG: &[Need] = &[Need::Flag("cancellation"), Need::LongTool];
@@ -136,13 +136,13 @@ fn cancel_running(
     context: &Context<'_>,
     id: Value,
 ) -> Result<Message, CheckError> {
-    let Settings { clock, quiet, .. } = *context.settings;
+    let quiet = context.settings.quiet;
     let cancel = json!({"type": "cancel", "id": id, "reason": "parity-check"});
     let (ids, deadline) = ([id], context.settings.deadline());
     loop {
         peer.send(&cancel)?;
         let is_http = context.settings.endpoint.is_http();
-        let end = if is_http { Deadline::after(clock, quiet) } else { deadline };
+        let end = if is_http { Deadline::after(quiet) } else { deadline };
         let wanted = "response to the cancelled request";
         let answer = peer.wait_until(end, wanted, |message| message.is_answer(&ids));
         if answer.is_ok() || deadline.is_over() || peer.is_closed() {

@@ -2,15 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::peer::{
-    Message, Peer, capabilities, expect_error, full_handshake, handshake,
-};
-use crate::cli::parity_check::rules::FLAGS;
-use crate::cli::parity_check::steps::{call, chunks, ensure, next_chunk, open_short_stream};
-use crate::cli::parity_check::suite::Level::Must;
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
-use crate::cli::parity_check::wire::exchange::{Exchange, Head, SseEvent};
-use crate::cli::parity_check::wire::http::{HttpChannel, SESSION_HEADER};
+use crate::peer::{Message, Peer, capabilities, expect_error, full_handshake, handshake};
+use crate::rules::FLAGS;
+use crate::steps::{call, chunks, ensure, next_chunk, open_short_stream};
+use crate::suite::Level::Must;
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::wire::exchange::{Exchange, Head, SseEvent};
+use crate::wire::http::{HttpChannel, SESSION_HEADER};
 
 const NEEDS: &[Need] = &[Need::Http];
 const STREAMS: &[Need] = &[Need::Http, Need::Flag("streaming")];

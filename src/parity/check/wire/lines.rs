@@ -6,7 +6,7 @@ use memchr::memchr;
 
 use super::byte_stream::ByteStream;
 use super::{MESSAGE_BYTES_MAX, Received};
-use crate::cli::parity_check::deadline::Deadline;
+use crate::deadline::Deadline;
 
 /// Lines over TCP, TLS or pipes.
 pub(crate) struct Lines {

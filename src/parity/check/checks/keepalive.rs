@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::parity_check::deadline::Deadline;
-use crate::cli::parity_check::peer::{Message, Peer};
-use crate::cli::parity_check::steps::{ensure, expect_ready};
-use crate::cli::parity_check::suite::Level::Must;
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need, Settings};
+use crate::deadline::{Deadline, now};
+use crate::peer::{Message, Peer};
+use crate::steps::{ensure, expect_ready};
+use crate::suite::Level::Must;
+use crate::suite::{Check, CheckError, CheckResult, Context, Need, Settings};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -66,15 +66,15 @@ fn accepted(context: &Context<'_>) -> CheckResult {
 /// Waits for a keepalive of the server.
 fn first_keepalive<'a>(context: &'a Context<'a>) -> Result<(Peer<'a>, Message), CheckError> {
     let mut peer = Peer::ready(context)?;
-    let Settings { clock, is_slow, timeout, .. } = *context.settings;
+    let Settings { is_slow, timeout, .. } = *context.settings;
     let wait = if is_slow { SLOW_WAIT } else { timeout };
-    let start = clock.now();
-    let deadline = Deadline::after(clock, wait);
+    let start = now();
+    let deadline = Deadline::after(wait);
     let received = peer.wait_until(deadline, "keepalive", |message| message.is("keepalive"));
     match received {
         Ok(keepalive) => Ok((peer, keepalive)),
         Err(CheckError::Failed(reason)) if peer.is_closed() => {
-            let seconds = clock.now().since(start).as_secs_f32();
+            let seconds = start.elapsed().as_secs_f32();
             Err(CheckError::Failed(format!("after {seconds:.1} s: {reason}")))
         }
         Err(error) if is_slow => Err(error),
@@ -106,10 +106,9 @@ fn event(context: &Context<'_>) -> CheckResult {
 
 fn answer_keeps(context: &Context<'_>) -> CheckResult {
     let (mut peer, hint) = hint(context)?;
-    let clock = context.settings.clock;
     for _ in 0..4 {
         peer.send(&json!({"type": "keepalive", "timeoutHintSec": 60}))?;
-        let deadline = Deadline::after(clock, hint / 2);
+        let deadline = Deadline::after(hint / 2);
         if peer.closed(deadline).is_ok() {
             return Err(CheckError::failed("it was closed"));
         }
@@ -118,11 +117,10 @@ fn answer_keeps(context: &Context<'_>) -> CheckResult {
 }
 
 fn idle_close(context: &Context<'_>) -> CheckResult {
-    let clock = context.settings.clock;
     // The server receives the handshake later, and closes after the hint at the earliest.
-    let start = clock.now();
+    let start = now();
     let (mut peer, hint) = hint(context)?;
-    peer.closed(Deadline::after(clock, hint + CLOSE_SLACK))?;
-    let idle = clock.now().since(start);
+    peer.closed(Deadline::after(hint + CLOSE_SLACK))?;
+    let idle = start.elapsed();
     ensure(idle >= hint.mul_f32(0.8), || format!("closed after {idle:?}, before {hint:?}"))
 }

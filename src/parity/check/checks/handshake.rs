@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::deadline::Deadline;
-use crate::cli::parity_check::peer::{Peer, capabilities, expect_error, full_handshake, handshake};
-use crate::cli::parity_check::steps::{ensure, expect_ready};
-use crate::cli::parity_check::suite::Level::{Must, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::deadline::Deadline;
+use crate::peer::{Peer, capabilities, expect_error, full_handshake, handshake};
+use crate::steps::{ensure, expect_ready};
+use crate::suite::Level::{Must, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 /// Time that a server has to close a connection without a handshake. The default is 5 seconds; a
 /// listener that serves MCP too applies its own time to the first message.
@@ -226,5 +226,5 @@ fn timeout(context: &Context<'_>) -> CheckResult {
     peer.channel()
         .send_part("{\"type\":\"handshake\"")
         .map_err(|error| CheckError::Blocked(format!("a part of a line was not sent: {error}")))?;
-    peer.closed(Deadline::after(context.settings.clock, HANDSHAKE_TIMEOUT_MAX)).map(drop)
+    peer.closed(Deadline::after(HANDSHAKE_TIMEOUT_MAX)).map(drop)
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::peer::{Peer, expect_error};
-use crate::cli::parity_check::steps::{call, ensure, expect_ready, expect_silence};
-use crate::cli::parity_check::suite::Level::{Must, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::peer::{Peer, expect_error};
+use crate::steps::{call, ensure, expect_ready, expect_silence};
+use crate::suite::Level::{Must, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {

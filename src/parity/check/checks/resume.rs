@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::parity_check::peer::{Message, Peer, capabilities, full_handshake, handshake};
-use crate::cli::parity_check::steps::{
-    chunks, ensure, expect_ready, next_chunk, open_long_stream, open_short_stream,
-};
-use crate::cli::parity_check::suite::Level::{Must, Should, Transition};
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::peer::{Message, Peer, capabilities, full_handshake, handshake};
+use crate::steps::{chunks, ensure, expect_ready, next_chunk, open_long_stream, open_short_stream};
+use crate::suite::Level::{Must, Should, Transition};
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 const NEEDS: &[Need] = &[Need::Flag("resume"), Need::Flag("streaming")];
 /// A resume that succeeds.

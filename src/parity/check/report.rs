@@ -30,7 +30,7 @@ pub(crate) struct CheckReport {
 }
 
 /// The results of a run.
-pub(crate) struct Report {
+pub struct Report {
     pub(crate) target: String,
     pub(crate) checks: Vec<CheckReport>,
 }
@@ -48,7 +48,7 @@ impl Status {
 
 impl Report {
     /// Returns whether every required check that applies has passed, and there is one.
-    pub(crate) fn is_compliant(&self) -> bool {
+    pub fn is_compliant(&self) -> bool {
         let is_broken = |report: &CheckReport| {
             let is_open = matches!(report.status, Status::Failed | Status::Blocked);
             is_open && report.check.level.is_required()
@@ -61,7 +61,7 @@ impl Report {
     }
 
     /// Writes a line for each check, and the numbers.
-    pub(crate) fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
         let width = self.checks.iter().map(|report| report.check.name.len()).max().unwrap_or(0);
         for CheckReport { check, status, reason, .. } in &self.checks {
             let (status, level) = (status.as_str(), check.level.as_str());
@@ -84,7 +84,7 @@ impl Report {
     }
 
     /// Returns the results as JSON.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let checks = self.checks.iter().map(|report| {
             let name = report.check.name;
             let milliseconds = u64::try_from(report.time.as_millis()).unwrap_or(u64::MAX);

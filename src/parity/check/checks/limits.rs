@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::cli::parity_check::peer::{Message, Peer, capabilities, expect_error, handshake};
-use crate::cli::parity_check::rules::FLAGS;
-use crate::cli::parity_check::steps::{ensure, expect_ready, long_call, send_twice};
-use crate::cli::parity_check::suite::Level::Must;
-use crate::cli::parity_check::suite::{Check, CheckError, CheckResult, Context, Need};
+use crate::peer::{Message, Peer, capabilities, expect_error, handshake};
+use crate::rules::FLAGS;
+use crate::steps::{ensure, expect_ready, long_call, send_twice};
+use crate::suite::Level::Must;
+use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
