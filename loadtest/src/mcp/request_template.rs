@@ -337,7 +337,7 @@ fn request_text(
     };
     let mut out = Vec::new();
     let revision = settings.era.revision();
-    settings.session().write_request(&mut out, (ID_FIRST, method), &encoded, revision);
+    settings.session().write_request(&mut out, ID_FIRST, method, &encoded, revision);
     String::from_utf8(out).unwrap_or_default()
 }
 

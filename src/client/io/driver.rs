@@ -2,22 +2,27 @@
 
 mod opening;
 
+use std::any::Any;
 use std::io;
 
-use super::any_peer::AnyPeer;
 use super::commands::{Command, Connector, PeerId, own_commands};
 use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
 use super::link::PeerAction;
+use super::mcp::Mcp;
 use super::messages::ClosingSockets;
-use super::parity::ParityPeer;
-use super::parity_commands::ParityCommand;
+use super::parity::Parity;
+use super::parity_commands::{NewParityPeer, ParityCommand};
 use super::peer::Peer;
+use super::peer_handle::PeerHandle;
+use super::peer_io::PeerIo;
+use super::protocol::ClientProtocol;
 use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::base::id_map::IdMap;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::client::reconnect::Reconnection;
 use crate::engine::mesh::{Inbox, Sender};
 use crate::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Waker};
 use crate::engine::shard_loop::Driver;
@@ -30,7 +35,7 @@ const TIMERS_PER_TURN_MAX: usize = 1_024;
 
 /// The servers of an I/O thread.
 pub struct IoDriver {
-    peers: IdMap<PeerId, AnyPeer>,
+    peers: IdMap<PeerId, Box<dyn PeerIo>>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
     tls: TlsStreams,
@@ -86,23 +91,22 @@ impl IoDriver {
             // Their requests fail.
             Command::AddPeer(..) | Command::AddParityPeer(..) if self.is_stopping => {}
             Command::AddPeer(id, handle) => {
-                let redirects = RedirectSender::new(id, self.sender.clone());
-                let seed = self.connector.backoff_seed(id);
-                let peer = Peer::new(id, *handle, redirects, seed);
-                self.peers.insert(id, AnyPeer::Mcp(Box::new(peer)));
+                self.add(id, *handle, |handle, _| Mcp::new(id, &handle.config));
             }
             Command::AddParityPeer(id, new) => {
-                let redirects = RedirectSender::new(id, self.sender.clone());
-                let seed = self.connector.backoff_seed(id);
-                let peer = ParityPeer::new(*new, redirects, seed);
-                self.peers.insert(id, AnyPeer::Parity(Box::new(peer)));
+                let NewParityPeer { handle, config, on_event } = *new;
+                self.add(id, handle, |_, reconnection| {
+                    Parity::new(config, on_event, reconnection.draw_seed())
+                });
             }
             Command::Parity(id, command) => self.handle_parity(ring, id, command, now),
             Command::Connect(id, slot) => {
                 if !self.peers.contains_key(&id) {
                     return slot.complete(Err(closed()));
                 }
-                self.with_mcp(ring, id, now, |peer, workspace| peer.connect(slot, workspace, now));
+                self.with_client::<Mcp, _>(ring, id, now, |peer, workspace| {
+                    peer.connect(slot, workspace, now)
+                });
             }
             Command::Call(id, call) => {
                 if !self.workspace.calls.accepts(id) {
@@ -111,8 +115,8 @@ impl IoDriver {
                 self.workspace.calls.push(id, call);
             }
             Command::Cancel(id, slot) => {
-                self.with_mcp(ring, id, now, |peer, workspace| {
-                    peer.cancel(&slot, workspace, now);
+                self.with_client::<Mcp, _>(ring, id, now, |peer, workspace| {
+                    peer.run(workspace, now, |session, step| session.cancel(&slot, step));
                     PeerAction::None
                 });
             }
@@ -146,11 +150,25 @@ impl IoDriver {
         }
     }
 
+    /// Adds a server, which is not connected.
+    fn add<P: ClientProtocol>(
+        &mut self,
+        id: PeerId,
+        handle: PeerHandle,
+        protocol: impl FnOnce(&PeerHandle, &mut Reconnection) -> P,
+    ) {
+        let redirects = RedirectSender::new(id, self.sender.clone());
+        let seed = self.connector.backoff_seed(id);
+        self.peers.insert(id, Box::new(Peer::new(handle, redirects, seed, protocol)));
+    }
+
     /// Makes the calls that commands have asked for.
     fn make_calls<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         let Some((id, mut calls)) = self.workspace.calls.take() else { return };
         if self.peers.contains_key(&id) {
-            self.with_mcp(ring, id, now, |peer, workspace| peer.call(&mut calls, workspace, now));
+            self.with_client::<Mcp, _>(ring, id, now, |peer, workspace| {
+                peer.request(workspace, now, |session, step| session.call(&mut calls, step))
+            });
         }
         let refused = calls.drain(..).map(|(_, token)| token.end(Err(closed()), None));
         refused.for_each(|waker| self.workspace.ended.extend(waker));
@@ -163,11 +181,11 @@ impl IoDriver {
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut AnyPeer, &mut TlsRing<'_, R>, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut dyn PeerIo, &mut dyn Ring, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        let action = act(peer, &mut tls_ring, &mut self.workspace);
+        let action = act(&mut **peer, &mut tls_ring, &mut self.workspace);
         peer.advance_authorization(&mut self.workspace, now);
         if peer.is_closed() {
             self.remove(ring, id, now);
@@ -182,7 +200,7 @@ impl IoDriver {
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
-        if peer.link().stream().is_some() && self.flush_queue.last() != Some(&id) {
+        if peer.stream().is_some() && self.flush_queue.last() != Some(&id) {
             self.flush_queue.push(id);
         }
         let connections = connections + usize::from(action == PeerAction::Connect);
@@ -195,17 +213,17 @@ impl IoDriver {
         }
     }
 
-    /// As [`IoDriver::with_peer`], for a server that speaks MCP.
-    fn with_mcp<R: Ring>(
+    /// As [`IoDriver::with_peer`], for a server of the dialect `P`. Nothing happens for another.
+    fn with_client<P: ClientProtocol, R: Ring>(
         &mut self,
         ring: &mut R,
         id: PeerId,
         now: Instant,
-        act: impl FnOnce(&mut Peer, &mut Workspace) -> PeerAction,
+        act: impl FnOnce(&mut Peer<P>, &mut Workspace) -> PeerAction,
     ) {
-        self.with_peer(ring, id, now, |peer, _, workspace| match peer {
-            AnyPeer::Mcp(peer) => act(peer, workspace),
-            AnyPeer::Parity(_) => PeerAction::None,
+        self.with_peer(ring, id, now, |peer, _, workspace| {
+            let peer: &mut dyn Any = peer;
+            peer.downcast_mut().map_or(PeerAction::None, |peer| act(peer, workspace))
         });
     }
 
@@ -220,18 +238,31 @@ impl IoDriver {
         if !self.peers.contains_key(&id) {
             return command.fail(closed());
         }
-        self.with_peer(ring, id, now, |peer, _, workspace| match peer {
-            AnyPeer::Parity(peer) => peer.handle_command(command, workspace, now),
-            AnyPeer::Mcp(_) => PeerAction::None,
+        self.with_client::<Parity, _>(ring, id, now, |peer, workspace| {
+            match command {
+                ParityCommand::Connect(token) => return peer.connect(token, workspace, now),
+                ParityCommand::Call(call) => {
+                    return peer.request(workspace, now, |session, step| session.call(call, step));
+                }
+                ParityCommand::Cancel(slot) => peer.run(workspace, now, |session, step| {
+                    if let Some(id) = slot.id() {
+                        session.cancel(id, step);
+                    }
+                }),
+                ParityCommand::SetAuthToken(token) => peer.run(workspace, now, |session, _| {
+                    session.set_auth_token(token.expose());
+                }),
+            }
+            PeerAction::None
         });
     }
 
     /// Removes a server whose connection is closed.
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
-        self.forget_sockets(&mut peer);
+        self.forget_sockets(&mut *peer);
         let mut ring = TlsRing::new(ring, &mut self.tls);
-        if let Some(socket) = peer.close(&mut ring) {
+        if let Some(socket) = peer.close(&mut ring, false) {
             self.closing.insert(&mut ring, socket, now);
         }
     }
@@ -283,7 +314,7 @@ impl IoDriver {
         let Some(id) = self.peer_of(socket) else { return };
         if buffer.len > 0 {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.receive(ring, (socket, buffer), workspace, now);
+                peer.receive(ring, socket, buffer, workspace, now);
                 PeerAction::None
             });
         }
@@ -306,7 +337,7 @@ impl IoDriver {
         };
         let mut is_handled = false;
         self.with_peer(ring, id, now, |peer, ring, workspace| {
-            is_handled = peer.handle_socket_end(ring, (socket, &loss), workspace, now);
+            is_handled = peer.handle_socket_end(ring, socket, &loss, workspace, now);
             PeerAction::None
         });
         if !is_handled {
@@ -317,12 +348,12 @@ impl IoDriver {
     /// Handles the loss of a connection.
     fn lose<R: Ring>(&mut self, ring: &mut R, id: PeerId, loss: Loss, now: Instant) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let Some(loss) = peer.link().await_exit(loss, now) else {
+        let Some(loss) = peer.await_exit(loss, now) else {
             // Sets the timer of the next look.
             return self.with_peer(ring, id, now, |_, _, _| PeerAction::None);
         };
         let Some(mut peer) = self.peers.remove(&id) else { return };
-        self.forget_sockets(&mut peer);
+        self.forget_sockets(&mut *peer);
         let mut tls_ring = TlsRing::new(ring, &mut self.tls);
         let (action, left) = peer.handle_lost(&mut tls_ring, &loss, &mut self.workspace, now);
         if let Some(socket) = left {
@@ -334,8 +365,8 @@ impl IoDriver {
     }
 
     /// Completions of the connection of a server are ignored from now on.
-    fn forget_sockets(&mut self, peer: &mut AnyPeer) {
-        let Some(stream) = peer.link().stream() else { return };
+    fn forget_sockets(&mut self, peer: &mut dyn PeerIo) {
+        let Some(stream) = peer.stream() else { return };
         for socket in stream.sockets() {
             if let Some(entry) = self.sockets.get_mut(socket.index()) {
                 *entry = None;
@@ -419,8 +450,8 @@ impl<R: Ring> Driver<R> for IoDriver {
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
         let (finished, has_more) = self.workspace.inputs.poll();
         for input in finished {
-            self.with_peer(ring, input.peer, now, |peer, _, workspace| {
-                peer.provide_input(&input, workspace, now);
+            self.with_client::<Mcp, _>(ring, input.peer, now, |peer, workspace| {
+                peer.run(workspace, now, |session, step| session.provide_input(&input, step));
                 PeerAction::None
             });
         }
@@ -430,7 +461,7 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
-            if let Some(stream) = self.peers.get_mut(&id).and_then(|peer| peer.link().stream()) {
+            if let Some(stream) = self.peers.get_mut(&id).and_then(|peer| peer.stream()) {
                 stream.flush(&mut TlsRing::new(ring, &mut self.tls));
             }
         }

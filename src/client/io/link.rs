@@ -3,19 +3,14 @@
 use std::sync::Arc;
 
 use super::exit_wait::ExitWait;
-use super::http::{
-    FlowRun, HttpAuthorization, HttpLink, HttpQueue, RedirectSender, UpgradeFlow, UpgradeVerdict,
-};
-use super::messages::{ClosingSocket, MessageStream, StreamOutput, request_writer};
-use super::peer_handle::PeerHandle;
+use super::http::{FlowRun, HttpCarrier, UpgradeFlow, UpgradeVerdict};
+use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use super::stream::Loss;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::parity_session::{ParityMessage, ParitySink};
-use crate::client::session::restart::renewal;
-use crate::client::session::{MessageSink, OutgoingMessage, Session};
-use crate::client::target::HttpEndpoint;
+use crate::client::session::{MessageSink, OutgoingMessage};
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 
@@ -27,8 +22,9 @@ pub(super) enum PeerAction {
     Connect,
 }
 
+/// The connection of a server. `H` are its connections if it is one of HTTP.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum Link<H> {
     Idle,
     /// The next attempt to connect is not made before this.
     Waiting(Instant),
@@ -43,17 +39,17 @@ pub(super) enum Link {
     /// A flow obtains tokens for the upgrade to WebSocket.
     Authorizing(UpgradeFlow),
     /// Connections are opened as exchanges need them.
-    Http(Box<HttpLink>),
+    Http(Box<H>),
 }
 
 /// Where the messages of a session go. Nothing is sent before the connection is open.
-pub(super) enum LinkSink<'a> {
+pub(super) enum LinkSink<'a, Q> {
     Closed,
     Stream(&'a mut StreamOutput),
-    Http(&'a mut HttpQueue),
+    Http(&'a mut Q),
 }
 
-impl MessageSink for LinkSink<'_> {
+impl<Q: MessageSink> MessageSink for LinkSink<'_, Q> {
     fn send(&mut self, message: OutgoingMessage<'_>) {
         match self {
             Self::Closed => {}
@@ -84,34 +80,25 @@ impl MessageSink for LinkSink<'_> {
     }
 }
 
-impl ParitySink for LinkSink<'_> {
+impl<Q: ParitySink> ParitySink for LinkSink<'_, Q> {
     fn send(&mut self, message: ParityMessage<'_>) {
-        if let Self::Stream(output) = self {
-            ParitySink::send(*output, message);
+        match self {
+            Self::Closed => {}
+            Self::Stream(output) => ParitySink::send(*output, message),
+            Self::Http(queue) => queue.send(message),
         }
     }
 
     fn is_full(&self) -> bool {
         match self {
+            Self::Closed => false,
             Self::Stream(output) => ParitySink::is_full(*output),
-            Self::Closed | Self::Http(_) => false,
+            Self::Http(queue) => queue.is_full(),
         }
     }
 }
 
-impl Link {
-    /// Returns the link to a server of HTTP. `seed` determines its delays.
-    pub(super) fn http(
-        endpoint: &HttpEndpoint,
-        handle: &PeerHandle,
-        redirects: &RedirectSender,
-        seed: u64,
-    ) -> Self {
-        let authorization = HttpAuthorization::new(handle, redirects);
-        let writer = request_writer(endpoint, handle);
-        Self::Http(Box::new(HttpLink::new(handle, writer, authorization, seed)))
-    }
-
+impl<H: HttpCarrier> Link<H> {
     /// Returns the link over an open connection. Dropping it ends `process`.
     pub(super) fn open(stream: MessageStream, process: Option<ServerProcess>) -> Self {
         Self::Open { stream, process: process.map(Box::new), exit_wait: None }
@@ -148,6 +135,14 @@ impl Link {
         }
     }
 
+    /// Returns why the connections of HTTP are of no use, if that is known.
+    pub(super) fn failure(&self) -> Option<&ClientError> {
+        match self {
+            Self::Http(link) => link.failure(),
+            _ => None,
+        }
+    }
+
     /// Returns the open connection if `socket` is one of it. A socket of a flow that has ended may
     /// still complete.
     pub(super) fn stream_of(&mut self, socket: Socket) -> Option<&mut MessageStream> {
@@ -157,48 +152,39 @@ impl Link {
     /// Returns the flow that authorizes the requests or the upgrade, while it runs.
     pub(super) fn flow(&mut self) -> Option<&mut FlowRun> {
         match self {
-            Self::Http(link) => link.authorization().0.run(),
+            Self::Http(link) => link.flow(),
             Self::Authorizing(flow) => flow.run(),
             _ => None,
         }
     }
 
     /// Returns the link that follows a refused upgrade to WebSocket, or why there is none. The
-    /// session waits for the authorization.
-    pub(super) fn after_refusal<T>(
+    /// session is paused while the link is [`Link::Authorizing`].
+    pub(super) fn after_refusal(
         verdict: UpgradeVerdict,
-        session: &mut Session<T>,
         now: Instant,
     ) -> Result<Self, Option<ClientError>> {
         match verdict {
             UpgradeVerdict::Other => Err(None),
             UpgradeVerdict::Refused(error) => Err(Some(error)),
             UpgradeVerdict::Repeat => Ok(Self::Waiting(now)),
-            UpgradeVerdict::Authorize(flow) => {
-                renewal::pause(session, now);
-                Ok(Self::Authorizing(flow))
-            }
+            UpgradeVerdict::Authorize(flow) => Ok(Self::Authorizing(flow)),
         }
     }
 
     /// Returns how the authorization of the upgrade has ended, once it has; the link is connecting
     /// then.
-    pub(super) fn take_authorized<T>(
-        &mut self,
-        session: &mut Session<T>,
-        now: Instant,
-    ) -> Option<Result<(), ClientError>> {
+    pub(super) fn take_authorized(&mut self) -> Option<Result<(), ClientError>> {
         let Self::Authorizing(flow) = self else { return None };
         let outcome = flow.take_outcome()?;
-        renewal::resume(session, now);
         *self = Self::Connecting;
         Some(outcome)
     }
 
     /// Handles bytes that were received for the flow for the upgrade.
-    pub(super) fn receive_for_flow<R: Ring>(
+    pub(super) fn receive_for_flow(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         socket: Socket,
         bytes: &[u8],
         now: Instant,
@@ -209,9 +195,9 @@ impl Link {
     }
 
     /// Handles the end of a socket of the flow for the upgrade.
-    pub(super) fn handle_flow_end<R: Ring>(
+    pub(super) fn handle_flow_end(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         socket: Socket,
         loss: &Loss,
         now: Instant,
@@ -221,7 +207,7 @@ impl Link {
         }
     }
 
-    pub(super) const fn sink(&mut self) -> LinkSink<'_> {
+    pub(super) fn sink(&mut self) -> LinkSink<'_, H::Queue> {
         match self {
             Self::Open { stream, .. } => LinkSink::Stream(stream.output()),
             Self::Http(link) => LinkSink::Http(link.queue()),
@@ -244,7 +230,7 @@ impl Link {
     }
 
     /// Ends what has timed out by now. Returns whether the next attempt to connect is due.
-    pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) -> bool {
+    pub(super) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) -> bool {
         match self {
             Self::Open { stream, process: Some(process), exit_wait: Some(wait) } => {
                 wait.check(process, stream.is_sending(), now);
@@ -281,9 +267,9 @@ impl Link {
 
     /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
     /// its end; `exit` is held until then.
-    pub(super) fn close<R: Ring>(
+    pub(super) fn close(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         has_ended: bool,
         exit: &Arc<ExitNotifier>,
     ) -> Option<ClosingSocket> {

@@ -16,6 +16,8 @@ mod parity_commands;
 mod commands;
 mod input_tasks;
 
+mod workspace;
+
 mod http;
 
 mod messages;
@@ -23,12 +25,13 @@ mod messages;
 mod exit_wait;
 
 mod link;
-mod workspace;
 
+mod peer_io;
+mod protocol;
+
+mod mcp;
 mod parity;
 mod peer;
-
-mod any_peer;
 
 mod driver;
 

@@ -117,12 +117,13 @@ impl SessionConfig {
     pub fn write_request(
         &self,
         out: &mut Vec<u8>,
-        (id, method): (u64, &str),
+        id: u64,
+        method: &str,
         params: &EncodedParams<'_>,
         revision: Revision,
     ) {
         let meta = ModernMeta { members: &self.declaration.modern_meta, log_level: None };
-        params.write_request(out, (id, method), revision.is_modern().then_some(meta));
+        params.write_request(out, id, method, revision.is_modern().then_some(meta));
     }
 
     /// Appends the request `initialize` for `revision`.
@@ -218,16 +219,6 @@ impl SessionBuffers {
         let server = Arc::new(server);
         self.server = Arc::downgrade(&server);
         server
-    }
-}
-
-impl<T, S> SessionContext<'_, T, S> {
-    /// Returns the same context with another sink.
-    pub(in crate::client) fn with_sink<'s, N>(
-        &'s mut self,
-        sink: &'s mut N,
-    ) -> SessionContext<'s, T, N> {
-        SessionContext { now: self.now, sink, events: self.events, buffers: self.buffers }
     }
 }
 

@@ -146,11 +146,6 @@ impl<T: Clone> Session<T> {
         }
     }
 
-    /// Returns the configuration.
-    pub fn config(&self) -> &SessionConfig {
-        &self.config
-    }
-
     /// Begins the handshake. `is_legacy` skips `server/discover`, for a server that is known to
     /// negotiate with `initialize`.
     pub fn start<S: MessageSink>(&mut self, is_legacy: bool, ctx: &mut SessionContext<'_, T, S>) {

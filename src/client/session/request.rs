@@ -186,7 +186,7 @@ impl CallRequest {
     pub(super) fn write(&self, out: &mut Vec<u8>, id: u64, modern_meta: Option<ModernMeta<'_>>) {
         let Self { params, meta, wants_progress, task, .. } = self;
         let params = EncodedParams { params, meta, wants_progress: *wants_progress, task: *task };
-        params.write_request(out, (id, self.method.as_str()), modern_meta);
+        params.write_request(out, id, self.method.as_str(), modern_meta);
     }
 }
 
@@ -208,7 +208,8 @@ impl EncodedParams<'_> {
     pub(super) fn write_request(
         &self,
         out: &mut Vec<u8>,
-        (id, method): (u64, &str),
+        id: u64,
+        method: &str,
         modern_meta: Option<ModernMeta<'_>>,
     ) {
         let modern_members = modern_meta.map_or(&[][..], |meta| meta.members);

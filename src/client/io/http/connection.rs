@@ -35,7 +35,7 @@ pub(super) struct HttpConnection {
 
 impl HttpConnection {
     /// Starts to receive.
-    pub(super) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
+    pub(super) fn open(ring: &mut dyn Ring, socket: Socket) -> Self {
         let connection = ExchangeConnection::open(ring, socket);
         Self { connection, deadline: None, idle_deadline: None }
     }
@@ -67,9 +67,9 @@ impl HttpConnection {
     }
 
     /// Sends `request`.
-    pub(super) fn start<R: Ring>(
+    pub(super) fn start(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         exchange: Exchange,
         request: Vec<u8>,
         deadline: Option<Instant>,

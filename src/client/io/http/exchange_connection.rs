@@ -44,7 +44,7 @@ impl Response {
 
 impl<E> ExchangeConnection<E> {
     /// Starts to receive.
-    pub(in crate::client::io) fn open<R: Ring>(ring: &mut R, socket: Socket) -> Self {
+    pub(in crate::client::io) fn open(ring: &mut dyn Ring, socket: Socket) -> Self {
         ring.submit(Operation::Receive(socket));
         Self {
             socket,
@@ -80,9 +80,9 @@ impl<E> ExchangeConnection<E> {
     }
 
     /// Sends the request of an exchange.
-    pub(in crate::client::io) fn start<R: Ring>(
+    pub(in crate::client::io) fn start(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         exchange: E,
         request: Vec<u8>,
     ) {

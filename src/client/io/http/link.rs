@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use super::authorization::{HttpAuthorization, OptionalAuthorization, Verdict};
+use super::authorization::{
+    FlowRun, HttpAuthorization, OptionalAuthorization, RedirectSender, Verdict,
+};
+use super::carrier::HttpCarrier;
 use super::connection::{end_error, no_notifications, response_error, unresumed};
 use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
 use super::exchange_connection::Response;
@@ -14,6 +17,7 @@ use super::legacy_sse::LegacySse;
 use super::path_search::PathSearch;
 use super::pool::HttpPool;
 use super::queue::HttpQueue;
+use super::request_writer::request_writer;
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use super::stream_retries::StreamRetries;
@@ -22,6 +26,8 @@ use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::stream::Loss;
 use crate::client::retry::RetryPolicy;
+use crate::client::session::ServerInfo;
+use crate::client::target::HttpEndpoint;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
@@ -49,15 +55,19 @@ pub(in crate::client::io) struct HttpLink {
     path_search: PathSearch,
 }
 
-/// Exchanges.
-impl HttpLink {
-    /// Creates a link without connections. `seed` determines its delays.
-    pub(in crate::client::io) fn new(
+impl HttpCarrier for HttpLink {
+    type Server = ServerInfo;
+    type Queue = HttpQueue;
+    type Input<'a> = SessionInput<'a>;
+
+    fn new(
+        endpoint: &HttpEndpoint,
         handle: &PeerHandle,
-        writer: RequestWriter,
-        authorization: Option<HttpAuthorization>,
+        redirects: &RedirectSender,
         seed: u64,
     ) -> Self {
+        let authorization = HttpAuthorization::new(handle, redirects);
+        let writer = request_writer(endpoint, handle);
         let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
             path_search: PathSearch::new(&writer),
@@ -76,34 +86,27 @@ impl HttpLink {
         }
     }
 
-    /// Returns where the session sends its messages.
-    pub(in crate::client::io) const fn queue(&mut self) -> &mut HttpQueue {
+    fn queue(&mut self) -> &mut HttpQueue {
         &mut self.queue
     }
 
-    /// Returns the authorization, and what waits for it.
-    pub(in crate::client::io) const fn authorization(
-        &mut self,
-    ) -> (&mut OptionalAuthorization, &mut HttpQueue) {
-        (&mut self.authorization, &mut self.queue)
+    fn flow(&mut self) -> Option<&mut FlowRun> {
+        self.authorization.run()
     }
 
-    /// Handles the end of a handshake: sends what has waited for it, and opens the stream of a
-    /// legacy session.
-    pub(in crate::client::io) fn handle_ready(&mut self, revision: Revision) {
+    fn advance_authorization(&mut self, input: &mut SessionInput<'_>) {
+        self.authorization.advance(&mut self.queue, input);
+    }
+
+    fn handle_ready(&mut self, server: &ServerInfo) {
+        let revision = server.revision;
         self.queue.end_renewal();
         if !revision.is_modern() && self.legacy_sse.is_unused() {
             self.queue.push_back(Exchange::first_stream(revision));
         }
     }
 
-    /// Lets the session send what it can, and starts the exchanges that can be. Returns the number
-    /// of connections to open for others.
-    pub(in crate::client::io) fn advance<R: Ring, T: Clone>(
-        &mut self,
-        ring: &mut R,
-        input: &mut SessionInput<'_, T>,
-    ) -> usize {
+    fn advance(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_>) -> usize {
         while let Some(id) = self.queue.take_cancelled() {
             self.pool.close_call(ring, &mut self.queue, id);
         }
@@ -128,26 +131,16 @@ impl HttpLink {
         self.pool.begin_connects(self.queue.startable(now), now)
     }
 
-    /// Adds an open connection.
-    pub(in crate::client::io) fn handle_connected<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        socket: Socket,
-    ) {
+    fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.pool.add(ring, socket);
     }
 
-    /// Handles a connection that cannot be opened. Without another, the requests that wait fail.
-    pub(in crate::client::io) fn handle_connect_failure<T: Clone>(
-        &mut self,
-        error: &ClientError,
-        input: &mut SessionInput<'_, T>,
-    ) {
+    fn handle_connect_failure(&mut self, error: ClientError, input: &mut SessionInput<'_>) {
         if !self.pool.handle_connect_failure(input.now()) {
             return;
         }
         self.session.note_loss(self.queue.has_ordered_waiting());
-        let failed = self.retries.handle_unconnected(&mut self.queue, error, input.now());
+        let failed = self.retries.handle_unconnected(&mut self.queue, &error, input.now());
         for (call, error) in failed {
             match call {
                 Some(_) => input.fail(call, &error, &mut self.queue),
@@ -157,23 +150,12 @@ impl HttpLink {
         self.closing.end();
     }
 
-    /// Closes the connections of requests that have ended: answered in another way, or expired.
-    fn close_abandoned<R: Ring, T: Clone>(&mut self, ring: &mut R, input: &SessionInput<'_, T>) {
-        self.pool.close_exchanges(ring, &mut self.queue, |exchange| {
-            exchange.call().is_some_and(|id| !input.is_waiting_for(id))
-        });
-    }
-}
-
-/// Input of the connections.
-impl HttpLink {
-    /// Handles received bytes.
-    pub(in crate::client::io) fn receive<R: Ring, T: Clone>(
+    fn receive(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         socket: Socket,
         bytes: &[u8],
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         if let Some(flow) = self.authorization.run_of(socket) {
             return flow.receive(ring, bytes, input.now());
@@ -209,49 +191,16 @@ impl HttpLink {
         }
     }
 
-    /// Handles the path that a server of HTTP with SSE names.
-    fn handle_endpoint<T: Clone>(&mut self, reference: &[u8], input: &mut SessionInput<'_, T>) {
-        if self.writer.set_endpoint(reference) {
-            self.queue.extend(self.legacy_sse.open());
-        } else if let Some((initialize, error)) = self.legacy_sse.end() {
-            tracing::debug!("the endpoint of HTTP with SSE is not on the same server");
-            input.fail(initialize.call(), &error, &mut self.queue);
-        }
-    }
-
-    /// Closes a stream that was resumed for a response once the response has arrived.
-    fn close_if_resumed<R: Ring, T: Clone>(
-        &mut self,
-        ring: &mut R,
-        index: usize,
-        input: &SessionInput<'_, T>,
-    ) {
-        if let Some(ExchangeKind::Stream(StreamCursor { call: Some(id), .. })) =
-            self.pool.get(index).exchange().map(Exchange::kind)
-            && !input.is_waiting_for(*id)
-        {
-            let id = *id;
-            self.pool.close_call(ring, &mut self.queue, id);
-        }
-    }
-
-    /// Handles the end of a send.
-    pub(in crate::client::io) fn handle_sent(
-        &mut self,
-        socket: Socket,
-        is_failed: bool,
-        now: Instant,
-    ) {
+    fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
         self.pool.handle_sent(socket, is_failed, now);
     }
 
-    /// Handles the end or the failure of a connection.
-    pub(in crate::client::io) fn handle_end<R: Ring, T: Clone>(
+    fn handle_end(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         socket: Socket,
         loss: &Loss,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         if let Some(flow) = self.authorization.run_of(socket) {
             return flow.handle_end(ring, loss.error().is_some(), input.now());
@@ -263,13 +212,82 @@ impl HttpLink {
         }
     }
 
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        let waiting = self.pool.deadline(&self.queue, now).into_iter();
+        let waiting = waiting.chain(self.queue.deadline(now));
+        waiting.chain(self.closing.deadline()).chain(self.authorization.deadline()).min()
+    }
+
+    fn expire(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_>) {
+        let now = input.now();
+        self.pool.close_stale(ring, now);
+        while let Some(index) = self.pool.expired(now) {
+            let failure = self.pool.get_mut(index).handle_timeout();
+            self.abort(ring, index, &failure, input);
+        }
+        self.close_abandoned(ring, input);
+        self.authorization.expire(ring, now);
+        self.closing.expire(now);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.legacy_sse.has_ended() || self.session.is_broken()
+    }
+
+    fn begin_close(&mut self, ring: &mut dyn Ring, server: Option<&ServerInfo>, now: Instant) {
+        self.queue = HttpQueue::default();
+        self.authorization.cancel(ring);
+        self.pool.close(ring, self.session.current().is_some());
+        self.closing = Closing::Done;
+        if self.session.current().is_some() {
+            let revision = server.map_or(Revision::LATEST_LEGACY, |server| server.revision);
+            self.closing.begin(now);
+            self.queue.push_back(Exchange::delete(revision));
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closing == Closing::Done
+    }
+
+    fn close(&mut self, ring: &mut dyn Ring) {
+        self.pool.close(ring, false);
+        self.authorization.cancel(ring);
+    }
+}
+
+/// Exchanges.
+impl HttpLink {
+    /// Closes the connections of requests that have ended: answered in another way, or expired.
+    fn close_abandoned(&mut self, ring: &mut dyn Ring, input: &SessionInput<'_>) {
+        self.pool.close_exchanges(ring, &mut self.queue, |exchange| {
+            exchange.call().is_some_and(|id| !input.is_waiting_for(id))
+        });
+    }
+
+    /// Handles the path that a server of HTTP with SSE names.
+    fn handle_endpoint(&mut self, reference: &[u8], input: &mut SessionInput<'_>) {
+        if self.writer.set_endpoint(reference) {
+            self.queue.extend(self.legacy_sse.open());
+        } else if let Some((initialize, error)) = self.legacy_sse.end() {
+            tracing::debug!("the endpoint of HTTP with SSE is not on the same server");
+            input.fail(initialize.call(), &error, &mut self.queue);
+        }
+    }
+
+    /// Closes a stream that was resumed for a response once the response has arrived.
+    fn close_if_resumed(&mut self, ring: &mut dyn Ring, index: usize, input: &SessionInput<'_>) {
+        if let Some(ExchangeKind::Stream(StreamCursor { call: Some(id), .. })) =
+            self.pool.get(index).exchange().map(Exchange::kind)
+            && !input.is_waiting_for(*id)
+        {
+            let id = *id;
+            self.pool.close_call(ring, &mut self.queue, id);
+        }
+    }
+
     /// Ends the exchange of a connection with its response.
-    fn finish<R: Ring, T: Clone>(
-        &mut self,
-        ring: &mut R,
-        index: usize,
-        input: &mut SessionInput<'_, T>,
-    ) {
+    fn finish(&mut self, ring: &mut dyn Ring, index: usize, input: &mut SessionInput<'_>) {
         let finished = self.pool.get_mut(index).finish(input.now());
         let keeps = finished.as_ref().is_some_and(|(_, response)| response.head.keep_alive);
         if !keeps {
@@ -281,12 +299,12 @@ impl HttpLink {
         }
     }
 
-    fn handle_response<R: Ring, T: Clone>(
+    fn handle_response(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         mut exchange: Exchange,
         mut response: Response,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         let status = response.head.status;
         if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
@@ -337,11 +355,11 @@ impl HttpLink {
     }
 
     /// Handles the end of a stream, or its refusal.
-    fn finish_stream<T: Clone>(
+    fn finish_stream(
         &mut self,
         exchange: Exchange,
         response: &Response,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         let (call, revision) = (exchange.call(), exchange.revision());
         let error = response.error(&response.excerpt());
@@ -358,12 +376,12 @@ impl HttpLink {
         }
     }
 
-    fn finish_request<T: Clone>(
+    fn finish_request(
         &mut self,
         id: u64,
         exchange: Exchange,
         response: &mut Response,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         // Parsing changes the text.
         let excerpt = response.excerpt();
@@ -394,13 +412,13 @@ impl HttpLink {
     }
 
     /// Opens a stream again at `cursor`; without it the request that waits for it fails.
-    fn reopen<T: Clone>(
+    fn reopen(
         &mut self,
         call: Option<u64>,
         cursor: Option<StreamCursor>,
         revision: Revision,
         error: &ClientError,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         match (cursor, call) {
             (_, None) if !self.legacy_sse.is_unused() => {
@@ -420,12 +438,12 @@ impl HttpLink {
     }
 
     /// Begins a new session, unless that has happened; `exchange`, which has not run, waits for it.
-    fn handle_lost_session<R: Ring, T: Clone>(
+    fn handle_lost_session(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         exchange: Exchange,
         number: u32,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         if self.session.lose(number, &exchange) {
             self.seen.clear();
@@ -439,12 +457,12 @@ impl HttpLink {
     }
 
     /// Closes a connection whose response ended early or is invalid.
-    fn abort<R: Ring, T: Clone>(
+    fn abort(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         index: usize,
         failure: &ClientError,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         let (exchange, events, was_idle) = self.pool.remove(ring, index).abort();
         let Some(mut exchange) = exchange else { return };
@@ -477,66 +495,5 @@ impl HttpLink {
             }
             ExchangeKind::Delete => self.closing = Closing::Done,
         }
-    }
-}
-
-/// Time and the end.
-impl HttpLink {
-    /// Returns when [`HttpLink::expire`] must be called next.
-    pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.pool.deadline(&self.queue, now).into_iter();
-        let waiting = waiting.chain(self.queue.deadline(now));
-        waiting.chain(self.closing.deadline()).chain(self.authorization.deadline()).min()
-    }
-
-    /// Ends what has timed out, and what the session no longer waits for.
-    pub(in crate::client::io) fn expire<R: Ring, T: Clone>(
-        &mut self,
-        ring: &mut R,
-        input: &mut SessionInput<'_, T>,
-    ) {
-        let now = input.now();
-        self.pool.close_stale(ring, now);
-        while let Some(index) = self.pool.expired(now) {
-            let failure = self.pool.get_mut(index).handle_timeout();
-            self.abort(ring, index, &failure, input);
-        }
-        self.close_abandoned(ring, input);
-        self.authorization.expire(ring, now);
-        self.closing.expire(now);
-    }
-
-    /// Closes the connections, except one to end the session.
-    pub(in crate::client::io) fn begin_close<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        revision: Revision,
-        now: Instant,
-    ) {
-        self.queue = HttpQueue::default();
-        self.authorization.cancel(ring);
-        self.pool.close(ring, self.session.current().is_some());
-        self.closing = Closing::Done;
-        if self.session.current().is_some() {
-            self.closing.begin(now);
-            self.queue.push_back(Exchange::delete(revision));
-        }
-    }
-
-    /// Returns whether the session is of no use: the server has ended it with its stream, or lacks
-    /// the message that begins it.
-    pub(in crate::client::io) const fn is_lost(&self) -> bool {
-        self.legacy_sse.has_ended() || self.session.is_broken()
-    }
-
-    /// Returns whether nothing is left since [`HttpLink::begin_close`].
-    pub(in crate::client::io) fn is_closed(&self) -> bool {
-        self.closing == Closing::Done
-    }
-
-    /// Closes the connections.
-    pub(in crate::client::io) fn close<R: Ring>(&mut self, ring: &mut R) {
-        self.pool.close(ring, false);
-        self.authorization.cancel(ring);
     }
 }

@@ -7,6 +7,7 @@ mod exchange;
 mod exchange_connection;
 mod http_session;
 mod path_search;
+mod request_writer;
 mod seen_events;
 
 mod connection;
@@ -17,15 +18,17 @@ mod queue;
 mod session_input;
 
 mod authorization;
+mod carrier;
 mod pool;
 mod stream_retries;
 
 mod link;
 
 pub(super) use self::authorization::{
-    FlowRun, HttpAuthorization, RedirectSender, UpgradeAuthorization, UpgradeFlow, UpgradeVerdict,
+    FlowRun, RedirectSender, UpgradeAuthorization, UpgradeFlow, UpgradeVerdict,
 };
+pub(super) use self::carrier::HttpCarrier;
 pub(super) use self::exchange_connection::{ExchangeConnection, Response};
 pub(super) use self::link::HttpLink;
-pub(super) use self::queue::HttpQueue;
+pub(super) use self::request_writer::request_writer;
 pub(super) use self::session_input::SessionInput;

@@ -34,7 +34,7 @@ impl HttpPool {
     }
 
     /// Adds an open connection.
-    pub(super) fn add<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+    pub(super) fn add(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.connecting = self.connecting.saturating_sub(1);
         self.connections.push(HttpConnection::open(ring, socket));
     }
@@ -65,16 +65,16 @@ impl HttpPool {
     }
 
     /// Closes a connection, and returns it with what it has read.
-    pub(super) fn remove<R: Ring>(&mut self, ring: &mut R, index: usize) -> HttpConnection {
+    pub(super) fn remove(&mut self, ring: &mut dyn Ring, index: usize) -> HttpConnection {
         let connection = self.connections.swap_remove(index);
         ring.submit(Operation::Close(connection.socket()));
         connection
     }
 
     /// Closes the connections whose exchange matches.
-    pub(super) fn close_exchanges<R: Ring>(
+    pub(super) fn close_exchanges(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         queue: &mut HttpQueue,
         matches: impl Fn(&Exchange) -> bool,
     ) {
@@ -89,7 +89,7 @@ impl HttpPool {
     }
 
     /// Closes the idle connections that the server may be closing.
-    pub(super) fn close_stale<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub(super) fn close_stale(&mut self, ring: &mut dyn Ring, now: Instant) {
         self.connections.retain(|connection| {
             let is_stale = connection.is_stale(now);
             if is_stale {
@@ -100,12 +100,12 @@ impl HttpPool {
     }
 
     /// Closes the connections that serve the request `id`.
-    pub(super) fn close_call<R: Ring>(&mut self, ring: &mut R, queue: &mut HttpQueue, id: u64) {
+    pub(super) fn close_call(&mut self, ring: &mut dyn Ring, queue: &mut HttpQueue, id: u64) {
         self.close_exchanges(ring, queue, |exchange| exchange.call() == Some(id));
     }
 
     /// Closes the connections, except an idle one if `keeps_one`.
-    pub(super) fn close<R: Ring>(&mut self, ring: &mut R, keeps_one: bool) {
+    pub(super) fn close(&mut self, ring: &mut dyn Ring, keeps_one: bool) {
         let kept = self.idle().filter(|_| keeps_one);
         let kept = kept.map(|index| self.connections.swap_remove(index));
         for connection in self.connections.drain(..) {

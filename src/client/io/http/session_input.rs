@@ -5,22 +5,24 @@ use super::exchange::Exchange;
 use super::queue::HttpQueue;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
+use crate::client::io::call_slot::CallToken;
+use crate::client::io::workspace::Workspace;
 use crate::client::retry::RetryEvent;
 use crate::client::session::restart::renewal;
 use crate::client::session::{MessageSink, Session, SessionContext, SessionEvent};
-use crate::protocol::json::{PaddedText, Parser};
+use crate::protocol::json::PaddedText;
 
 /// A session with what its methods are passed, except the sink.
 #[derive(Debug)]
-pub(in crate::client::io) struct SessionInput<'a, T> {
-    pub(in crate::client::io) session: &'a mut Session<T>,
-    pub(in crate::client::io) parser: &'a mut Parser,
-    pub(in crate::client::io) ctx: SessionContext<'a, T, ()>,
+pub(in crate::client::io) struct SessionInput<'a> {
+    pub(in crate::client::io) session: &'a mut Session<CallToken>,
+    pub(in crate::client::io) workspace: &'a mut Workspace,
+    pub(in crate::client::io) now: Instant,
 }
 
-impl<T: Clone> SessionInput<'_, T> {
+impl SessionInput<'_> {
     pub(super) const fn now(&self) -> Instant {
-        self.ctx.now
+        self.now
     }
 
     /// Returns whether the request `id` waits for its response.
@@ -30,7 +32,9 @@ impl<T: Clone> SessionInput<'_, T> {
 
     /// Handles one message of the server.
     pub(super) fn receive<S: MessageSink>(&mut self, text: PaddedText<'_>, sink: &mut S) {
-        self.session.receive(text, self.parser, &mut self.ctx.with_sink(sink));
+        let Workspace { parser, buffers, events, .. } = &mut *self.workspace;
+        let mut ctx = SessionContext { now: self.now, sink, events, buffers };
+        self.session.receive(text, parser, &mut ctx);
     }
 
     /// Fails a request, if there is one, for which no response will come.
@@ -41,7 +45,11 @@ impl<T: Clone> SessionInput<'_, T> {
         sink: &mut S,
     ) {
         if let Some(id) = id {
-            self.session.fail_request(id, error.clone(), &mut self.ctx.with_sink(sink));
+            self.session.fail_request(
+                id,
+                error.clone(),
+                &mut self.workspace.context(sink, self.now),
+            );
         }
     }
 
@@ -64,7 +72,7 @@ impl<T: Clone> SessionInput<'_, T> {
     pub(super) fn refuse_stream(&mut self, error: &ClientError, queue: &mut HttpQueue) {
         tracing::debug!(%error, "no notifications can arrive");
         queue.note_refused_stream();
-        self.session.fail_subscriptions(error, &mut self.ctx.with_sink(queue));
+        self.session.fail_subscriptions(error, &mut self.workspace.context(queue, self.now));
     }
 
     /// Returns whether the stream of the session is of use.
@@ -81,26 +89,26 @@ impl<T: Clone> SessionInput<'_, T> {
 
     /// Reports that a request is sent again.
     pub(super) fn report_retry(&mut self, event: RetryEvent) {
-        self.ctx.events.push(SessionEvent::Repeated(Box::new(event)));
+        self.workspace.events.push(SessionEvent::Repeated(Box::new(event)));
     }
 
     /// Sends the calls that wait, as far as the sink is not full.
     pub(super) fn send_waiting<S: MessageSink>(&mut self, sink: &mut S) {
-        self.session.send_waiting(&mut self.ctx.with_sink(sink));
+        self.session.send_waiting(&mut self.workspace.context(sink, self.now));
     }
 
     /// Begins the handshake again.
     pub(super) fn renew<S: MessageSink>(&mut self, sink: &mut S) {
-        renewal::renew(self.session, &mut self.ctx.with_sink(sink));
+        renewal::renew(self.session, &mut self.workspace.context(sink, self.now));
     }
 
     /// Lets nothing of the session expire.
     pub(super) fn pause(&mut self) {
-        renewal::pause(self.session, self.ctx.now);
+        renewal::pause(self.session, self.now);
     }
 
     /// Ends a pause.
     pub(super) fn resume(&mut self) {
-        renewal::resume(self.session, self.ctx.now);
+        renewal::resume(self.session, self.now);
     }
 }

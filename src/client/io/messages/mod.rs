@@ -22,7 +22,7 @@ mod open;
 pub(super) use self::closing::{ClosingSocket, ClosingSockets};
 #[cfg(feature = "internals")]
 pub use self::echo::WebSocketEcho;
-pub(super) use self::open::{open_stream, request_writer};
+pub(super) use self::open::open_stream;
 pub(super) use self::output::StreamOutput;
-pub(super) use self::receiver::{MessageReceiver, SessionReceiver};
+pub(super) use self::receiver::MessageReceiver;
 pub(super) use self::stream::MessageStream;

@@ -4,18 +4,16 @@ use super::stream::MessageStream;
 use super::websocket::WebSocketCodec;
 use crate::base::time::Instant;
 use crate::client::io::connect::OpenError;
-use crate::client::io::http::UpgradeAuthorization;
+use crate::client::io::http::{UpgradeAuthorization, request_writer};
 use crate::client::io::peer_handle::PeerHandle;
-use crate::client::proxy::Route;
-use crate::client::target::{HttpEndpoint, Target};
+use crate::client::target::Target;
 use crate::engine::ring::{Ring, Socket};
-use crate::transport::http::client::request_writer::RequestWriter;
 
 /// Starts the codec of a connection.
-pub(in crate::client::io) fn open_stream<R: Ring>(
+pub(in crate::client::io) fn open_stream(
     handle: &PeerHandle,
     upgrades: &UpgradeAuthorization,
-    ring: &mut R,
+    ring: &mut dyn Ring,
     sockets: [Socket; 2],
     now: Instant,
 ) -> MessageStream {
@@ -30,17 +28,4 @@ pub(in crate::client::io) fn open_stream<R: Ring>(
     let deadline = now.after(handle.connect.timeout);
     let ping_interval = handle.reconnect.ping_interval.filter(|interval| !interval.is_zero());
     MessageStream::open_websocket(ring, sockets, begun, deadline, ping_interval)
-}
-
-/// Returns what writes the requests to an endpoint.
-pub(in crate::client::io) fn request_writer(
-    endpoint: &HttpEndpoint,
-    handle: &PeerHandle,
-) -> RequestWriter {
-    let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
-    let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields);
-    match handle.connect.proxies.route(&handle.target) {
-        Route::Forward(proxy) => writer.for_proxy(proxy.authorization()),
-        Route::Direct | Route::Tunnel(_) => writer,
-    }
 }

@@ -47,7 +47,7 @@ enum Codec {
 
 impl MessageStream {
     /// Starts to receive messages on lines. The session may start.
-    pub(super) fn open_lines<R: Ring>(ring: &mut R, sockets: [Socket; 2]) -> Self {
+    pub(super) fn open_lines(ring: &mut dyn Ring, sockets: [Socket; 2]) -> Self {
         let mut reader = LineReader::new();
         // The pipes of a program.
         if sockets[0] != sockets[1] {
@@ -66,8 +66,8 @@ impl MessageStream {
     /// Sends the upgrade request in `output`, and starts to receive. The session starts once the
     /// server has accepted the upgrade, which must be before `deadline`. An idle connection is
     /// pinged after `ping_interval`.
-    pub(super) fn open_websocket<R: Ring>(
-        ring: &mut R,
+    pub(super) fn open_websocket(
+        ring: &mut dyn Ring,
         sockets: [Socket; 2],
         begun: Result<(WebSocketCodec, StreamOutput), ClientError>,
         deadline: Instant,
@@ -82,8 +82,8 @@ impl MessageStream {
         Self { open_deadline: Some(deadline), failure, ..stream }
     }
 
-    fn open<R: Ring>(
-        ring: &mut R,
+    fn open(
+        ring: &mut dyn Ring,
         [receive, send]: [Socket; 2],
         codec: Codec,
         output: StreamOutput,
@@ -176,7 +176,7 @@ impl MessageStream {
     }
 
     /// Sends the output, unless a send is in flight.
-    pub(in crate::client::io) fn flush<R: Ring>(&mut self, ring: &mut R) {
+    pub(in crate::client::io) fn flush(&mut self, ring: &mut dyn Ring) {
         if self.is_sending {
             return;
         }
@@ -223,9 +223,9 @@ impl MessageStream {
     /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
     /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
     /// of a pipe, so that a program which still writes does not fail.
-    pub(in crate::client::io) fn close<R: Ring>(
+    pub(in crate::client::io) fn close(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         has_ended: bool,
         exit: &Arc<ExitNotifier>,
     ) -> Option<ClosingSocket> {

@@ -1,10 +1,7 @@
-//! Servers of the parity dialect on an I/O thread.
+//! The parity dialect on an I/O thread.
 
 mod http;
 
-mod receiver;
-mod sink;
+mod session;
 
-mod peer;
-
-pub(super) use self::peer::ParityPeer;
+pub(super) use self::session::Parity;

@@ -53,13 +53,20 @@ impl fmt::Debug for NewParityPeer {
     }
 }
 
+/// A request to make.
+#[derive(Debug)]
+pub(in crate::client::io) struct ParityCall {
+    pub(in crate::client::io) request: Box<ParityCallRequest>,
+    pub(in crate::client::io) token: ParityToken,
+}
+
 /// A message to the server of a client.
 #[derive(Debug)]
 pub(in crate::client::io) enum ParityCommand {
     /// Connects, unless the session is ready, and reports the end of the handshake.
     Connect(ConnectToken<ParityServerInfo>),
     /// Makes a request.
-    Call(Box<ParityCallRequest>, ParityToken),
+    Call(ParityCall),
     /// Cancels a request.
     Cancel(Arc<ParitySlot>),
     /// Replaces the token of the caller.
@@ -71,7 +78,7 @@ impl ParityCommand {
     pub(in crate::client::io) fn fail(self, error: ClientError) {
         match self {
             Self::Connect(token) => token.complete(Err(error)),
-            Self::Call(_, token) => token.end(Err(error)),
+            Self::Call(call) => call.token.end(Err(error)),
             Self::Cancel(_) | Self::SetAuthToken(_) => {}
         }
     }

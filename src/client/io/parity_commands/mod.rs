@@ -4,8 +4,8 @@ mod slot;
 
 mod command;
 
-pub(super) use self::command::ParityCommand;
 pub use self::command::ParityEvent;
 pub(in crate::client) use self::command::{NewParityPeer, ParityEventCallback};
+pub(super) use self::command::{ParityCall, ParityCommand};
 pub(super) use self::slot::ParityToken;
 pub(in crate::client) use self::slot::{ChunkCallback, ParitySlot};

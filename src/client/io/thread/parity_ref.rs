@@ -7,7 +7,9 @@ use super::held_peer::HeldPeer;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::call_slot::ConnectToken;
 use crate::client::io::commands::Command;
-use crate::client::io::parity_commands::{NewParityPeer, ParityCommand, ParitySlot, ParityToken};
+use crate::client::io::parity_commands::{
+    NewParityPeer, ParityCall, ParityCommand, ParitySlot, ParityToken,
+};
 use crate::client::oauth::Secret;
 use crate::client::oneshot::{CloseSlot, Oneshot};
 use crate::client::parity_session::{ParityCallRequest, ParityServerInfo};
@@ -47,7 +49,8 @@ impl ParityPeerRef {
         request: Box<ParityCallRequest>,
         slot: Arc<ParitySlot>,
     ) -> Result<(), ClientError> {
-        self.send(ParityCommand::Call(request, ParityToken::new(slot)))
+        let token = ParityToken::new(slot);
+        self.send(ParityCommand::Call(ParityCall { request, token }))
     }
 
     /// Cancels a request.

@@ -13,9 +13,9 @@ fn modern_requests_carry_log_level() {
         session.sent()[0]["params"]["_meta"]["io.modelcontextprotocol/logLevel"].clone()
     };
     assert_eq!(level(&mut session), json!(null));
-    session.session.config().set_log_level(LoggingLevel::Warning);
+    session.session.config.set_log_level(LoggingLevel::Warning);
     assert_eq!(level(&mut session), json!("warning"));
-    session.session.config().set_log_level(LoggingLevel::Debug);
+    session.session.config.set_log_level(LoggingLevel::Debug);
     assert_eq!(level(&mut session), json!("debug"));
 }
 
@@ -28,7 +28,7 @@ fn legacy_handshake_sets_log_level() {
     ] {
         let mut session =
             TestSession::with(|options| options.era = EraPreference::Legacy(revision));
-        session.session.config().set_log_level(LoggingLevel::Error);
+        session.session.config.set_log_level(LoggingLevel::Error);
         let response = initialized(1, revision);
         session.receive(&response.replace(r#""capabilities":{"#, capabilities));
         let sent = session.sent();

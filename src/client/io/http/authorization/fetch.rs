@@ -87,7 +87,7 @@ impl Fetch {
     }
 
     /// Sends the request.
-    pub(super) fn handle_connected<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+    pub(super) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         let mut connection = HttpConnection::open(ring, socket);
         let request = std::mem::take(&mut self.request);
         connection.start(ring, Exchange::of_flow(), request, Some(self.deadline));
@@ -131,7 +131,7 @@ impl Fetch {
     }
 
     /// Closes the connection.
-    pub(super) fn close<R: Ring>(self, ring: &mut R) {
+    pub(super) fn close(self, ring: &mut dyn Ring) {
         if let Some(connection) = self.connection {
             ring.submit(Operation::Close(connection.socket()));
         }

@@ -129,9 +129,9 @@ impl FlowRun {
     }
 
     /// Handles the connection for request `number`. Returns `false` if it is not needed.
-    pub(in crate::client::io) fn handle_connected<R: Ring>(
+    pub(in crate::client::io) fn handle_connected(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         number: u64,
         socket: Socket,
     ) -> bool {
@@ -157,9 +157,9 @@ impl FlowRun {
         }
     }
 
-    pub(in crate::client::io) fn receive<R: Ring>(
+    pub(in crate::client::io) fn receive(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         bytes: &[u8],
         now: Instant,
     ) {
@@ -169,9 +169,9 @@ impl FlowRun {
     }
 
     /// Handles the end of the connection, or the failure of a send.
-    pub(in crate::client::io) fn handle_end<R: Ring>(
+    pub(in crate::client::io) fn handle_end(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         is_failed: bool,
         now: Instant,
     ) {
@@ -180,7 +180,7 @@ impl FlowRun {
         }
     }
 
-    fn finish_fetch<R: Ring>(&mut self, ring: &mut R, outcome: FetchOutcome, now: Instant) {
+    fn finish_fetch(&mut self, ring: &mut dyn Ring, outcome: FetchOutcome, now: Instant) {
         if let Some(fetch) = self.fetch.take() {
             fetch.close(ring);
         }
@@ -208,7 +208,7 @@ impl FlowRun {
     }
 
     /// Ends what has timed out.
-    pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub(super) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         if self.fetch.as_ref().is_some_and(|fetch| fetch.deadline() <= now) {
             self.finish_fetch(ring, Err("it has not answered in time".to_owned()), now);
         }
@@ -220,7 +220,7 @@ impl FlowRun {
     }
 
     /// Closes what is open.
-    pub(super) fn close<R: Ring>(&mut self, ring: &mut R) {
+    pub(super) fn close(&mut self, ring: &mut dyn Ring) {
         self.listener = None;
         if let Some(fetch) = self.fetch.take() {
             fetch.close(ring);

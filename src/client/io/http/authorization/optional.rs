@@ -53,10 +53,10 @@ impl OptionalAuthorization {
 
     /// Begins a flow if it is due, and ends one that has ended: the requests that the server has
     /// refused are sent again or fail.
-    pub(in crate::client::io) fn advance<T: Clone>(
+    pub(in crate::client::io) fn advance(
         &mut self,
         queue: &mut HttpQueue,
-        input: &mut SessionInput<'_, T>,
+        input: &mut SessionInput<'_>,
     ) {
         let Some(authorization) = &mut self.0 else { return };
         if !queue.is_empty() {
@@ -81,14 +81,14 @@ impl OptionalAuthorization {
     }
 
     /// Ends what has timed out.
-    pub(in crate::client::io::http) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub(in crate::client::io::http) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         if let Some(authorization) = &mut self.0 {
             authorization.expire(ring, now);
         }
     }
 
     /// Ends the flow without an outcome.
-    pub(in crate::client::io::http) fn cancel<R: Ring>(&mut self, ring: &mut R) {
+    pub(in crate::client::io::http) fn cancel(&mut self, ring: &mut dyn Ring) {
         if let Some(authorization) = &mut self.0 {
             authorization.cancel(ring);
         }

@@ -306,7 +306,7 @@ impl HttpAuthorization {
     }
 
     /// Ends what has timed out, and looks whether another client still replaces the tokens.
-    pub(super) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub(super) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         match std::mem::take(&mut self.state) {
             FlowState::Waiting { cause, retry_at, deadline } if retry_at <= now => {
                 self.start_locked(cause, deadline, now);
@@ -320,7 +320,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow without an outcome.
-    pub(super) fn cancel<R: Ring>(&mut self, ring: &mut R) {
+    pub(super) fn cancel(&mut self, ring: &mut dyn Ring) {
         if let Some(run) = self.run() {
             run.close(ring);
         }

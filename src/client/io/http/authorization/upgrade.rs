@@ -113,9 +113,9 @@ impl UpgradeFlow {
     }
 
     /// Handles received bytes.
-    pub(in crate::client::io) fn receive<R: Ring>(
+    pub(in crate::client::io) fn receive(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         socket: Socket,
         bytes: &[u8],
         now: Instant,
@@ -126,9 +126,9 @@ impl UpgradeFlow {
     }
 
     /// Handles the end of a connection.
-    pub(in crate::client::io) fn handle_end<R: Ring>(
+    pub(in crate::client::io) fn handle_end(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         socket: Socket,
         is_failed: bool,
         now: Instant,
@@ -144,12 +144,12 @@ impl UpgradeFlow {
     }
 
     /// Ends what has timed out.
-    pub(in crate::client::io) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub(in crate::client::io) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         self.0.expire(ring, now);
     }
 
     /// Ends the flow without an outcome.
-    pub(in crate::client::io) fn cancel<R: Ring>(&mut self, ring: &mut R) {
+    pub(in crate::client::io) fn cancel(&mut self, ring: &mut dyn Ring) {
         self.0.cancel(ring);
     }
 }

@@ -3,19 +3,23 @@
 //! Invariants: a message is sent once, unless the server has closed the idle connection that it was
 //! sent on; the session is lost with its event stream, since chunks may be.
 
+use std::sync::Arc;
+
 use super::outbox::{Exchange, ParityOutbox};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::http::{ExchangeConnection, Response};
-use crate::client::io::messages::request_writer;
+use crate::client::io::http::{
+    ExchangeConnection, HttpCarrier, RedirectSender, Response, request_writer,
+};
 use crate::client::io::parity_commands::ParityToken;
 use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::workspace::ParityWorkspace;
-use crate::client::parity_session::{ParityMessageKind, ParityRequests};
-use crate::client::target::HttpEndpoint;
+use crate::client::io::stream::Loss;
+use crate::client::io::workspace::Workspace;
+use crate::client::parity_session::{ParityMessageKind, ParityRequests, ParityServerInfo};
+use crate::client::target::{HttpEndpoint, Target};
 use crate::engine::clock::unix_ms;
 use crate::engine::ring::{Operation, Ring, Socket};
-use crate::protocol::json::Parser;
+use crate::protocol::json::PaddedText;
 use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
@@ -27,16 +31,27 @@ const NOT_FOUND: u16 = 404;
 
 /// The session as responses reach it.
 #[derive(Debug)]
-pub(in crate::client::io::parity) struct HttpInput<'a> {
+pub(in crate::client::io) struct HttpInput<'a> {
     pub(in crate::client::io::parity) requests: &'a mut ParityRequests<ParityToken>,
-    pub(in crate::client::io::parity) parser: &'a mut Parser,
-    pub(in crate::client::io::parity) workspace: &'a mut ParityWorkspace,
+    pub(in crate::client::io::parity) workspace: &'a mut Workspace,
     pub(in crate::client::io::parity) now: Instant,
+}
+
+impl HttpInput<'_> {
+    fn receive(&mut self, message: PaddedText<'_>, outbox: &mut ParityOutbox) {
+        let Workspace { parser, parity, .. } = &mut *self.workspace;
+        self.requests.receive(message, parser, &mut parity.context(outbox, self.now));
+    }
+
+    fn fail_request(&mut self, id: u64, error: ClientError, outbox: &mut ParityOutbox) {
+        self.requests.fail_request(id, error, &mut self.workspace.parity.context(outbox, self.now));
+    }
 }
 
 /// The connections, and what waits for them.
 #[derive(Debug)]
-pub(in crate::client::io::parity) struct ParityHttp {
+pub(in crate::client::io) struct ParityHttp {
+    target: Arc<Target>,
     messages: RequestWriter,
     events: RequestWriter,
     limits: ResponseLimits,
@@ -53,10 +68,20 @@ pub(in crate::client::io::parity) struct ParityHttp {
     close_deadline: Option<Instant>,
 }
 
-impl ParityHttp {
-    pub(in crate::client::io::parity) fn new(endpoint: &HttpEndpoint, handle: &PeerHandle) -> Self {
+impl HttpCarrier for ParityHttp {
+    type Server = ParityServerInfo;
+    type Queue = ParityOutbox;
+    type Input<'a> = HttpInput<'a>;
+
+    fn new(
+        endpoint: &HttpEndpoint,
+        handle: &PeerHandle,
+        _redirects: &RedirectSender,
+        _seed: u64,
+    ) -> Self {
         let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
+            target: Arc::clone(&handle.target),
             messages: request_writer(endpoint, handle),
             events: request_writer(&endpoint.with_suffix("/events"), handle),
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
@@ -70,38 +95,20 @@ impl ParityHttp {
         }
     }
 
-    /// A handshake follows: what failed before is forgotten.
-    pub(in crate::client::io::parity) fn begin(&mut self) {
-        self.outbox = ParityOutbox::default();
-        self.failure = None;
-    }
-
-    /// Returns where the session sends its messages.
-    pub(in crate::client::io::parity) const fn outbox(&mut self) -> &mut ParityOutbox {
+    fn queue(&mut self) -> &mut ParityOutbox {
         &mut self.outbox
     }
 
-    /// Returns why the session is lost, if it is.
-    pub(in crate::client::io::parity) const fn failure(&self) -> Option<&ClientError> {
-        self.failure.as_ref()
-    }
-
-    /// The session is ready. One that continues gets its chunks on the event stream.
-    pub(in crate::client::io::parity) fn handle_ready(&mut self, resumed: bool) {
-        if resumed {
+    /// One that continues gets its chunks on the event stream.
+    fn handle_ready(&mut self, server: &ParityServerInfo) {
+        if server.resumed == Some(true) {
             self.open_events();
         }
     }
 
-    fn open_events(&mut self) {
-        if !self.has_events {
-            self.has_events = true;
-            self.outbox.push_front(Exchange::Events);
-        }
-    }
-
-    /// Starts the exchanges that can be. Returns the number of connections to open for others.
-    pub(in crate::client::io::parity) fn advance<R: Ring>(&mut self, ring: &mut R) -> usize {
+    fn advance(&mut self, ring: &mut dyn Ring, input: &mut HttpInput<'_>) -> usize {
+        let mut ctx = input.workspace.parity.context(&mut self.outbox, input.now);
+        input.requests.send_waiting(&mut ctx);
         if self.outbox.take_needs_events() {
             self.open_events();
         }
@@ -126,18 +133,12 @@ impl ParityHttp {
         missing
     }
 
-    /// Adds an open connection, unless the session that needed it is lost.
-    pub(in crate::client::io::parity) fn handle_connected<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        socket: Socket,
-    ) {
+    fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.connecting = self.connecting.saturating_sub(1);
         self.connections.push(ExchangeConnection::open(ring, socket));
     }
 
-    /// Handles a connection that cannot be opened.
-    pub(in crate::client::io::parity) fn handle_connect_failure(&mut self, error: ClientError) {
+    fn handle_connect_failure(&mut self, error: ClientError, _input: &mut HttpInput<'_>) {
         self.connecting = self.connecting.saturating_sub(1);
         if self.close_deadline.is_some() {
             self.outbox = ParityOutbox::default();
@@ -145,30 +146,11 @@ impl ParityHttp {
         self.fail(error);
     }
 
-    /// The session is lost.
-    fn fail(&mut self, error: ClientError) {
-        self.failure.get_or_insert(error);
-        if self.close_deadline.is_none() {
-            self.outbox.end();
-        }
-    }
-
-    /// Handles the end of a send.
-    pub(in crate::client::io::parity) fn handle_sent(&mut self, socket: Socket) {
-        if let Some(index) = self.index_of(socket) {
-            self.connections[index].handle_sent();
-        }
-    }
-
-    fn index_of(&self, socket: Socket) -> Option<usize> {
-        self.connections.iter().position(|connection| connection.socket() == socket)
-    }
-
-    /// Handles received bytes.
-    pub(in crate::client::io::parity) fn receive<R: Ring>(
+    fn receive(
         &mut self,
-        ring: &mut R,
-        (socket, bytes): (Socket, &[u8]),
+        ring: &mut dyn Ring,
+        socket: Socket,
+        bytes: &[u8],
         input: &mut HttpInput<'_>,
     ) {
         let mut from = 0;
@@ -177,8 +159,7 @@ impl ParityHttp {
             let event = connections[index].receive(bytes, &mut from, limits, |event| {
                 // The acknowledgement of the handshake was the response to it.
                 if event.event_type != b"handshake" {
-                    let HttpInput { requests, parser, workspace, now } = &mut *input;
-                    requests.receive(event.data, parser, &mut workspace.context(outbox, *now));
+                    input.receive(event.data, outbox);
                 }
             });
             match event {
@@ -190,11 +171,17 @@ impl ParityHttp {
         }
     }
 
-    /// Handles the end or the failure of a connection.
-    pub(in crate::client::io::parity) fn handle_end<R: Ring>(
+    fn handle_sent(&mut self, socket: Socket, _is_failed: bool, _now: Instant) {
+        if let Some(index) = self.index_of(socket) {
+            self.connections[index].handle_sent();
+        }
+    }
+
+    fn handle_end(
         &mut self,
-        ring: &mut R,
-        (socket, error): (Socket, &ClientError),
+        ring: &mut dyn Ring,
+        socket: Socket,
+        loss: &Loss,
         input: &mut HttpInput<'_>,
     ) {
         let Some(index) = self.index_of(socket) else { return };
@@ -205,18 +192,87 @@ impl ParityHttp {
                 self.remove(ring, index);
             }
         } else {
-            self.abort(ring, index, error, input);
+            self.abort(ring, index, &loss.describe(&self.target), input);
         }
     }
 
-    fn remove<R: Ring>(&mut self, ring: &mut R, index: usize) -> ExchangeConnection<Exchange> {
+    fn deadline(&self, _now: Instant) -> Option<Instant> {
+        self.close_deadline
+    }
+
+    fn expire(&mut self, ring: &mut dyn Ring, input: &mut HttpInput<'_>) {
+        if self.close_deadline.is_some_and(|deadline| deadline <= input.now) {
+            self.close(ring);
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    fn failure(&self) -> Option<&ClientError> {
+        self.failure.as_ref()
+    }
+
+    fn begin_close(
+        &mut self,
+        ring: &mut dyn Ring,
+        _server: Option<&ParityServerInfo>,
+        now: Instant,
+    ) {
+        self.outbox = ParityOutbox::default();
+        self.connections.retain(|connection| {
+            if !connection.is_idle() {
+                ring.submit(Operation::Close(connection.socket()));
+            }
+            connection.is_idle()
+        });
+        if self.session_id.is_some() {
+            self.outbox.push_front(Exchange::Delete);
+            self.close_deadline = Some(now.after(CLOSE_TIMEOUT));
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.outbox.len() == 0 && self.connections.iter().all(|it| it.exchange().is_none())
+    }
+
+    fn close(&mut self, ring: &mut dyn Ring) {
+        for connection in self.connections.drain(..) {
+            ring.submit(Operation::Close(connection.socket()));
+        }
+        self.outbox = ParityOutbox::default();
+    }
+}
+
+impl ParityHttp {
+    fn open_events(&mut self) {
+        if !self.has_events {
+            self.has_events = true;
+            self.outbox.push_front(Exchange::Events);
+        }
+    }
+
+    /// The session is lost.
+    fn fail(&mut self, error: ClientError) {
+        self.failure.get_or_insert(error);
+        if self.close_deadline.is_none() {
+            self.outbox.end();
+        }
+    }
+
+    fn index_of(&self, socket: Socket) -> Option<usize> {
+        self.connections.iter().position(|connection| connection.socket() == socket)
+    }
+
+    fn remove(&mut self, ring: &mut dyn Ring, index: usize) -> ExchangeConnection<Exchange> {
         let connection = self.connections.swap_remove(index);
         ring.submit(Operation::Close(connection.socket()));
         connection
     }
 
     /// Ends the exchange of a connection with its response.
-    fn finish<R: Ring>(&mut self, ring: &mut R, index: usize, input: &mut HttpInput<'_>) {
+    fn finish(&mut self, ring: &mut dyn Ring, index: usize, input: &mut HttpInput<'_>) {
         let Some((exchange, response)) = self.connections[index].finish() else { return };
         if !response.head.keep_alive {
             self.remove(ring, index);
@@ -235,8 +291,7 @@ impl ParityHttp {
         let delay = response.head.retry_delay(unix_ms());
         let refusal = ClientError::from_http(status, &response.head.challenges, &response.body);
         let refusal = refusal.with_retry_after(delay);
-        let HttpInput { requests, parser, workspace, now } = input;
-        requests.record_received(*now);
+        input.requests.record_received(input.now);
         let is_handshake = matches!(exchange, Exchange::Post(ParityMessageKind::Handshake, _));
         match exchange {
             Exchange::Delete => {}
@@ -247,33 +302,31 @@ impl ParityHttp {
             }
             Exchange::Post(..) if status == NOT_FOUND && !is_handshake => {
                 // The message was not handled.
-                exchange.request().into_iter().for_each(|id| requests.requeue(id));
+                exchange.request().into_iter().for_each(|id| input.requests.requeue(id));
                 self.fail(refusal);
             }
             Exchange::Post(..) => {
                 if is_handshake {
                     self.session_id.clone_from(&response.head.session_id);
                 }
-                let has_message = response.message().map(|message| {
-                    let mut ctx = workspace.context(&mut self.outbox, *now);
-                    requests.receive(message, parser, &mut ctx);
-                });
-                if is_handshake && has_message.is_none() {
+                let message = response.message();
+                let is_empty = message.is_none();
+                message.into_iter().for_each(|text| input.receive(text, &mut self.outbox));
+                if is_handshake && is_empty {
                     self.fail(refusal);
                 } else if let Some(id) = exchange.request() {
                     // Without its response the request has failed.
-                    let error = requests.take_server_error().unwrap_or(refusal);
-                    let mut ctx = workspace.context(&mut self.outbox, *now);
-                    requests.fail_request(id, error, &mut ctx);
+                    let error = input.requests.take_server_error().unwrap_or(refusal);
+                    input.fail_request(id, error, &mut self.outbox);
                 }
             }
         }
     }
 
     /// Ends the exchange of a connection without its response.
-    fn abort<R: Ring>(
+    fn abort(
         &mut self,
-        ring: &mut R,
+        ring: &mut dyn Ring,
         index: usize,
         error: &ClientError,
         input: &mut HttpInput<'_>,
@@ -287,51 +340,12 @@ impl ParityHttp {
         match (&exchange, exchange.request()) {
             (Exchange::Delete, _) => {}
             (_, Some(id)) => {
-                let HttpInput { requests, workspace, now, .. } = input;
                 let text = format!("the connection ended before the response: {error}");
                 let error = ClientError::with_source(ClientErrorKind::Closed, text, error.clone());
-                requests.fail_request(id, error, &mut workspace.context(&mut self.outbox, *now));
+                input.fail_request(id, error, &mut self.outbox);
             }
             _ => self.fail(error.clone()),
         }
-    }
-
-    /// Ends the session on behalf of the client.
-    pub(in crate::client::io::parity) fn begin_close<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        now: Instant,
-    ) {
-        self.outbox = ParityOutbox::default();
-        self.connections.retain(|connection| {
-            if !connection.is_idle() {
-                ring.submit(Operation::Close(connection.socket()));
-            }
-            connection.is_idle()
-        });
-        if self.session_id.is_some() {
-            self.outbox.push_front(Exchange::Delete);
-            self.close_deadline = Some(now.after(CLOSE_TIMEOUT));
-        }
-    }
-
-    /// Returns when the end of the session is not waited for any more.
-    pub(in crate::client::io::parity) const fn close_deadline(&self) -> Option<Instant> {
-        self.close_deadline
-    }
-
-    /// Closes the connections and forgets the session.
-    pub(in crate::client::io::parity) fn close<R: Ring>(&mut self, ring: &mut R) {
-        for connection in self.connections.drain(..) {
-            ring.submit(Operation::Close(connection.socket()));
-        }
-        self.outbox = ParityOutbox::default();
-        (self.session_id, self.failure, self.has_events) = (None, None, false);
-    }
-
-    /// Returns whether an exchange is in flight, or waits for a connection.
-    pub(in crate::client::io::parity) fn is_active(&self) -> bool {
-        self.outbox.len() > 0 || self.connections.iter().any(|it| it.exchange().is_some())
     }
 }
 

@@ -8,4 +8,3 @@ mod outbox;
 mod link;
 
 pub(super) use self::link::{HttpInput, ParityHttp};
-pub(super) use self::outbox::ParityOutbox;

@@ -30,7 +30,7 @@ impl Exchange {
 
 /// The messages of a session that are not sent yet.
 #[derive(Debug, Default)]
-pub(in crate::client::io::parity) struct ParityOutbox {
+pub(in crate::client::io) struct ParityOutbox {
     waiting: VecDeque<Exchange>,
     /// Requests of the session that wait or are in flight.
     requests: usize,
