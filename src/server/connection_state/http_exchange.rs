@@ -15,6 +15,7 @@
 
 use crate::base::time::Instant;
 use crate::protocol::error::ErrorKind;
+use crate::protocol::revision::Revision;
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
@@ -40,7 +41,7 @@ pub(in crate::server) struct ResponseFormat {
     /// Value of `Mcp-Session-Id`.
     pub(in crate::server) session_id: Option<SessionId>,
     /// Value of `MCP-Protocol-Version`.
-    pub(in crate::server) protocol_version: Option<&'static str>,
+    pub(in crate::server) protocol_version: Option<Revision>,
 }
 
 /// Fields of a request that its response repeats.
@@ -121,7 +122,7 @@ impl ResponseFormat {
         let session = session.as_ref().map(|text| &text[..]);
         let is_unavailable = status == Status::UNAVAILABLE;
         let retry_after_seconds = retry_after.filter(|_| is_unavailable);
-        let version = self.protocol_version;
+        let version = self.protocol_version.map(Revision::as_str);
         let fields = ResponseFields {
             session_id: session,
             protocol_version: version,

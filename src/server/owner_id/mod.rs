@@ -22,22 +22,27 @@ use crate::engine::mesh::ShardId;
 /// 128 bits that name their owner among the shards.
 ///
 /// The first 48 bits, read as a fraction of one, fall into the range of the owner; the ranges of
-/// all shards have the same length.
+/// all shards have the same length. The bits are two words, so that what holds an id need not be
+/// aligned to 16 bytes.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
-pub(super) struct OwnerId(u128);
+pub(super) struct OwnerId {
+    upper: u64,
+    lower: u64,
+}
 
 impl OwnerId {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
     pub(super) const fn from_bits(bits: u128) -> Self {
-        Self(bits)
+        Self { upper: (bits >> 64) as u64, lower: bits as u64 }
     }
 
     pub(super) const fn bits(self) -> u128 {
-        self.0
+        (self.upper as u128) << 64 | self.lower as u128
     }
 
     /// Returns the owner among `shards` shards.
     pub(super) fn owner(self, shards: u16) -> ShardId {
-        let place = (self.0 >> REST_BITS) * u128::from(shards);
+        let place = (self.bits() >> REST_BITS) * u128::from(shards);
         // Below `shards`, because the fraction is below one.
         ShardId(u16::try_from(place >> OWNER_BITS).unwrap_or(u16::MAX))
     }
@@ -87,7 +92,7 @@ impl OwnerIds {
         let (fraction, rest) = (bits >> REST_BITS, bits & ((1 << REST_BITS) - 1));
         // The product of two fractions, the second one below the length.
         let fraction = self.range_start + ((fraction * self.range_length) >> OWNER_BITS);
-        Some(OwnerId(fraction << REST_BITS | rest))
+        Some(OwnerId::from_bits(fraction << REST_BITS | rest))
     }
 }
 

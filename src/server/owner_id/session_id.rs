@@ -5,21 +5,32 @@
 
 use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroU64;
 
 use super::OwnerId;
 use crate::engine::mesh::ShardId;
 
-/// Id of one session.
+/// Id of one session. The upper word contains the version and is never zero, so that an optional
+/// id takes no more than an id.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(in crate::server) struct SessionId(OwnerId);
+pub(in crate::server) struct SessionId {
+    upper: NonZeroU64,
+    lower: u64,
+}
 
 impl SessionId {
     /// Bytes of an id as text.
     pub(in crate::server) const TEXT_BYTES: usize = 36;
 
     /// Returns the id whose free bits are those of `id`.
-    pub(super) const fn from_owner_id(id: OwnerId) -> Self {
-        Self(OwnerId::from_bits(id.bits() & !UUID_V4_MASK | UUID_V4_BITS))
+    pub(super) fn from_owner_id(id: OwnerId) -> Self {
+        let upper = VERSION | id.upper & !VERSION_MASK;
+        Self { upper, lower: id.lower & !VARIANT_MASK | VARIANT }
+    }
+
+    #[inline]
+    fn owner_id(self) -> OwnerId {
+        OwnerId { upper: self.upper.get(), lower: self.lower }
     }
 
     /// Parses an id; `None` unless it is a version 4 UUID in lower case: 32 digits in groups of 8,
@@ -40,8 +51,9 @@ impl SessionId {
         if seen > 0xF || DASH_POSITIONS.iter().any(|place| text[*place] != b'-') {
             return None;
         }
-        let bits = u128::from(halves[0]) << 64 | u128::from(halves[1]);
-        (bits & UUID_V4_MASK == UUID_V4_BITS).then(|| Self(OwnerId::from_bits(bits)))
+        let [upper, lower] = halves;
+        let is_v4 = upper & VERSION_MASK == VERSION.get() && lower & VARIANT_MASK == VARIANT;
+        is_v4.then(|| Self { upper: VERSION | upper, lower })
     }
 
     /// Returns the id as text.
@@ -49,8 +61,8 @@ impl SessionId {
         const DIGITS: [u8; 16] = *b"0123456789abcdef";
         let mut text = [b'-'; Self::TEXT_BYTES];
         let places = (0..Self::TEXT_BYTES).filter(|place| !DASH_POSITIONS.contains(place));
-        let digits =
-            self.0.bits().to_be_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+        let bytes = self.owner_id().bits().to_be_bytes();
+        let digits = bytes.into_iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
         for (place, digit) in places.zip(digits) {
             text[place] = DIGITS[usize::from(digit)];
         }
@@ -59,7 +71,7 @@ impl SessionId {
 
     /// Returns the owner of the session among `shards` shards.
     pub(in crate::server) fn owner(self, shards: u16) -> ShardId {
-        self.0.owner(shards)
+        self.owner_id().owner(shards)
     }
 }
 
@@ -79,11 +91,8 @@ impl fmt::Display for SessionId {
 impl Hash for SessionId {
     /// One word of random bits, which needs no further hashing.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let bits = self.0.bits();
         // Rotated, so that the fixed bits of one half meet free bits of the other.
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-        let (upper, lower) = ((bits >> 64) as u64, bits as u64);
-        state.write_u64(upper.rotate_left(32) ^ lower);
+        state.write_u64(self.upper.get().rotate_left(32) ^ self.lower);
     }
 }
 
@@ -107,9 +116,14 @@ impl Hasher for SessionIdHasher {
     }
 }
 
-/// Fixed bits of a UUID: version 4 and the variant of RFC 9562.
-const UUID_V4_BITS: u128 = 4 << 76 | 0b10 << 62;
-const UUID_V4_MASK: u128 = 0xF << 76 | 0b11 << 62;
+/// Fixed bits of a UUID: version 4 in the upper word, the variant of RFC 9562 in the lower one.
+const VERSION: NonZeroU64 = match NonZeroU64::new(4 << 12) {
+    Some(version) => version,
+    None => unreachable!(),
+};
+const VERSION_MASK: u64 = 0xF << 12;
+const VARIANT: u64 = 0b10 << 62;
+const VARIANT_MASK: u64 = 0b11 << 62;
 
 /// Values of hexadecimal digits in lower case; `u8::MAX` for other bytes.
 const DIGIT_VALUES: [u8; 256] = {
@@ -168,6 +182,13 @@ mod tests {
             assert_eq!(id.to_string().as_bytes(), text);
             assert_eq!(SessionId::parse(&text), Some(id));
         }
+    }
+
+    /// Each session and each response over HTTP holds one.
+    #[test]
+    fn optional_session_id_takes_two_words() {
+        assert_eq!(size_of::<Option<SessionId>>(), 16);
+        assert_eq!(align_of::<SessionId>(), 8);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One HTTP request while it is handled.
 
 use crate::base::slab::Key;
+use crate::protocol::revision::Revision;
 use crate::server::connection_state::{EchoedFields, ResponseFormat};
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::{Field, Head};
@@ -30,7 +31,7 @@ impl<'a> IncomingRequest<'a> {
     /// Returns the header fields of every response to it.
     pub(in crate::server::http) fn response_fields(&self) -> ResponseFields<'a> {
         ResponseFields {
-            protocol_version: self.format.protocol_version,
+            protocol_version: self.format.protocol_version.map(Revision::as_str),
             allow_origin: self.origin(),
             request_id: self.request_id,
             ..ResponseFields::NONE

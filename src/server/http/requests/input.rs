@@ -9,7 +9,6 @@ use crate::connection::{first_message, hold_request};
 use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
-use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::frontend::HttpFrontend;
 use crate::transport::http::checks::{
@@ -223,7 +222,7 @@ fn response_format(http: &HttpFrontend, head: &Head) -> ResponseFormat {
         accepts_event_stream: strict.is_none() && head.accept.event_stream,
         is_modern: true,
         session_id: None,
-        protocol_version: strict.map(Revision::as_str),
+        protocol_version: strict,
     }
 }
 
