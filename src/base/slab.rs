@@ -4,11 +4,14 @@
 //! when its slot is reused (ABA protection). Slots are reused last in, first out, so that a busy
 //! slab stays in cache. The slab never shrinks and never grows past `slots_max`.
 
-/// Names one value of a [`Slab`]: a slot and its generation.
+use std::num::NonZeroU32;
+
+/// Names one value of a [`Slab`]: a slot and its generation. An optional key takes no more than a
+/// key.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Key {
     index: u32,
-    generation: u32,
+    generation: NonZeroU32,
 }
 
 impl Key {
@@ -24,14 +27,17 @@ impl Key {
 
     /// Packs the key into 64 bits.
     pub const fn to_bits(self) -> u64 {
-        ((self.generation as u64) << 32) | self.index as u64
+        ((self.generation.get() as u64 - 1) << 32) | self.index as u64
     }
 
     /// Unpacks a key made by [`Key::to_bits`].
     #[cfg(any(test, feature = "internals"))]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
     pub const fn from_bits(bits: u64) -> Self {
-        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+        Self {
+            index: bits as u32,
+            generation: FIRST_GENERATION.saturating_add((bits >> 32) as u32),
+        }
     }
 }
 
@@ -49,7 +55,7 @@ pub struct Slab<T> {
 #[derive(Debug)]
 #[repr(C)]
 struct Slot<T> {
-    generation: u32,
+    generation: NonZeroU32,
     state: SlotState<T>,
 }
 
@@ -60,6 +66,8 @@ enum SlotState<T> {
 }
 
 const NO_SLOT: u32 = u32::MAX;
+/// Generation of a slot that is used for the first time.
+const FIRST_GENERATION: NonZeroU32 = NonZeroU32::MIN;
 
 impl<T> Slab<T> {
     /// Creates an empty slab for at most `slots_max` values (fewer than `u32::MAX`). Allocates
@@ -78,9 +86,10 @@ impl<T> Slab<T> {
             let Ok(index) = u32::try_from(self.slots.len()) else {
                 return Err(value);
             };
-            self.slots.push(Slot { generation: 0, state: SlotState::Occupied(value) });
+            let generation = FIRST_GENERATION;
+            self.slots.push(Slot { generation, state: SlotState::Occupied(value) });
             self.len += 1;
-            return Ok(Key { index, generation: 0 });
+            return Ok(Key { index, generation });
         }
         let index = self.free_head;
         let slot = &mut self.slots[index as usize];
@@ -144,7 +153,7 @@ impl<T> Slab<T> {
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         let slot = &mut self.slots[key.index()];
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation = slot.generation.checked_add(1).unwrap_or(FIRST_GENERATION);
         let state = std::mem::replace(&mut slot.state, SlotState::Vacant { next: self.free_head });
         self.free_head = key.index;
         self.len -= 1;
@@ -211,6 +220,12 @@ mod tests {
         assert_eq!(slab.remove(key), Some(1));
         assert!(slab.is_empty());
         assert!(slab.insert(3).is_ok());
+    }
+
+    /// Each socket, timer and list refers to its connection by one.
+    #[test]
+    fn optional_key_takes_eight_bytes() {
+        assert_eq!(size_of::<Option<Key>>(), 8);
     }
 
     #[test]

@@ -230,3 +230,24 @@ impl PeerState<'_> {
         self.origin.principal.or_else(|| self.state.principal())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+
+    /// Tens of thousands are open at a time: each connection has one, each session of HTTP another.
+    #[test]
+    fn connection_and_session_stay_small() {
+        assert!(size_of::<ConnectionState>() <= 88, "{}", size_of::<ConnectionState>());
+        let connection = size_of::<Connection<ConnectionState>>();
+        assert!(connection <= 256, "{connection}");
+        assert!(size_of::<HttpSession>() <= 136, "{}", size_of::<HttpSession>());
+    }
+
+    /// An open event stream holds one, often for hours.
+    #[test]
+    fn http_exchange_stays_small() {
+        assert!(size_of::<HttpExchange>() <= 120, "{}", size_of::<HttpExchange>());
+    }
+}

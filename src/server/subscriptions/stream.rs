@@ -184,6 +184,6 @@ mod tests {
 
     #[test]
     fn subscription_stream_stays_small() {
-        assert!(size_of::<SubscriptionStream>() <= 112, "{}", size_of::<SubscriptionStream>());
+        assert!(size_of::<SubscriptionStream>() <= 88, "{}", size_of::<SubscriptionStream>());
     }
 }
