@@ -79,6 +79,10 @@ impl RequestsInFlight {
         if self.contains_in(id, exchange) {
             return Err(DuplicateId);
         }
+        if matches!(key, RequestKey::Stream(_)) && self.requests.is_empty() {
+            // Most connections have no other request beside a stream, which stays long.
+            self.requests.reserve_exact(1);
+        }
         self.requests.push(InFlight { id: id.into(), exchange, key });
         Ok(())
     }
@@ -207,6 +211,13 @@ mod tests {
         }
         assert!(size_of::<RequestsInFlight>() <= 24);
         assert!(size_of::<InFlight>() <= 40);
+    }
+
+    #[test]
+    fn single_stream_takes_one_place() {
+        let mut in_flight = RequestsInFlight::new();
+        in_flight.insert(Id::Signed(1), 0, RequestKey::Stream(Key::from_bits(1))).unwrap();
+        assert_eq!(in_flight.requests.capacity(), 1);
     }
 
     #[test]
