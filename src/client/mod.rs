@@ -102,7 +102,7 @@ pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[cfg(all(feature = "internals", feature = "_tls"))]
 pub use self::tls_options::tls_client;
-#[cfg(all(feature = "parity-check", not(feature = "internals")))]
+#[cfg(all(feature = "parity-check", not(all(feature = "internals", feature = "_tls"))))]
 pub(crate) use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
 pub use crate::protocol::model::TaskStatus;
