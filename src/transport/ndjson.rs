@@ -4,12 +4,15 @@
 //! A line ends with `\n` or `\r\n`; empty lines are ignored. Over stdio a bare `\r` ends a line,
 //! too, if the bytes before it are a complete text; elsewhere it is white space. Bytes are scanned
 //! once, those of a line with a bare `\r` over stdio twice; a line within one read is not copied;
-//! an idle reader holds no memory. A line over the limit is reported as soon as it exceeds it, and
+//! an idle reader holds no buffer. A line over the limit is reported as soon as it exceeds it, and
 //! then skipped to its end.
+
+use std::mem::take;
+
+use memchr::{memchr, memchr2_iter};
 
 use crate::protocol::json::PaddedBuffer;
 use crate::protocol::message_head::MessageHead;
-use memchr::{memchr, memchr2_iter};
 
 /// The result of reading the next line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,15 +39,15 @@ const HEAD_BYTES: usize = 64 * 1024;
 /// Splits a stream into lines.
 #[derive(Debug, Default)]
 pub struct LineReader {
-    /// The incomplete line.
-    partial: Vec<u8>,
-    /// Boxed, because few connections have it.
-    unusual: Option<Box<UnusualLine>>,
+    /// The incomplete line; allocated for the first one that arrives in pieces.
+    partial: Option<Box<PartialLine>>,
 }
 
-/// The state of a line over the limit, or of one over stdio.
+/// The state of an incomplete line, of a line over the limit, or of one over stdio.
 #[derive(Debug, Default)]
-struct UnusualLine {
+struct PartialLine {
+    /// What of the line was read before.
+    bytes: Vec<u8>,
     /// The rest of the line is skipped.
     is_skipped: bool,
     /// What the line over the limit is.
@@ -53,11 +56,12 @@ struct UnusualLine {
     scan: Option<TextScan>,
 }
 
-impl UnusualLine {
-    /// Returns where the line ends that begins with `partial` and goes on with `rest`.
-    fn find_line_end(&mut self, partial: &[u8], rest: &[u8]) -> Option<usize> {
+impl PartialLine {
+    /// Returns where the line ends that goes on with `rest`.
+    #[inline]
+    fn find_line_end(&mut self, rest: &[u8]) -> Option<usize> {
         match &mut self.scan {
-            Some(scan) if !self.is_skipped => scan.find_line_end(partial, rest),
+            Some(scan) if !self.is_skipped => scan.find_line_end(&self.bytes, rest),
             Some(_) | None => memchr(b'\n', rest),
         }
     }
@@ -65,11 +69,6 @@ impl UnusualLine {
     /// Forgets what was read of the line.
     fn reset_scan(&mut self) {
         self.scan = self.scan.take().map(|_| TextScan::default());
-    }
-
-    /// Returns whether it is as if it was not there.
-    fn is_usual(&self) -> bool {
-        !self.is_skipped && self.scan.is_none() && self.head == MessageHead::default()
     }
 }
 
@@ -128,12 +127,12 @@ impl TextScan {
 impl LineReader {
     /// Creates a reader at the start of a line, without a buffer.
     pub const fn new() -> Self {
-        Self { partial: Vec::new(), unusual: None }
+        Self { partial: None }
     }
 
     /// Lets a bare `\r` end a line, too, if the bytes before it are a complete text.
     pub fn end_at_carriage_returns(&mut self) {
-        self.unusual.get_or_insert_default().scan = Some(TextScan::default());
+        self.partial.get_or_insert_default().scan = Some(TextScan::default());
     }
 
     /// Reads the next line from `arrival[*from..]` and advances `from`. `spare` provides an empty
@@ -153,9 +152,9 @@ impl LineReader {
             if rest.is_empty() {
                 return LineEvent::NeedMore;
             }
-            let found = match &mut self.unusual {
+            let found = match &mut self.partial {
                 None => memchr(b'\n', rest),
-                Some(unusual) => unusual.find_line_end(&self.partial, rest),
+                Some(partial) => partial.find_line_end(rest),
             };
             let Some(found) = found else {
                 *from = arrival.len();
@@ -165,28 +164,30 @@ impl LineReader {
             *from += found + 1;
             let line = &rest[..found];
             let length = line.strip_suffix(b"\r").unwrap_or(line).len();
-            if self.ends_skipped_line() {
-                continue;
+            if let Some(partial) = &mut self.partial {
+                if take(&mut partial.is_skipped) {
+                    continue;
+                }
+                if !partial.bytes.is_empty() {
+                    // The line may end in another read than its `\r`.
+                    partial.bytes.extend_from_slice(line);
+                    if partial.bytes.last() == Some(&b'\r') {
+                        partial.bytes.pop();
+                    }
+                    if partial.bytes.len() > line_bytes_max {
+                        return self.reject_ended(&[], rest[found]);
+                    }
+                    if !partial.bytes.is_empty() {
+                        return LineEvent::Assembled;
+                    }
+                    continue;
+                }
             }
-            if self.partial.is_empty() {
-                if length > line_bytes_max {
-                    return self.reject_ended(line, rest[found]);
-                }
-                if length > 0 {
-                    return LineEvent::InPlace { start, end: start + length };
-                }
-            } else {
-                // The line may end in another read than its `\r`.
-                self.partial.extend_from_slice(line);
-                if self.partial.last() == Some(&b'\r') {
-                    self.partial.pop();
-                }
-                if self.partial.len() > line_bytes_max {
-                    return self.reject_ended(&[], rest[found]);
-                }
-                if !self.partial.is_empty() {
-                    return LineEvent::Assembled;
-                }
+            if length > line_bytes_max {
+                return self.reject_ended(line, rest[found]);
+            }
+            if length > 0 {
+                return LineEvent::InPlace { start, end: start + length };
             }
         }
     }
@@ -205,44 +206,28 @@ impl LineReader {
     /// Reads the head of a line over the limit, of which `rest` is not stored, and discards it.
     #[cold]
     fn reject(&mut self, rest: &[u8]) -> LineEvent {
-        let mut start = std::mem::take(&mut self.partial);
+        let partial = self.partial.get_or_insert_default();
+        let mut start = take(&mut partial.bytes);
         start.truncate(HEAD_BYTES);
         start.extend_from_slice(&rest[..rest.len().min(HEAD_BYTES - start.len())]);
-        let unusual = self.unusual.get_or_insert_default();
-        unusual.head = MessageHead::read(&start);
-        unusual.reset_scan();
+        partial.head = MessageHead::read(&start);
+        partial.reset_scan();
         LineEvent::TooLarge
-    }
-
-    /// Returns whether a line has ended that is skipped. The next one is not.
-    #[inline]
-    fn ends_skipped_line(&mut self) -> bool {
-        let Some(unusual) = &mut self.unusual else { return false };
-        let is_skipped = std::mem::take(&mut unusual.is_skipped);
-        if unusual.is_usual() {
-            self.unusual = None;
-        }
-        is_skipped
     }
 
     /// Skips the rest of the line.
     #[cold]
     fn skip_rest(&mut self) {
-        let unusual = self.unusual.get_or_insert_default();
-        unusual.is_skipped = true;
-        unusual.reset_scan();
+        let partial = self.partial.get_or_insert_default();
+        partial.is_skipped = true;
+        partial.reset_scan();
     }
 
     /// Returns what can be read of the line of the last [`LineEvent::TooLarge`]: its members within
     /// the first 64 KiB.
     #[cold]
     pub fn take_head(&mut self) -> MessageHead {
-        let Some(unusual) = &mut self.unusual else { return MessageHead::default() };
-        let head = std::mem::take(&mut unusual.head);
-        if unusual.is_usual() {
-            self.unusual = None;
-        }
-        head
+        self.partial.as_mut().map(|partial| take(&mut partial.head)).unwrap_or_default()
     }
 
     /// Stores an incomplete line.
@@ -252,48 +237,53 @@ impl LineReader {
         line_bytes_max: usize,
         spare: impl FnOnce() -> Vec<u8>,
     ) -> LineEvent {
-        if self.unusual.as_ref().is_some_and(|unusual| unusual.is_skipped) {
+        let partial = self.partial.get_or_insert_default();
+        if partial.is_skipped {
             return LineEvent::NeedMore;
         }
         // The last byte may be the `\r` of the end.
         let length = rest.strip_suffix(b"\r").unwrap_or(rest).len();
-        if self.partial.len() + length > line_bytes_max {
+        if partial.bytes.len() + length > line_bytes_max {
             self.skip_rest();
             return self.reject(rest);
         }
-        if self.partial.capacity() == 0 {
-            self.partial = spare();
+        if partial.bytes.capacity() == 0 {
+            partial.bytes = spare();
         }
-        self.partial.extend_from_slice(rest);
+        partial.bytes.extend_from_slice(rest);
         LineEvent::NeedMore
     }
 
     /// Returns the line announced by [`LineEvent::Assembled`].
     pub fn take(&mut self) -> PaddedBuffer {
-        PaddedBuffer::new(std::mem::take(&mut self.partial))
+        let partial = self.partial.as_mut();
+        PaddedBuffer::new(partial.map(|partial| take(&mut partial.bytes)).unwrap_or_default())
     }
 
     /// Returns the last line of a stream that ended without a terminator, if any.
     pub fn finish(&mut self) -> Option<PaddedBuffer> {
-        if self.partial.last() == Some(&b'\r') {
-            self.partial.pop();
+        let bytes = &mut self.partial.as_mut()?.bytes;
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
         }
-        (!self.partial.is_empty()).then(|| self.take())
+        (!bytes.is_empty()).then(|| self.take())
     }
 
     /// Discards the incomplete line and skips the rest of it. Returns its buffer, or `None` if no
     /// line is incomplete.
     pub fn skip_line(&mut self) -> Option<Vec<u8>> {
-        if self.partial.is_empty() {
-            return None;
-        }
+        let partial = self.partial.as_mut().filter(|partial| !partial.bytes.is_empty())?;
+        let bytes = take(&mut partial.bytes);
         self.skip_rest();
-        Some(std::mem::take(&mut self.partial))
+        Some(bytes)
     }
 
     /// Returns the bytes held for an incomplete line.
     pub const fn held_bytes(&self) -> usize {
-        self.partial.len()
+        match &self.partial {
+            Some(partial) => partial.bytes.len(),
+            None => 0,
+        }
     }
 }
 
