@@ -2,10 +2,11 @@
 //! fields of its WebSocket upgrade, its credential and TLS certificate, and the extensions that the
 //! host attaches to its requests.
 //!
-//! Invariants: a peer of which nothing is kept, or only its session of the parity dialect, has no
-//! allocation; texts are stored in one allocation of their size, which is accounted as memory of
-//! the peer until the peer is gone.
+//! Invariants: a peer of which nothing is kept, or only its session of the parity dialect or short
+//! texts, has no allocation; longer texts are stored in one allocation of their size, which is
+//! accounted as memory of the peer until the peer is gone.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use super::ConnectionState;
@@ -23,30 +24,80 @@ pub(in crate::server) enum KeptFacts {
     None,
     /// The session of the parity dialect that the connection carries.
     ParitySession(Key),
-    Stored(Box<PeerFacts>),
+    /// Texts alone, which most peers have.
+    Texts(Texts),
+    Stored(Box<StoredFacts>),
+}
+
+/// The stored `clientInfo`, then the header fields of the upgrade. Empty if there is neither.
+#[derive(Debug)]
+pub(in crate::server) enum Texts {
+    Short { length: u8, bytes: [u8; Self::SHORT_BYTES_MAX] },
+    Long(Box<[u8]>),
+}
+
+impl Texts {
+    /// Length of texts that need no allocation: most clients have a name and a version this short,
+    /// and the enumeration is no larger for it.
+    const SHORT_BYTES_MAX: usize = 22;
+
+    fn new(texts: Vec<u8>) -> Self {
+        let mut bytes = [0; Self::SHORT_BYTES_MAX];
+        match (bytes.get_mut(..texts.len()), u8::try_from(texts.len())) {
+            (Some(short), Ok(length)) => {
+                short.copy_from_slice(&texts);
+                Self::Short { length, bytes }
+            }
+            _ => Self::Long(texts.into()),
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+
+    /// Returns the bytes of the allocation.
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Short { .. } => 0,
+            Self::Long(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self::Short { length: 0, bytes: [0; Self::SHORT_BYTES_MAX] }
+    }
 }
 
 impl KeptFacts {
-    /// Returns what is stored.
+    /// Returns what is stored in an allocation.
     #[inline]
-    fn stored(&self) -> Option<&PeerFacts> {
+    fn stored(&self) -> Option<&StoredFacts> {
         match self {
             Self::Stored(facts) => Some(facts),
-            Self::None | Self::ParitySession(_) => None,
+            Self::None | Self::ParitySession(_) | Self::Texts(_) => None,
         }
     }
 
     /// Returns what is stored, after an allocation for it if nothing is.
-    fn stored_mut(&mut self) -> &mut PeerFacts {
-        if self.stored().is_none() {
-            let parity_session = self.parity_session();
-            let caller = || Box::new(CallerFacts { parity_session, ..CallerFacts::default() });
-            let caller = parity_session.is_some().then(caller);
-            *self = Self::Stored(Box::new(PeerFacts { caller, ..PeerFacts::default() }));
-        }
+    fn stored_mut(&mut self) -> &mut StoredFacts {
+        let facts = match take(self) {
+            Self::Stored(facts) => facts,
+            Self::Texts(texts) => Box::new(StoredFacts { texts, ..StoredFacts::default() }),
+            known => {
+                let parity_session = known.parity_session();
+                Box::new(StoredFacts { parity_session, ..StoredFacts::default() })
+            }
+        };
+        *self = Self::Stored(facts);
         match self {
             Self::Stored(facts) => facts,
-            Self::None | Self::ParitySession(_) => unreachable!("it is stored"),
+            Self::None | Self::ParitySession(_) | Self::Texts(_) => unreachable!("it is stored"),
         }
     }
 
@@ -54,31 +105,42 @@ impl KeptFacts {
     #[inline]
     fn parity_session(&self) -> Option<Key> {
         match self {
-            Self::None => None,
+            Self::None | Self::Texts(_) => None,
             Self::ParitySession(key) => Some(*key),
-            Self::Stored(_) => self.caller()?.parity_session,
+            Self::Stored(facts) => facts.parity_session,
         }
     }
 
-    /// Returns what is stored of the caller.
-    #[inline]
-    fn caller(&self) -> Option<&CallerFacts> {
-        self.stored()?.caller.as_deref()
+    /// Returns the `clientInfo` and the header fields of the upgrade.
+    fn split_texts(&self) -> (StoredClientInfo<'_>, &[u8]) {
+        StoredClientInfo::split_from(match self {
+            Self::None | Self::ParitySession(_) => &[],
+            Self::Texts(texts) => texts.as_bytes(),
+            Self::Stored(facts) => facts.texts.as_bytes(),
+        })
+    }
+
+    fn set_texts(&mut self, texts: Texts) {
+        match self {
+            Self::None | Self::Texts(_) => *self = Self::Texts(texts),
+            Self::ParitySession(_) | Self::Stored(_) => self.stored_mut().texts = texts,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::None | Self::ParitySession(_) => 0,
+            Self::Texts(texts) => texts.heap_bytes(),
+            Self::Stored(facts) => facts.bytes(),
+        }
     }
 }
 
-/// What is stored of one peer.
+/// What is stored of one peer that is more than texts: what tells one caller from another, beside
+/// `clientInfo`.
 #[derive(Debug, Default)]
-pub(in crate::server) struct PeerFacts {
-    /// The stored `clientInfo`, then the header fields of the upgrade. Empty if there is neither.
-    texts: Box<[u8]>,
-    /// What fewer peers have.
-    caller: Option<Box<CallerFacts>>,
-}
-
-/// What tells one caller from another, beside `clientInfo`.
-#[derive(Debug, Default)]
-struct CallerFacts {
+pub(in crate::server) struct StoredFacts {
+    texts: Texts,
     extensions: Option<ExtensionSlot>,
     credential: Option<Credential>,
     certificate: Option<Box<ClientCertificate>>,
@@ -88,20 +150,10 @@ struct CallerFacts {
     requires_handshake: bool,
 }
 
-impl PeerFacts {
-    fn split_texts(&self) -> (StoredClientInfo<'_>, &[u8]) {
-        StoredClientInfo::split_from(&self.texts)
-    }
-
-    fn bytes(&self) -> usize {
-        let of_caller = self.caller.as_ref().map_or(0, |caller| caller.bytes());
-        size_of::<Self>() + self.texts.len() + of_caller
-    }
-}
-
-impl CallerFacts {
+impl StoredFacts {
     fn bytes(&self) -> usize {
         size_of::<Self>()
+            + self.texts.heap_bytes()
             + self.credential.as_ref().map_or(0, Credential::held_bytes)
             + self.certificate.as_ref().map_or(0, |it| size_of_val(&**it) + it.name.len())
     }
@@ -110,19 +162,19 @@ impl CallerFacts {
 impl ConnectionState {
     /// Returns the `clientInfo` of the handshake.
     pub(in crate::server) fn client_info(&self) -> StoredClientInfo<'_> {
-        self.facts.stored().map_or(StoredClientInfo::NONE, |facts| facts.split_texts().0)
+        self.facts.split_texts().0
     }
 
     /// Returns the header fields of the WebSocket upgrade, behind an empty line. Empty for other
     /// transports.
     pub(in crate::server) fn upgrade_fields(&self) -> &[u8] {
-        self.facts.stored().map_or(&[], |facts| facts.split_texts().1)
+        self.facts.split_texts().1
     }
 
     /// Returns the slot of the extensions of its requests, if the host can attach any.
     #[inline]
     pub(in crate::server) fn extension_slot(&self) -> Option<&ExtensionSlot> {
-        self.facts.caller()?.extensions.as_ref()
+        self.facts.stored()?.extensions.as_ref()
     }
 
     /// Returns the principal that the host has attached to the current request, as an extension.
@@ -133,7 +185,7 @@ impl ConnectionState {
     /// Returns the credential of the last request over HTTP, or that of the connection or session.
     #[inline]
     pub(in crate::server) fn credential(&self) -> Option<&Credential> {
-        self.facts.caller()?.credential.as_ref()
+        self.facts.stored()?.credential.as_ref()
     }
 
     /// Returns the principal of the credential.
@@ -145,7 +197,7 @@ impl ConnectionState {
     /// Returns the certificate of the TLS client.
     #[inline]
     pub(in crate::server) fn certificate(&self) -> Option<&ClientCertificate> {
-        self.facts.caller()?.certificate.as_deref()
+        self.facts.stored()?.certificate.as_deref()
     }
 
     /// Returns the session of the parity dialect that the connection carries.
@@ -157,12 +209,12 @@ impl ConnectionState {
     /// Returns whether the connection closes unless its next message is a handshake of the parity
     /// dialect.
     pub(in crate::server) fn requires_handshake(&self) -> bool {
-        self.facts.caller().is_some_and(|caller| caller.requires_handshake)
+        self.facts.stored().is_some_and(|facts| facts.requires_handshake)
     }
 
     /// Returns the bytes of what is kept of the peer.
     pub(in crate::server) fn facts_bytes(&self) -> usize {
-        self.facts.stored().map_or(0, PeerFacts::bytes)
+        self.facts.bytes()
     }
 }
 
@@ -186,11 +238,12 @@ impl FactsMemory {
         client: ClientImplementation<'_>,
     ) {
         self.change(state, |facts| {
-            let mut texts =
-                Vec::with_capacity(StoredClientInfo::bytes_of(client) + facts.texts.len());
+            let (_, upgrade_fields) = facts.split_texts();
+            let length = StoredClientInfo::bytes_of(client) + upgrade_fields.len();
+            let mut texts = Vec::with_capacity(length);
             StoredClientInfo::write(client, &mut texts);
-            texts.extend_from_slice(facts.split_texts().1);
-            facts.texts = texts.into();
+            texts.extend_from_slice(upgrade_fields);
+            facts.set_texts(Texts::new(texts));
         });
     }
 
@@ -209,7 +262,7 @@ impl FactsMemory {
                 texts.push(b'\n');
                 texts.extend_from_slice(line);
             }
-            facts.texts = texts.into();
+            facts.set_texts(Texts::new(texts));
         });
     }
 
@@ -267,8 +320,12 @@ impl FactsMemory {
         session: Option<Key>,
         requires_handshake: bool,
     ) {
-        if state.facts.stored().is_none() && !requires_handshake {
+        let is_alone = matches!(state.facts, KeptFacts::None | KeptFacts::ParitySession(_));
+        if is_alone && !requires_handshake {
             state.facts = session.map_or(KeptFacts::None, KeptFacts::ParitySession);
+            return;
+        }
+        if session.is_none() && !requires_handshake && state.facts.stored().is_none() {
             return;
         }
         self.change_caller(state, |caller| {
@@ -283,7 +340,7 @@ impl FactsMemory {
         from: &ConnectionState,
         to: &mut ConnectionState,
     ) {
-        let Some(known) = from.facts.caller() else { return };
+        let Some(known) = from.facts.stored() else { return };
         self.change_caller(to, |caller| {
             caller.extensions.clone_from(&known.extensions);
             caller.credential.clone_from(&known.credential);
@@ -300,14 +357,14 @@ impl FactsMemory {
     fn change_caller(
         &mut self,
         state: &mut ConnectionState,
-        change: impl FnOnce(&mut CallerFacts),
+        change: impl FnOnce(&mut StoredFacts),
     ) {
-        self.change(state, |facts| change(facts.caller.get_or_insert_default()));
+        self.change(state, |facts| change(facts.stored_mut()));
     }
 
-    fn change(&mut self, state: &mut ConnectionState, change: impl FnOnce(&mut PeerFacts)) {
+    fn change(&mut self, state: &mut ConnectionState, change: impl FnOnce(&mut KeptFacts)) {
         let before = state.facts_bytes();
-        change(state.facts.stored_mut());
+        change(&mut state.facts);
         self.held_bytes = self.held_bytes - before + state.facts_bytes();
     }
 }
@@ -332,7 +389,7 @@ mod tests {
         assert_eq!(state.client_info().implementation(), Some(client));
         assert_eq!(state.upgrade_fields(), b"\nHost: a.test\nX-Key: 1");
         assert!(state.extension_slot().is_some());
-        let structs = size_of::<PeerFacts>() + size_of::<CallerFacts>();
+        let structs = size_of::<StoredFacts>();
         assert_eq!(memory.held_bytes(), structs + (3 + 3 + 3) + 22);
         let credential = Credential::of_session(&Arc::new(Principal::new("ada")));
         memory.keep_credential(&mut state, Some(credential));
@@ -344,6 +401,29 @@ mod tests {
         assert_eq!((state.parity_session(), state.principal().is_some()), (Some(key), true));
         memory.release(&mut state);
         assert_eq!((memory.held_bytes(), state.facts_bytes()), (0, 0));
+    }
+
+    /// Each connection and each session of HTTP has one.
+    #[test]
+    fn kept_facts_stay_small() {
+        assert_eq!(size_of::<KeptFacts>(), 24);
+        assert_eq!(size_of::<Texts>(), 24);
+    }
+
+    #[test]
+    fn short_client_info_is_not_allocated() {
+        let mut state = ConnectionState::new(Transport::Tcp, None, Standing::Served);
+        let mut memory = FactsMemory::default();
+        for (name, allocated) in [("Ada", 0), ("sixteen-byte-nam", 0), ("seventeen-byte-na", 23)] {
+            let client = ClientImplementation::new(name, "1.0", None);
+            memory.keep_client_info(&mut state, client);
+            assert_eq!(state.client_info().implementation(), Some(client));
+            assert_eq!(memory.held_bytes(), allocated);
+        }
+        memory.keep_parity_session(&mut state, None, false);
+        assert_eq!(state.client_info().implementation().unwrap().name, "seventeen-byte-na");
+        memory.release(&mut state);
+        assert_eq!((memory.held_bytes(), state.client_info().implementation()), (0, None));
     }
 
     #[test]
