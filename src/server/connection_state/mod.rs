@@ -106,6 +106,10 @@ impl ConnectionState {
     }
 }
 
+/// Streams of batches with outstanding responses, and the number of those responses.
+#[derive(Debug, Default)]
+struct OutstandingBatches(Vec<(u32, u32)>);
+
 /// A legacy HTTP session (2024-11-05 to 2025-11-25).
 #[derive(Debug)]
 pub(super) struct HttpSession {
@@ -113,8 +117,8 @@ pub(super) struct HttpSession {
     pub(super) pending_work: PendingWork,
     /// The client uses HTTP with SSE (2024-11-05): every message goes to its one stream.
     pub(super) is_legacy_sse: bool,
-    /// Streams of batches with outstanding responses, and the number of those responses.
-    pub(super) batches: Vec<(u32, u32)>,
+    /// Boxed, because few sessions have any.
+    batches: Option<Box<OutstandingBatches>>,
     /// Time of its `initialize`, or of its stream with HTTP with SSE.
     pub(super) created_at: Instant,
 }
@@ -124,7 +128,7 @@ impl HttpSession {
     pub(super) fn new(client: Option<ClientAddress>, created_at: Instant) -> Self {
         let state = ConnectionState::new(Transport::Http, client, Standing::Served);
         let pending_work = PendingWork::default();
-        Self { state, pending_work, is_legacy_sse: false, batches: Vec::new(), created_at }
+        Self { state, pending_work, is_legacy_sse: false, batches: None, created_at }
     }
 
     /// Returns whether a response to this client of HTTP with SSE (2024-11-05) is outstanding.
@@ -144,19 +148,28 @@ impl HttpSession {
         self.state.lifecycle.revision().is_some_and(|it| it.dialect().priming_events)
     }
 
+    /// Adds a batch whose responses, `outstanding` ones, go to `stream`.
+    pub(super) fn add_batch(&mut self, stream: u32, outstanding: u32) {
+        self.batches.get_or_insert_default().0.push((stream, outstanding));
+    }
+
     /// Counts `outcome` against the batch of `stream`, if any. Returns whether responses are still
     /// outstanding.
     pub(super) fn track_batch_response(&mut self, stream: u32, outcome: Outcome) -> bool {
-        let Some(index) = self.batches.iter().position(|(number, _)| *number == stream) else {
+        let Some(OutstandingBatches(batches)) = self.batches.as_deref_mut() else { return false };
+        let Some(index) = batches.iter().position(|(number, _)| *number == stream) else {
             return false;
         };
-        let outstanding = &mut self.batches[index].1;
+        let outstanding = &mut batches[index].1;
         *outstanding -= u32::from(outcome.is_response());
-        if *outstanding == 0 {
-            self.batches.swap_remove(index);
-            return false;
+        if *outstanding > 0 {
+            return true;
         }
-        true
+        batches.swap_remove(index);
+        if batches.is_empty() {
+            self.batches = None;
+        }
+        false
     }
 }
 
@@ -239,10 +252,10 @@ mod tests {
     /// Tens of thousands are open at a time: each connection has one, each session of HTTP another.
     #[test]
     fn connection_and_session_stay_small() {
-        assert!(size_of::<ConnectionState>() <= 88, "{}", size_of::<ConnectionState>());
+        assert!(size_of::<ConnectionState>() <= 96, "{}", size_of::<ConnectionState>());
         let connection = size_of::<Connection<ConnectionState>>();
-        assert!(connection <= 256, "{connection}");
-        assert!(size_of::<HttpSession>() <= 136, "{}", size_of::<HttpSession>());
+        assert!(connection <= 248, "{connection}");
+        assert!(size_of::<HttpSession>() <= 128, "{}", size_of::<HttpSession>());
     }
 
     /// An open event stream holds one, often for hours.

@@ -31,7 +31,8 @@ pub(in crate::server::http) fn open_stream(
     let format = ResponseFormat { accepts_event_stream: true, ..incoming.format };
     let incoming = &IncomingRequest { format, ..*incoming };
     let client = path.connections.table.get(incoming.key).and_then(|it| it.state.client);
-    let http_session = HttpSession { is_legacy_sse: true, ..HttpSession::new(client, path.now) };
+    let mut http_session = HttpSession::new(client, path.now);
+    http_session.is_legacy_sse = true;
     let Some(created) = path.http.create_session(http_session, path.outbox, path.now) else {
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };

@@ -221,7 +221,7 @@ impl SessionOwner<'_> {
         if awaited != 1
             && let Some(http_session) = self.sessions.get_mut(key)
         {
-            http_session.batches.push((stream, awaited));
+            http_session.add_batch(stream, awaited);
         }
         if outcome != Outcome::None {
             self.output().send(key, stream, Outcome::Notification, &text);
