@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::deadline::Deadline;
-use super::rules::{ERRORS, FLAGS, Violation};
+use super::rules::{FLAGS, Violation, is_error_code};
 use super::suite::{CheckError, CheckResult, Context};
 use super::trace::Trace;
 use super::wire::exchange::{Head, SseEvent};
@@ -109,10 +109,9 @@ pub(crate) fn expect_error(message: &Message, code: &str, mcp_code: Option<i64>)
     let found = error["code"].as_str().unwrap_or_default();
     if found != code {
         // An unknown code is the failure of another check.
-        let is_known = ERRORS.iter().any(|(known, _)| *known == found);
         let reason = format!("expected {code}, received {}", message.text);
         let error = CheckError::failed(reason);
-        return Err(if is_known || found.is_empty() { error } else { error.blocked() });
+        return Err(if is_error_code(found) || found.is_empty() { error } else { error.blocked() });
     }
     match mcp_code {
         Some(wanted) if error["details"]["mcpCode"] != wanted => {

@@ -1,7 +1,11 @@
-//! The rules that each message of a server keeps by itself: those of the JSON Schemas, and the
-//! table of errors. A broken rule names the check that reports it.
+//! The rules that each message of a server keeps by itself: those of the JSON Schemas of the
+//! dialect, which its specification publishes. A broken rule names the check that reports it.
 
-use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Value, json};
 
 /// A broken rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -11,212 +15,148 @@ pub(crate) struct Violation {
     pub(crate) reason: String,
 }
 
-/// Codes of errors, with the value of `retryable` where the table fixes it.
-pub(crate) const ERRORS: [(&str, Option<bool>); 8] = [
-    ("error.version_unsupported", Some(false)),
-    ("error.feature_not_available", Some(false)),
-    ("error.auth.unauthorized", None),
-    ("error.auth.forbidden", None),
-    ("error.rate_limited", Some(true)),
-    ("error.payload_too_large", Some(false)),
-    ("error.already_processed", Some(false)),
-    ("error.internal", None),
-];
-
 /// Capabilities that are on or off.
 pub(crate) const FLAGS: [&str; 6] =
     ["tools", "resources", "prompts", "streaming", "resume", "cancellation"];
 
-/// Values of `chunkType`.
-const CHUNK_TYPES: [&str; 6] = ["progress", "log", "partial", "result", "error", "eos"];
-/// Values of `reason` of an `eos`.
-const EOS_REASONS: [&str; 3] = ["completed", "cancelled", "error"];
-/// Bytes of an id that is a string, at most.
-const ID_BYTES_MAX: usize = 256;
-
-/// The members of one object, with what is wrong with them.
-struct Members<'a> {
-    check: &'static str,
-    name: &'a str,
-    members: &'a Map<String, Value>,
-    violations: Vec<Violation>,
+/// Declares the table of schemas: name and text.
+macro_rules! schemas {
+    ($($name:literal,)+) => {
+        [$(($name, include_str!(concat!("schemas/protocol.", $name, ".schema.json"))),)+]
+    };
 }
 
-impl Members<'_> {
-    fn violate(&mut self, reason: &str) {
-        let reason = format!("{}: {reason}", self.name);
-        self.violations.push(Violation { check: self.check, reason });
+/// The schemas. Each file is a link to the published one, and a copy in the package of this crate.
+pub(crate) const SCHEMAS: [(&str, &str); 8] = schemas! {
+    "handshake",
+    "capabilities",
+    "request",
+    "response",
+    "stream.chunk",
+    "keepalive",
+    "cancel",
+    "error",
+};
+
+/// A type of message that a server sends.
+struct MessageKind {
+    /// Its `type`.
+    name: &'static str,
+    /// The check of a message that does not match its schema.
+    check: &'static str,
+    validator: Validator,
+}
+
+/// The types of messages that a server sends.
+static KINDS: LazyLock<[MessageKind; 6]> = LazyLock::new(|| {
+    [
+        MessageKind::new("handshakeAck", "handshake", "handshake.ack_schema"),
+        MessageKind::new("capabilitiesAck", "capabilities", "capabilities.ack_schema"),
+        MessageKind::new("response", "response", "requests.response_schema"),
+        MessageKind::new("stream.chunk", "stream.chunk", "streams.chunk_schema"),
+        MessageKind::new("keepalive", "keepalive", "keepalive.hint"),
+        MessageKind::new("error", "error", "errors.schema"),
+    ]
+});
+
+impl MessageKind {
+    /// Creates the type `name`, whose schema is part of `file`.
+    fn new(name: &'static str, file: &str, check: &'static str) -> Self {
+        let mut schema = schema(file);
+        if let Some(members) = schema.as_object_mut().filter(|_| name != file) {
+            // The file also has the message of the client, which no error is about.
+            members.remove("oneOf");
+            members.insert("$ref".to_owned(), json!(format!("#/$defs/{name}")));
+        }
+        let validator = jsonschema::draft202012::new(&schema).expect("a published schema is valid");
+        Self { name, check, validator }
     }
 
-    /// Checks a member with `is_valid`; `wanted` says what it must be.
-    fn check(&mut self, name: &str, wanted: &str, is_valid: impl Fn(&Value) -> bool) {
-        match self.members.get(name) {
-            None => self.violate(&format!("`{name}` is missing")),
-            Some(value) if !is_valid(value) => {
-                self.violate(&format!("`{name}` must be {wanted}, not {value}"));
+    /// Returns the check that reports an error of the schema, or `None` if another rule does.
+    fn check_of(&self, message: &Value, error: &ValidationError<'_>) -> Option<&'static str> {
+        let path = error.instance_path().as_str();
+        let error_path = match self.name {
+            "stream.chunk" if message["chunkType"] == "error" => "/data",
+            _ => "/error",
+        };
+        match (self.name, path, error.kind().keyword()) {
+            // The order of messages has these rules.
+            ("response", "", "oneOf") | ("stream.chunk", "/seq", "minimum") => None,
+            ("handshakeAck", "", "required") if is_conditional(error) => {
+                Some("resume.stale_advice")
             }
-            Some(_) => {}
+            _ if path.starts_with("/capabilities/") => Some("capabilities.ack_schema"),
+            _ => match (path.strip_prefix(error_path), message.pointer(error_path)) {
+                (Some(path), Some(object)) => check_of_error(object, path, error),
+                _ => Some(self.check),
+            },
         }
     }
+}
 
-    /// Checks a member if it is there.
-    fn check_optional(&mut self, name: &str, wanted: &str, is_valid: impl Fn(&Value) -> bool) {
-        if self.members.contains_key(name) {
-            self.check(name, wanted, is_valid);
-        }
+/// Returns the check that reports an error at `path` of an error object, or `None` if it follows
+/// from another one.
+fn check_of_error(object: &Value, path: &str, error: &ValidationError<'_>) -> Option<&'static str> {
+    let has_code = object["code"].is_string();
+    match (path, error.kind().keyword()) {
+        // Conditions on the code hold without one, too.
+        _ if is_conditional(error) && !has_code => None,
+        ("", "required") if is_conditional(error) => Some("limits.retry_after"),
+        ("/retryable", "const") => object["retryable"].is_boolean().then_some("errors.retryable"),
+        ("/code", "enum") if has_code => Some("errors.codes"),
+        _ => Some("errors.schema"),
     }
+}
+
+/// Returns whether the broken part of the schema depends on another member.
+fn is_conditional(error: &ValidationError<'_>) -> bool {
+    error.schema_path().as_str().contains("/then/")
 }
 
 /// Returns the rules that a message breaks.
 pub(crate) fn check_message(message: &Value) -> Vec<Violation> {
-    let Some(members) = message.as_object() else {
-        return vec![violation("requests.response_schema", format!("not an object: {message}"))];
+    let check = "requests.response_schema";
+    if !message.is_object() {
+        return vec![Violation { check, reason: format!("not an object: {message}") }];
+    }
+    let Some(kind) = KINDS.iter().find(|kind| message["type"] == kind.name) else {
+        let reason = format!("`type` is not one of a server: {message}");
+        return vec![Violation { check, reason }];
     };
-    let kind = message["type"].as_str().unwrap_or_default();
-    let checked = |check, name, rule: fn(&mut Members<'_>)| {
-        let mut object = Members { check, name, members, violations: Vec::new() };
-        rule(&mut object);
-        object.violations
+    let violation = |error: ValidationError<'_>| {
+        let (check, path) = (kind.check_of(message, &error)?, error.instance_path());
+        let reason = format!("{}{path}: {}", kind.name, describe(&error));
+        Some(Violation { check, reason })
     };
-    let mut violations = match kind {
-        "handshakeAck" => checked("handshake.ack_schema", kind, check_ack),
-        "capabilitiesAck" => checked("capabilities.ack_schema", kind, |object| {
-            object.check("capabilities", "an object", Value::is_object);
-        }),
-        "response" => checked("requests.response_schema", kind, check_response),
-        "stream.chunk" => checked("streams.chunk_schema", kind, check_chunk),
-        "keepalive" => checked("keepalive.hint", kind, |object| {
-            object.check("timeoutHintSec", "an integer of 1 or more", is_positive);
-        }),
-        "error" => checked("errors.schema", kind, |object| {
-            object.check("error", "an object", Value::is_object);
-            object.check_optional("id", "a string or an integer", is_id);
-            object.check_optional("streamId", "a string", is_name);
-        }),
-        _ => {
-            let reason = format!("`type` is not one of a server: {message}");
-            vec![violation("requests.response_schema", reason)]
+    kind.validator.iter_errors(message).filter_map(violation).collect()
+}
+
+/// Returns what is wrong; of alternatives, what is wrong with each.
+fn describe(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::OneOfNotValid { context } => {
+            let parts: Vec<String> = context.iter().flatten().map(ToString::to_string).collect();
+            parts.join(", and ")
         }
-    };
-    if let Some(error) = message.get("error") {
-        violations.extend(check_error(error));
-    }
-    if kind == "stream.chunk" && message["chunkType"] == "error" {
-        violations.extend(check_error(&message["data"]));
-    }
-    if let Some(capabilities) = message.get("capabilities").filter(|value| value.is_object()) {
-        violations.extend(check_capabilities(capabilities));
-    }
-    violations
-}
-
-fn violation(check: &'static str, reason: String) -> Violation {
-    Violation { check, reason }
-}
-
-fn check_ack(ack: &mut Members<'_>) {
-    ack.check("protocolVersion", "\"1.0\"", |value| value == "1.0");
-    ack.check("sessionId", "a string that is not empty", is_name);
-    ack.check("capabilities", "an object", Value::is_object);
-    ack.check("serverInfo", "an object with `name` and `version`", |info| {
-        is_name(&info["name"]) && info["version"].is_string()
-    });
-    ack.check_optional("resumeToken", "a string that is not empty", is_name);
-    ack.check_optional("resumed", "true or false", Value::is_boolean);
-    ack.check_optional("advice", "\"restart\"", |value| value == "restart");
-    ack.check_optional("reason", "a string that is not empty", is_name);
-    ack.check_optional("streams", "a list of `streamId` and `nextSeq`", |streams| {
-        let is_stream =
-            |stream: &Value| is_name(&stream["streamId"]) && is_positive(&stream["nextSeq"]);
-        streams.as_array().is_some_and(|streams| streams.iter().all(is_stream))
-    });
-}
-
-fn check_response(response: &mut Members<'_>) {
-    response.check("id", "a string or an integer", is_id);
-    response.check_optional("result", "an object", Value::is_object);
-    response.check_optional("error", "an object", Value::is_object);
-}
-
-fn check_chunk(chunk: &mut Members<'_>) {
-    chunk.check("streamId", "a string that is not empty", is_name);
-    chunk.check("seq", "an integer", Value::is_u64);
-    chunk.check("chunkType", "one of the six", |kind| {
-        kind.as_str().is_some_and(|kind| CHUNK_TYPES.contains(&kind))
-    });
-    if chunk.members.get("chunkType").is_some_and(|kind| kind == "eos") {
-        chunk.check("reason", "completed, cancelled or error", |reason| {
-            reason.as_str().is_some_and(|reason| EOS_REASONS.contains(&reason))
-        });
+        _ => error.to_string(),
     }
 }
 
-fn check_capabilities(capabilities: &Value) -> Vec<Violation> {
-    let Some(members) = capabilities.as_object() else { return Vec::new() };
-    let (check, name) = ("capabilities.ack_schema", "capabilities");
-    let mut object = Members { check, name, members, violations: Vec::new() };
-    for flag in FLAGS {
-        object.check_optional(flag, "true or false", Value::is_boolean);
-    }
-    for number in ["maxConcurrent", "maxPayloadBytes"] {
-        object.check_optional(number, "an integer of 1 or more", is_positive);
-    }
-    object.check_optional("resumeWindow", "an object with `chunks` and `seconds`", |window| {
-        window["chunks"].is_u64() && window["seconds"].is_u64()
-    });
-    object.violations
+/// Returns whether the table of errors has a code.
+pub(crate) fn is_error_code(code: &str) -> bool {
+    let schema = schema("error");
+    let codes = schema["$defs"]["error"]["properties"]["code"]["enum"].as_array();
+    codes.is_some_and(|codes| codes.iter().any(|known| known == code))
 }
 
-/// Returns the rules that an error object breaks.
-fn check_error(error: &Value) -> Vec<Violation> {
-    let Some(members) = error.as_object() else {
-        return vec![violation("errors.schema", format!("not an error object: {error}"))];
-    };
-    let (check, name) = ("errors.schema", "error");
-    let mut object = Members { check, name, members, violations: Vec::new() };
-    object.check("code", "a string", Value::is_string);
-    object.check("message", "a string that is not empty", is_name);
-    object.check("retryable", "true or false", Value::is_boolean);
-    object.check_optional("details", "an object", Value::is_object);
-    object.check_optional("retryAfter", "a number of seconds", |seconds| {
-        seconds.as_f64().is_some_and(|seconds| seconds >= 0.0)
-    });
-    let mut violations = object.violations;
-    let Some(code) = error["code"].as_str() else { return violations };
-    match ERRORS.iter().find(|(known, _)| *known == code) {
-        None => violations
-            .push(violation("errors.codes", format!("`{code}` is not in the table of errors"))),
-        Some((_, Some(retryable))) if error["retryable"] == !retryable => {
-            let reason = format!("`{code}` must have `retryable` {retryable}");
-            violations.push(violation("errors.retryable", reason));
-        }
-        Some(_) => {}
-    }
-    if code == "error.rate_limited" && error.get("retryAfter").is_none() {
-        let reason = "`error.rate_limited` without `retryAfter`".to_owned();
-        violations.push(violation("limits.retry_after", reason));
-    }
-    violations
-}
-
-fn is_name(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| !text.is_empty())
-}
-
-fn is_positive(value: &Value) -> bool {
-    value.as_u64().is_some_and(|number| number >= 1)
-}
-
-fn is_id(value: &Value) -> bool {
-    value.is_i64()
-        || value.is_u64()
-        || value.as_str().is_some_and(|text| text.len() <= ID_BYTES_MAX)
+fn schema(name: &str) -> Value {
+    let found = SCHEMAS.iter().find(|(known, _)| *known == name);
+    let text = found.map_or("null", |(_, text)| *text);
+    serde_json::from_str(text).expect("a published schema is JSON")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn broken(message: &Value) -> Vec<&'static str> {
@@ -244,5 +184,41 @@ mod tests {
         let chunk = json!({"type": "stream.chunk", "streamId": "s", "seq": 1, "chunkType": "eos"});
         assert_eq!(broken(&chunk), ["streams.chunk_schema"]);
         assert_eq!(broken(&json!({"type": "request"})), ["requests.response_schema"]);
+    }
+
+    #[test]
+    fn part_of_schema_with_own_check_names_it() {
+        let error = json!({"message": "m", "retryable": "yes"});
+        assert_eq!(broken(&json!({"type": "error", "error": error})), ["errors.schema"; 2]);
+        let ack = json!({
+            "type": "handshakeAck", "protocolVersion": "1.0", "sessionId": "s",
+            "capabilities": {"tools": 1}, "serverInfo": {"name": "n", "version": "1"},
+        });
+        assert_eq!(broken(&ack), ["capabilities.ack_schema"]);
+        let mut restarted = ack.clone();
+        restarted["capabilities"] = json!({});
+        restarted["resumed"] = json!(false);
+        assert_eq!(broken(&restarted), ["resume.stale_advice"; 2]);
+        let mut failed = json!({
+            "type": "stream.chunk", "streamId": "s", "seq": 1, "chunkType": "error", "data": {},
+        });
+        assert_eq!(broken(&failed), ["errors.schema"; 3]);
+        failed["data"] = json!({"code": "error.none", "message": "m", "retryable": false});
+        assert_eq!(broken(&failed), ["errors.codes"]);
+    }
+
+    #[test]
+    fn rule_of_order_is_no_rule_of_message() {
+        let chunk = json!({
+            "type": "stream.chunk", "streamId": "s", "seq": 0, "chunkType": "log", "data": 1,
+        });
+        assert!(broken(&chunk).is_empty());
+        assert!(broken(&json!({"type": "response", "id": 1})).is_empty());
+    }
+
+    #[test]
+    fn code_is_one_of_table() {
+        assert!(is_error_code("error.internal"));
+        assert!(!is_error_code("error.other"));
     }
 }

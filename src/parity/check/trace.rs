@@ -176,7 +176,7 @@ mod tests {
 
     fn chunk(seq: u64, kind: &str) -> Value {
         json!({"type": "stream.chunk", "streamId": "s", "seq": seq, "chunkType": kind,
-            "reason": "completed"})
+            "data": 1, "reason": "completed"})
     }
 
     #[test]

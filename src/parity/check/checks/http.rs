@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::peer::{Message, Peer, capabilities, expect_error, full_handshake, handshake};
-use crate::rules::FLAGS;
+use crate::rules::{FLAGS, SCHEMAS};
 use crate::steps::{call, chunks, ensure, next_chunk, open_short_stream};
 use crate::suite::Level::Must;
 use crate::suite::{Check, CheckError, CheckResult, Context, Need};
@@ -157,18 +157,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Names of the schemas.
-const SCHEMAS: [&str; 8] = [
-    "handshake",
-    "capabilities",
-    "request",
-    "response",
-    "stream.chunk",
-    "keepalive",
-    "cancel",
-    "error",
-];
-
 fn channel<'a>(peer: &'a mut Peer<'_>) -> Result<&'a mut HttpChannel, CheckError> {
     let channel = peer.channel().http();
     channel.ok_or_else(|| CheckError::Skipped("only for HTTP".to_owned()))
@@ -302,7 +290,7 @@ fn delete(context: &Context<'_>) -> CheckResult {
 
 fn schemas(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::open(context)?;
-    for name in SCHEMAS {
+    for (name, _) in SCHEMAS {
         let path = format!("/schemas/protocol.{name}.schema.json");
         let (head, body) = fetch(context, &mut peer, "GET", &path)?;
         let schema: Value = serde_json::from_str(&body).unwrap_or_default();
